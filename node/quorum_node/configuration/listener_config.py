@@ -10,7 +10,7 @@ from typing import Any
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress
 from quorum_node.configuration.key import Key
-from quorum_node.configuration.keys import listeners, security
+from quorum_node.configuration.keys import broker, listeners, node, security
 from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.value_kinds import WILDCARDS
@@ -88,9 +88,13 @@ class TlsConfig:
 
 
 def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
-    """Of Kafka's protocol, in the order of `controller.listener.names`. Raises ConfigError."""
-    addresses = {each.name: each for each in properties.get(listeners.LISTENER)}
-    names = _names(properties, addresses)
+    """Of Kafka's protocol, in the order of `controller.listener.names`, of a broker in that of `listeners`. Raises ConfigError."""
+    addresses = {each.name: each for each in properties.get(_listener_key(properties))}
+    names = (
+        _names_of_broker(properties, addresses)
+        if is_broker(properties)
+        else _names(properties, addresses)
+    )
     secured = _secured(properties, names)
     max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
     found = []
@@ -149,8 +153,29 @@ def read_tls(properties: Properties) -> TlsConfig:
 
 def names_of_listeners(properties: Properties) -> tuple[str, ...]:
     """All of them in small letters, as they stand in `listener.name.NAME.KEY`. Raises ConfigError."""
-    named = (each.name.lower() for each in properties.get(listeners.LISTENER))
+    named = (each.name.lower() for each in properties.get(_listener_key(properties)))
     return tuple(dict.fromkeys((*listeners.LISTENERS, *named)))
+
+
+def is_broker(properties: Properties) -> bool:
+    """Whether `process.roles` is the broker's. Raises ConfigError for a word that is no role."""
+    return properties.get(node.PROCESS_ROLES) == node.BROKER_ROLE
+
+
+def _listener_key(properties: Properties) -> Key[tuple[ListenerAddress, ...]]:
+    return broker.LISTENER if is_broker(properties) else listeners.LISTENER
+
+
+def _names_of_broker(
+    properties: Properties, addresses: Mapping[str, ListenerAddress]
+) -> tuple[str, ...]:
+    """KIP-631: a broker has no listener of the controllers."""
+    names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
+    for name in names:
+        if name in addresses:
+            why = f"a broker has no listener {name}: the controllers have it"
+            raise properties.wrong(broker.LISTENER, why)
+    return tuple(addresses)
 
 
 def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> tuple[str, ...]:
@@ -207,12 +232,12 @@ def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:
 
 def _advertised(properties: Properties, name: str, address: ListenerAddress) -> HostPort:
     """Where others reach a listener: what is advertised, else the address that it is bound to."""
-    told = properties.get(listeners.ADVERTISED)
+    told = properties.get(_advertised_key(properties))
     if told is None:
         return _reachable(
             properties, listeners.LISTENER, address, f"; set {listeners.ADVERTISED.name}"
         )
-    bound = {each.name for each in properties.get(listeners.LISTENER)}
+    bound = {each.name for each in properties.get(_listener_key(properties))}
     for each in told:
         if each.name not in bound:
             why = f"{each.name} is not in {listeners.LISTENER.name}"
@@ -223,6 +248,10 @@ def _advertised(properties: Properties, name: str, address: ListenerAddress) -> 
     return _reachable(
         properties, listeners.LISTENER, address, f"; add {name} to {listeners.ADVERTISED.name}"
     )
+
+
+def _advertised_key(properties: Properties) -> Key[tuple[ListenerAddress, ...] | None]:
+    return broker.ADVERTISED if is_broker(properties) else listeners.ADVERTISED
 
 
 def _first_reachable(

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
+from quorum_node.configuration.broker_config import BrokerConfig, read_broker_config
 from quorum_node.configuration.controller_settings import ControllerConfig, read_controller_config
 from quorum_node.configuration.keys import listeners, log, node, quorum
 from quorum_node.configuration.keys.table import known_names
@@ -73,6 +74,8 @@ class NodeConfig:
     snapshots: SnapshotPolicy
     controller: ControllerConfig
     log_level: str
+    broker: BrokerConfig | None = None
+    """With `process.roles=broker`; None for a member of the quorum."""
 
     @property
     def dialled(self) -> ListenerConfig:
@@ -89,7 +92,6 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
     properties = Properties(raw)
     properties.refuse_unknown(known_names(names_of_listeners(properties)))
-    properties.get(node.PROCESS_ROLES)
     node_id = properties.get(node.NODE_ID)
     kafka_listeners = read_kafka_listeners(properties)
     admin = read_admin(properties, kafka_listeners[0].name)
@@ -128,6 +130,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         snapshots=read_snapshot_policy(properties),
         controller=read_controller_config(properties),
         log_level=properties.get(node.LOG_LEVEL),
+        broker=read_broker_config(properties, kafka_listeners),
     )
 
 

@@ -119,6 +119,24 @@ class OneWord:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some words; `refusal` is said of any other."""
+
+    words: tuple[str, ...]
+    refusal: str
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        if text not in self.words:
+            raise WrongValue(self.refusal)
+        return text
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return " or ".join(f"`{word}`" for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaUuid:
     """22 characters of base64url, not all zero."""
 
@@ -190,26 +208,28 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """NAME://host:port, separated by commas: every name once, and among them the one that has to be there."""
+    """NAME://host:port, separated by commas: every name once, and among them the one that has to be there, if any."""
 
-    needed: str
+    needed: str | None
 
     def parse(self, text: str) -> tuple[ListenerAddress, ...]:
         """See `Kind`."""
         found = tuple(
-            _listener(item, f"must be {self.needed}://host:port, maybe others after a comma")
+            _listener(
+                item, f"must be {self.needed or 'NAME'}://host:port, maybe others after a comma"
+            )
             for item in _items(text)
         )
         names = [each.name for each in found]
         if len(set(names)) < len(names):
             raise WrongValue("a listener stands there twice")
-        if self.needed not in names:
+        if self.needed is not None and self.needed not in names:
             raise WrongValue(f"one listener's name must be {self.needed}")
         return found
 
     def describe(self) -> str:
         """See `Kind`."""
-        return f"`{self.needed}://host:port,…`"
+        return f"`{self.needed or 'NAME'}://host:port,…`"
 
 
 @dataclass(frozen=True, slots=True)

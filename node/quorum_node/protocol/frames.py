@@ -6,12 +6,13 @@ has header version 0, and a request of a version that is too new is answered in 
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
 from quorum_node.made_often import made_often
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.apis import API_VERSIONS, APIS, FEW_ELEMENTS
+from quorum_node.protocol.apis import API_VERSIONS, APIS
 from quorum_node.schema.codec import decode, encode_into
 from quorum_node.schema.decoder import MAX_ELEMENTS
 from quorum_node.schema.encoder import Part
@@ -56,8 +57,8 @@ def read_size(buffer: Buffer, max_bytes: int, position: int = 0) -> int:
     return int(size)
 
 
-def decode_request(frame: Buffer) -> Request:
-    """A request from its frame (without the size). Raises MalformedMessage only."""
+def decode_request(frame: Buffer, apis: Mapping[int, Api] = APIS) -> Request:
+    """A request from its frame (without the size). `apis`: those of the listener. Raises MalformedMessage only."""
     try:
         key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame, 0)
         position = _REQUEST_HEADER.size
@@ -67,7 +68,7 @@ def decode_request(frame: Buffer) -> Request:
             if end > len(frame):
                 raise MalformedMessage("client id runs past the end")
             client_id, position = str(frame[position:end], "utf-8"), end
-        api = APIS.get(key)
+        api = apis.get(key)
         if api is None:
             raise UnsupportedRequest(f"api key {key}")
         if not api.min_version <= version <= api.max_version:
@@ -80,7 +81,7 @@ def decode_request(frame: Buffer) -> Request:
         raise MalformedMessage("a request header runs past the end") from None
     except (UnicodeDecodeError, MalformedRecord) as error:
         raise MalformedMessage(f"request header: {error}") from None
-    limit = MAX_FEW_ELEMENTS if key in FEW_ELEMENTS else MAX_ELEMENTS
+    limit = MAX_FEW_ELEMENTS if api.is_about_quorum else MAX_ELEMENTS
     body = decode(api.request, version, frame, position, limit)
     return Request(api, version, correlation_id, client_id, body)
 

@@ -12,12 +12,17 @@ from quorum_node.configuration.value_kinds import (
     Choice,
     ClusterId,
     Integer,
-    OneWord,
+    OneOf,
 )
 
 MAX_PARTITIONS = 16
 """Each has a thread for its fsyncs, and up to as many connections to a peer."""
-_OTHER_ROLES = "this node runs the controller role alone: write controller; brokers are processes of their own, with ids of their own"
+CONTROLLER_ROLE = "controller"
+BROKER_ROLE = "broker"
+_OTHER_ROLES = (
+    "a node has one role: write controller (a member of the quorum) or broker (in development). Brokers are processes"
+    " of their own, with ids of their own"
+)
 
 NODE_ID = Key("node.id", Integer(0, MANY), REQUIRED, "the id of this node", Owner.OPERATOR)
 CLUSTER_ID: Key[str | None] = Key(
@@ -29,9 +34,9 @@ CLUSTER_ID: Key[str | None] = Key(
 )
 PROCESS_ROLES = Key(
     "process.roles",
-    OneWord("controller", _OTHER_ROLES),
-    "controller",
-    "the one role that a node has",
+    OneOf((CONTROLLER_ROLE, BROKER_ROLE), _OTHER_ROLES),
+    CONTROLLER_ROLE,
+    "the one role that a node has; `broker` is in development and needs `unstable.broker.role.enable`",
 )
 DATA_DIR = Key(
     "metadata.log.dir",

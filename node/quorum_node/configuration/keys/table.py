@@ -1,6 +1,7 @@
 """The table of all keys: whatever the node can be told in its properties stands here, and nowhere else.
 
 Names are Kafka's where Kafka has one; `admin.*`, `formation.*`, `failure.*`, `termination.*`, `quorum.*`,
+`unstable.broker.role.enable`,
 `metadata.log.reserve.bytes` and `metadata.log.scrub.bytes.per.second` are ours. Parsing, refusals and the reference
 (`reference.py`) follow from it. Rules between keys are where values are put together (`node_config.py` and others).
 """
@@ -9,7 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from quorum_node.configuration.key import Key, Scope
-from quorum_node.configuration.keys import controller, listeners, log, node, quorum, security
+from quorum_node.configuration.keys import (
+    broker,
+    controller,
+    listeners,
+    log,
+    node,
+    quorum,
+    security,
+)
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **node.SECTIONS,
@@ -18,6 +27,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **quorum.SECTIONS,
     **log.SECTIONS,
     **controller.SECTIONS,
+    **broker.SECTIONS,
 }
 """All keys, by the sections of the reference."""
 

@@ -8,10 +8,12 @@ Bytes that are no request close that connection and are counted. Knows framing, 
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol, cast
 
-from quorum_node.protocol.frames import Request, UnsupportedRequest, decode_request
+from quorum_node.protocol.frames import Request, UnsupportedRequest
+from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
@@ -50,6 +52,7 @@ class ConnectionOwner(Protocol):
 
     gate: Gate
     handler: Handler
+    decode: Callable[[Buffer], Request]
     times: RequestTimes
     max_request_bytes: int
     loop: asyncio.AbstractEventLoop
@@ -101,7 +104,7 @@ class KafkaConnection(asyncio.Protocol):
         self.proven: Proven = NOT_YET
         self.caller = NOT_YET.caller
         self.decided: Decided = {}
-        self._decode = decode_request
+        self._decode = server.decode
         self._handler = server.handler
         self._standing_of_client = 1
         self._is_retiring = False
@@ -136,7 +139,7 @@ class KafkaConnection(asyncio.Protocol):
     def logged_in(self, caller: Caller) -> None:
         """See `logins.Guest`."""
         self.caller, self.decided = caller, {}
-        self._decode = decode_request
+        self._decode = self._server.decode
         self._frames.allow(self._server.max_request_bytes)
         self._standing_of_client = 2
 

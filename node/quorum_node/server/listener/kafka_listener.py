@@ -8,12 +8,16 @@ bytes, `fair_turns` and `large_reads` for time, which all listeners share. What 
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 
 from quorum_node.configuration.listener_config import ListenerConfig, SaslConfig
 from quorum_node.configuration.properties import ConfigError
-from quorum_node.protocol.frames import Request
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.frames import Request, decode_request
+from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
@@ -61,8 +65,12 @@ class KafkaListener:
         shares: LoopShares | None = None,
         gate: Gate | None = None,
         stored: StoredCredentials | None = None,
+        apis: Mapping[int, Api] = APIS,
     ) -> None:
         self.settings = settings
+        self.decode: Callable[[Buffer], Request] = (
+            decode_request if apis is APIS else partial(decode_request, apis=apis)
+        )
         self.gate = gate or ClearText(settings.name)
         self._label = settings.name.lower()
         self.handler = handler
@@ -195,6 +203,7 @@ class KafkaListeners:
         voter_ids: Callable[[], Collection[int]],
         gates: Mapping[str, Gate] = MappingProxyType({}),
         stored: StoredCredentials | None = None,
+        apis: Mapping[int, Api] = APIS,
     ) -> None:
         shares = LoopShares()
         self._listeners = tuple(
@@ -207,6 +216,7 @@ class KafkaListeners:
                 shares,
                 gates.get(each.name),
                 stored,
+                apis,
             )
             for each in settings
         )

@@ -75,6 +75,13 @@ class InboundRequest:
         if self._abandoned is not None:
             self._abandoned()
 
+    def leave_unanswered(self) -> None:
+        """Done without an answer: a producer with acks=0 expects none."""
+        self._abandoned = None
+        self.encoded = []
+        self.answered = perf_counter()
+        self.connection.write_ready()
+
     def reply(self, body: Message) -> None:
         """Answer; ignored when the connection is gone."""
         self.reply_version(body, self.request.version)

@@ -90,13 +90,22 @@ async def _run(
     tls: TlsOfPorts,
     credentials: tuple[UserScramCredentialRecord, ...],
 ) -> ExitCode:
-    process = NodeProcess(config, directory, token, termination, tls, credentials)
+    process = _process_of(config)(config, directory, token, termination, tls, credentials)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     watch_loop(asyncio.get_running_loop(), termination.bug)
     watch_threads(termination.bug)
     return await process.run()
+
+
+def _process_of(config: NodeConfig) -> type[NodeProcess]:
+    if config.broker is None:
+        return NodeProcess
+    # A member of the quorum spares the memory and the time that these take.
+    from quorum_node.server.process.broker_process import BrokerProcess
+
+    return BrokerProcess
 
 
 def configure_logging(level: str) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +19,8 @@ from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import UserScramCredentialRecord
@@ -26,13 +29,15 @@ from quorum_node.server.admin.health_app import HealthApp
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
 from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListeners
+from quorum_node.server.listener.port import Handler
 from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition.led_replica import LedReplica
-from quorum_node.server.partition.port import HostedPartition
+from quorum_node.server.partition.port import HostedPartition, PartitionRole
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.codecs_ahead import CodecsAhead
 from quorum_node.server.process.file_limit import allow_connections
@@ -99,7 +104,7 @@ class NodeProcess:
             malformed,
             self._reserve,
             self,
-            self._make_controller,
+            self._make_role,
             self._secured.dialling,
         )
         first = self._hosted.first
@@ -107,21 +112,15 @@ class NodeProcess:
             door_settings(config), LedReplica(first), self._hosted.voter_ids, self._metrics
         )
         warn_of_nameless_members(config)
-        api = KafkaApi(
-            {metadata_partition(host.partition): host for host in self._hosted.hosts},
-            ConfigApi(first, config.node_id, config.controller.settings),
-            self._controller,
-            membership_allowed=config.membership_on_controller_listener,
-            guard=self._guard,
-        )
         self._listeners = KafkaListeners(
             config.listeners,
-            api.handle,
+            self._handler(),
             self._metrics,
             malformed.from_client,
             self._hosted.voter_ids,
             self._secured.gates,
             CommittedCredentials(LedReplica(first)),
+            self._apis,
         )
         self._codecs = CodecsAhead()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
@@ -142,7 +141,13 @@ class NodeProcess:
                 config.admin.limits,
             )
 
-    def _make_controller(self, host: ReplicaHost) -> HostedController:
+    # -- the role of this node
+
+    _apis: Mapping[int, Api] = APIS
+    """Of its Kafka ports."""
+
+    def _make_role(self, host: ReplicaHost) -> PartitionRole:
+        """What lives on the first partition's replica."""
         self._controller = HostedController(
             LedReplica(host),
             host.snapshotter,
@@ -153,11 +158,37 @@ class NodeProcess:
         )
         return self._controller
 
+    def _handler(self) -> Handler:
+        """What answers the requests of the Kafka ports; asked once the replicas are there."""
+        config = self._config
+        api = KafkaApi(
+            {metadata_partition(host.partition): host for host in self._hosted.hosts},
+            ConfigApi(self._hosted.first, config.node_id, config.controller.settings),
+            self._controller,
+            membership_allowed=config.membership_on_controller_listener,
+            guard=self._guard,
+        )
+        return api.handle
+
+    def _decider(self) -> Decider:
+        """For the admin API."""
+        return self._controller.controller
+
+    async def _open_listeners(self) -> None:
+        """Called at the start of `run`. Raises ConfigError when one can't be bound."""
+        await self._listeners.start()
+
+    def _close_role(self) -> None:
+        """Called first when the process stops in good order."""
+        self._controller.close()
+
+    # -- start
+
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
         limits = (*(each.limits for each in self._config.listeners), self._config.admin.limits)
         allow_connections(sum(each.max_connections for each in limits))
-        await self._listeners.start()
+        await self._open_listeners()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)
         self._admin.start()
@@ -183,7 +214,7 @@ class NodeProcess:
         path = self._config.admin_token_file
         return NodeView(
             hosts=self._hosted.hosts,
-            controller=self._controller.controller,
+            controller=self._decider(),
             metrics=self._metrics,
             reserve=self._reserve,
             token=token,
@@ -266,7 +297,7 @@ class NodeProcess:
         self._hosted.disk_watch.stop()
         self._codecs.stop()
         self._secured.stop()
-        self._controller.close()
+        self._close_role()
         await self._listeners.close(_DRAIN_SECONDS)
         self._hosted.close()
         await self._admin.stop()

@@ -22,6 +22,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
     The founder of the first partition founds all of them: they share its disk and its identity.
     """
     formation, timeouts = config.formation, config.timeouts
+    is_broker = config.broker is not None
     raft_config = RaftConfig(
         endpoints=own_endpoints(config),
         bootstrap=tuple(
@@ -32,7 +33,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         founder=is_founder(config, meta.directory_id),
         boot_timestamp_ms=time.time_ns() // 1_000_000,
         static_voters=static_voters(config),
-        may_form=config.may_bootstrap,
+        may_form=config.may_bootstrap and not is_broker,
         new_cluster_id=uuid_text(fresh_uuid()),
         initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,
         auto_join=config.auto_join,
@@ -74,7 +75,9 @@ def log_state(opened: OpenPartition) -> LogState:
 
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
-    """Where this node says that it can be reached."""
+    """Where this node says that it can be reached by members; a broker is none, and says so in its registration alone."""
+    if config.broker is not None:
+        return ()
     admin = config.admin.advertised
     return (
         *(

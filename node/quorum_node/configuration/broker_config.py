@@ -1,0 +1,86 @@
+"""What a broker is started with, beside what every node has.
+
+Owns the rules between the keys of a broker. Knows no file.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_node.configuration.keys import broker, controller, listeners, node, quorum
+from quorum_node.configuration.listener_config import ListenerConfig, is_broker
+from quorum_node.configuration.properties import ConfigError, Properties
+from quorum_node.security.tls.listener_security import SecurityProtocol
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """All values checked."""
+
+    log_dir: Path
+    rack: str | None
+    heartbeat_interval_ms: int
+    lag_time_max_ms: int
+    fetch_wait_max_ms: int
+    fetch_max_bytes: int
+    partition_max_bytes: int
+    shutdown_timeout_ms: int
+    retention_check_ms: int
+
+
+def read_broker_config(
+    properties: Properties, of_kafka: tuple[ListenerConfig, ...]
+) -> BrokerConfig | None:
+    """None for a node of another role. Raises ConfigError."""
+    if not is_broker(properties):
+        return None
+    if not properties.get(broker.ENABLED):
+        raise properties.wrong(
+            node.PROCESS_ROLES,
+            f"brokers of this software are in development. Set {broker.ENABLED.name}=true to try one, or run"
+            " Apache Kafka's brokers, which work with these controllers",
+        )
+    _refuse_what_brokers_lack(properties, of_kafka)
+    log_dir = properties.get(broker.LOG_DIRS)
+    if log_dir is None:
+        raise ConfigError(f"{broker.LOG_DIRS.name} is not set; a broker needs it")
+    metadata_dir = properties.get(node.DATA_DIR)
+    if (
+        log_dir == metadata_dir
+        or metadata_dir in log_dir.parents
+        or log_dir in metadata_dir.parents
+    ):
+        why = f"must lie beside {node.DATA_DIR.name}={metadata_dir}, not in it nor around it"
+        raise properties.wrong(broker.LOG_DIRS, why)
+    return BrokerConfig(
+        log_dir=log_dir,
+        rack=properties.get(broker.RACK),
+        heartbeat_interval_ms=properties.get(broker.HEARTBEAT_INTERVAL),
+        lag_time_max_ms=properties.get(broker.REPLICA_LAG_TIME),
+        fetch_wait_max_ms=properties.get(broker.FETCH_WAIT),
+        fetch_max_bytes=properties.get(broker.FETCH_MAX_BYTES),
+        partition_max_bytes=properties.get(broker.PARTITION_MAX_BYTES),
+        shutdown_timeout_ms=properties.get(broker.SHUTDOWN_TIMEOUT),
+        retention_check_ms=properties.get(broker.RETENTION_CHECK),
+    )
+
+
+def _refuse_what_brokers_lack(properties: Properties, of_kafka: tuple[ListenerConfig, ...]) -> None:
+    """Whatever a broker would accept and not do is refused: an ACL that nobody asks, a certificate that nobody shows."""
+    for each in of_kafka:
+        if each.protocol is not SecurityProtocol.PLAINTEXT:
+            why = f"{each.name} of a broker speaks PLAINTEXT so far"
+            raise properties.wrong(listeners.PROTOCOL_MAP, why)
+    if properties.get(listeners.PROTOCOL_MAP).get(listeners.CONTROLLER_LISTENER, None) not in (
+        None,
+        SecurityProtocol.PLAINTEXT,
+    ):
+        why = "a broker reaches the controllers by PLAINTEXT so far"
+        raise properties.wrong(listeners.PROTOCOL_MAP, why)
+    if properties.get(controller.AUTHORIZER_CLASS) is not None:
+        why = "a broker of this software does not ask an authorizer so far"
+        raise properties.wrong(controller.AUTHORIZER_CLASS, why)
+    for key in (quorum.FOUNDER_ID, quorum.FOUNDER_UUID, quorum.AUTO_JOIN, node.WITNESS):
+        if properties.has(key) and properties.text(key) != "false":
+            raise properties.wrong(key, "is for members of the quorum; a broker is none")
+    if properties.get(node.PARTITIONS) != 1:
+        raise properties.wrong(node.PARTITIONS, "a broker follows the first partition alone")

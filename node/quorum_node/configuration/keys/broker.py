@@ -1,0 +1,107 @@
+"""Keys: what a broker is told (`process.roles=broker`). Names and defaults are Kafka's, but for `unstable.broker.role.enable`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from quorum_node.configuration.addresses import ListenerAddress
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.keys import listeners
+from quorum_node.configuration.value_kinds import (
+    HOUR_MS,
+    MANY,
+    AbsolutePath,
+    Boolean,
+    Integer,
+    Listeners,
+    Text,
+)
+
+ENABLED = Key(
+    "unstable.broker.role.enable",
+    Boolean(),
+    False,
+    "ours: allows `process.roles=broker`, which is in development: its behaviour and its files may still change",
+)
+LOG_DIRS: Key[Path | None] = Key(
+    "log.dirs",
+    AbsolutePath(),
+    None,
+    "of a broker: where the partitions of topics are kept; one directory, and another one than `metadata.log.dir`",
+)
+RACK: Key[str | None] = Key(
+    "broker.rack",
+    Text("any text"),
+    None,
+    "of a broker: where it stands, for the placement of replicas",
+)
+HEARTBEAT_INTERVAL = Key(
+    "broker.heartbeat.interval.ms",
+    Integer(50, HOUR_MS),
+    2000,
+    "of a broker: how often it tells the active controller that it lives",
+)
+REPLICA_LAG_TIME = Key(
+    "replica.lag.time.max.ms",
+    Integer(100, HOUR_MS),
+    30_000,
+    "of a broker: a follower that has not caught up for so long leaves the ISR of the partitions that this broker leads",
+)
+FETCH_WAIT = Key(
+    "replica.fetch.wait.max.ms",
+    Integer(1, HOUR_MS),
+    500,
+    "of a broker: how long a leader may wait for new records before it answers this follower",
+)
+FETCH_MAX_BYTES = Key(
+    "replica.fetch.response.max.bytes",
+    Integer(1 << 10, 32 << 20),
+    10 << 20,
+    "of a broker: records that it takes from a leader at once",
+    shown="10 MiB",
+)
+PARTITION_MAX_BYTES = Key(
+    "replica.fetch.max.bytes",
+    Integer(1 << 10, 32 << 20),
+    1 << 20,
+    "of a broker: the same for one partition",
+    shown="1 MiB",
+)
+SHUTDOWN_TIMEOUT = Key(
+    "quorum.broker.shutdown.timeout.ms",
+    Integer(0, MANY),
+    30_000,
+    "ours, of a broker: how long a stop waits until the active controller has moved its leaderships away",
+)
+RETENTION_CHECK = Key(
+    "log.retention.check.interval.ms",
+    Integer(100, MANY),
+    300_000,
+    "of a broker: how often it looks for segments that retention.ms and retention.bytes let go",
+)
+LISTENER: Key[tuple[ListenerAddress, ...]] = replace(
+    listeners.LISTENER,
+    kind=Listeners(None),
+    default=(ListenerAddress("PLAINTEXT", "0.0.0.0", 9092),),
+)
+"""`listeners` as a broker has it: without a port for members of the quorum."""
+ADVERTISED: Key[tuple[ListenerAddress, ...] | None] = replace(
+    listeners.ADVERTISED, kind=Listeners(None)
+)
+"""The same of `advertised.listeners`."""
+
+SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
+    "The broker (in development)": (
+        ENABLED,
+        LOG_DIRS,
+        RACK,
+        HEARTBEAT_INTERVAL,
+        REPLICA_LAG_TIME,
+        FETCH_WAIT,
+        FETCH_MAX_BYTES,
+        PARTITION_MAX_BYTES,
+        SHUTDOWN_TIMEOUT,
+        RETENTION_CHECK,
+    ),
+}

@@ -1,0 +1,46 @@
+"""The APIs of a broker's listeners: a row for each that is served here or passed on to the active controller.
+
+Beside `apis.py`, which has those of the controllers' listeners. Must not know how a request is handled.
+Source: Kafka's protocol guide, "API Keys"; the versions that a stock 4.3 broker announces, restricted to what is served.
+"""
+
+from quorum_node.protocol import apis
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.fetch import FetchRequest, FetchResponse
+from quorum_node.protocol.find_coordinator import FIND_COORDINATOR as FIND_COORDINATOR
+from quorum_node.protocol.init_producer_id import INIT_PRODUCER_ID as INIT_PRODUCER_ID
+from quorum_node.protocol.list_offsets import LIST_OFFSETS as LIST_OFFSETS
+from quorum_node.protocol.metadata import METADATA as METADATA
+from quorum_node.protocol.offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH as OFFSET_FOR_LEADER_EPOCH,
+)
+from quorum_node.protocol.produce import PRODUCE as PRODUCE
+
+DATA_FETCH = Api(1, FetchRequest, FetchResponse, 4, 18)
+"""Of topics' partitions, of which one request may name many."""
+
+_SERVED = (
+    PRODUCE,
+    DATA_FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    FIND_COORDINATOR,
+    apis.API_VERSIONS,
+    INIT_PRODUCER_ID,
+    OFFSET_FOR_LEADER_EPOCH,
+    apis.DESCRIBE_CONFIGS,
+    apis.DESCRIBE_CLUSTER,
+)
+FORWARDED = frozenset(apis.FORWARDABLE)
+"""Keys of requests that go to the active controller in an Envelope."""
+
+BROKER_APIS: dict[int, Api] = {
+    api.key: api
+    for api in sorted(
+        (*_SERVED, *(each for each in apis.APIS.values() if each.key in FORWARDED)),
+        key=lambda api: api.key,
+    )
+}
+"""Every API of a broker's listener by its key, in their order."""
+FIRST_ANNOUNCED = {PRODUCE.key: 0}
+"""Lowest announced version where it is not the lowest one that is served."""

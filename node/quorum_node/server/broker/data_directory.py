@@ -1,0 +1,150 @@
+"""The directory of `log.dirs`, as replicas see it.
+
+Owns the way from the protocols of `data_log.py` to `quorum_node.storage.broker`, which has the files.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.broker.assignments import FoundLog
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.log_shape import OpenedLog
+from quorum_node.broker.producers import ProducerEntry
+from quorum_node.schema.primitives import Buffer
+from quorum_node.server.broker.data_log import TimedOffset
+from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.retention import enforce_retention
+from quorum_node.storage.broker.timestamp_search import (
+    FoundOffset,
+    offset_for_timestamp,
+    offset_of_newest,
+)
+from quorum_node.storage.directory_lock import lock_directory
+
+NO_EPOCH = -1
+_STRAY_DELAY_MS = 3_600_000
+"""A log that no metadata knows is kept for so long: time to notice a mistake."""
+
+
+class OpenLog:
+    """`DataLog` of one partition."""
+
+    def __init__(self, log: PartitionLog, high_watermark: int) -> None:
+        self._log = log
+        self._high_watermark = high_watermark
+
+    @property
+    def size_bytes(self) -> int:
+        """See `DataLog`."""
+        return self._log.size_bytes
+
+    def bytes_from(self, offset: int) -> int:
+        """See `DataLog`."""
+        return self._log.bytes_from(offset)
+
+    def opened(self) -> OpenedLog:
+        """See `DataLog`."""
+        return self._log.opened(self._high_watermark)
+
+    def append(self, batches: Iterable[Batch]) -> None:
+        """See `DataLog`."""
+        self._log.append(tuple(batches))
+
+    def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
+        """See `DataLog`."""
+        return self._log.read(offset, max_bytes, end_offset)
+
+    def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
+        """See `DataLog`."""
+        self._log.truncate_to(end_offset)
+        return self._log.producers()
+
+    def restart_at(self, start_offset: int) -> None:
+        """See `DataLog`."""
+        self._log.restart_at(start_offset)
+
+    def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
+        """See `DataLog`."""
+        self._log.save_epochs(starts)
+
+    def delete_below(self, start_offset: int) -> None:
+        """See `DataLog`."""
+        self._log.delete_records_below(start_offset)
+
+    def retain(self, high_watermark: int, now_ms: int) -> int | None:
+        """See `DataLog`."""
+        return (
+            self._log.start_offset if enforce_retention(self._log, high_watermark, now_ms) else None
+        )
+
+    def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
+        """See `DataLog`."""
+        return _timed(offset_for_timestamp(self._log, timestamp_ms, end_offset))
+
+    def newest(self, end_offset: int) -> TimedOffset | None:
+        """See `DataLog`."""
+        return _timed(offset_of_newest(self._log, end_offset))
+
+
+class OpenDataDirectory:
+    """`DataDirectory`."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        self.directory_id = directory.directory_id
+        closed = directory.closed_epoch
+        self.previous_broker_epoch = NO_EPOCH if closed is None else closed
+
+    def found(self) -> tuple[FoundLog, ...]:
+        """See `DataDirectory`."""
+        return tuple(
+            FoundLog(topic, partition, topic_id)
+            for (topic, partition), topic_id in self._directory.replicas().items()
+        )
+
+    def open(
+        self, topic_name: str, topic_id: UUID, partition_id: int, settings: LogSettings
+    ) -> OpenLog:
+        """See `DataDirectory`."""
+        replica = (topic_name, partition_id)
+        log = self._directory.open_log(replica, topic_id, settings)
+        return OpenLog(log, self._directory.high_watermarks.get(replica, 0))
+
+    def set_aside(self, stray: FoundLog) -> None:
+        """See `DataDirectory`."""
+        self._directory.set_aside((stray.topic_name, stray.partition_id), _STRAY_DELAY_MS)
+
+    def delete(self, topic_name: str, partition_id: int) -> None:
+        """See `DataDirectory`."""
+        self._directory.delete((topic_name, partition_id))
+
+    def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
+        """See `DataDirectory`."""
+        self._directory.write_high_watermarks(
+            {(topic, partition): offset for topic, partition, offset in high_watermarks}
+        )
+
+    def maintain(self) -> None:
+        """See `DataDirectory`."""
+        for log in tuple(self._directory.logs.values()):
+            log.flush()
+        self._directory.write_recovery_points()
+        self._directory.remove_due()
+
+    def close(self, broker_epoch: int | None) -> None:
+        """See `DataDirectory`."""
+        epoch = NO_EPOCH if broker_epoch is None else broker_epoch
+        self._directory.close(epoch, cleanly=broker_epoch is not None)
+
+
+def open_data_directory(path: Path, node_id: int, cluster_id: str) -> OpenDataDirectory:
+    """Open it, or make an empty one this broker's. Raises WrongDirectory, StorageFailure or DiskFull."""
+    lock_directory(path)
+    return OpenDataDirectory(LogDirectory(path, node_id=node_id, cluster_id=cluster_id))
+
+
+def _timed(found: FoundOffset | None) -> TimedOffset | None:
+    return None if found is None else TimedOffset(found.offset, found.timestamp_ms)

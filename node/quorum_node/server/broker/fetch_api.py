@@ -1,0 +1,288 @@
+"""Fetch: records for consumers and followers, now or when there are enough.
+
+Owns limits and waiting. What a replica may answer is the core's decision. Every answer names session 0: there are no fetch
+sessions (KIP-227), and each request names all its partitions.
+Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batch), KIP-595 (divergence), KIP-951.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import (
+    EpochEndOffset,
+    FetchNodeEndpoint,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+    FetchTopic,
+    LeaderIdAndEpoch,
+)
+from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
+from quorum_node.server.broker.produce_api import EndpointTo
+from quorum_node.server.broker.replica_manager import ReplicaManager
+from quorum_node.server.broker.topic_lookup import Found, look_up
+from quorum_node.server.broker.wire_errors import code_of
+from quorum_node.server.listener.port import InboundRequest
+
+_MAX_BYTES = 32 << 20
+"""Of records in one answer, whatever was asked for; below what our own followers take."""
+_MAX_WAIT_MS = 60_000
+_CONSUMER = -1
+_READ_COMMITTED = 1
+_NO_EPOCH = -1
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """One partition of a request. `answer`: the core's; None where the request failed before that."""
+
+    topic: FetchTopic
+    asked: FetchPartition
+    found: Found | None
+    error: ErrorCode = ErrorCode.NONE
+    answer: FetchAnswer | None = None
+
+    @property
+    def replica(self) -> HostedReplica | None:
+        return None if self.found is None else self.found.replica
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A request; `timer` while it waits."""
+
+    inbound: InboundRequest
+    body: FetchRequest
+    parts: list[_Part]
+    timer: asyncio.TimerHandle | None = None
+    is_scheduled: bool = False
+    moved: Callable[[], None] = field(default=lambda: None)
+
+
+class FetchApi:
+    """Any number of requests wait; each is one timer and a watcher at each of its replicas."""
+
+    def __init__(self, replicas: ReplicaManager, endpoint_to: EndpointTo) -> None:
+        self._replicas = replicas
+        self._endpoint_to = endpoint_to
+        self._loop = asyncio.get_running_loop()
+
+    def handle(self, inbound: InboundRequest, body: FetchRequest) -> None:
+        """Answer now or later, once."""
+        if body.session_id:
+            inbound.reply(
+                FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
+            )
+            return
+        parts = [self._ask(body, topic, each) for topic in body.topics for each in topic.partitions]
+        waiting = _Waiting(inbound, body, parts)
+        if self._is_due(waiting):
+            self._reply(waiting)
+        else:
+            self._wait(waiting)
+
+    # -- the core's answers
+
+    def _ask(self, body: FetchRequest, topic: FetchTopic, asked: FetchPartition) -> _Part:
+        found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition)
+        if isinstance(found, ErrorCode):
+            return _Part(topic, asked, None, found)
+        part = _Part(topic, asked, found)
+        if found.replica is None:
+            part.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            self._step(body, part, found.replica)
+        return part
+
+    def _step(self, body: FetchRequest, part: _Part, replica: HostedReplica) -> None:
+        asked = part.asked
+        if body.fetcher_id == _CONSUMER:
+            epoch = asked.current_leader_epoch
+            part.answer = replica.consumer_fetched(
+                asked.fetch_offset, None if epoch == _NO_EPOCH else epoch
+            )
+        else:
+            part.answer = replica.follower_fetched(
+                body.fetcher_id,
+                body.replica_state.replica_epoch,
+                asked.current_leader_epoch,
+                asked.fetch_offset,
+                asked.last_fetched_epoch,
+            )
+        if isinstance(part.answer, RefuseFetch):
+            part.error = code_of(part.answer.error)
+
+    # -- waiting
+
+    def _is_due(self, waiting: _Waiting) -> bool:
+        """Whether it is answered now: enough bytes, an error, a divergence, nothing asked for, or no time to wait."""
+        body = waiting.body
+        if body.max_wait_ms <= 0 or not waiting.parts:
+            return True
+        ready_bytes = 0
+        for part in waiting.parts:
+            if not isinstance(part.answer, ServeFetch) or part.replica is None:
+                return True
+            if part.answer.end_offset > part.answer.fetch_offset:
+                # Counted roughly: the exact count costs a look into the index.
+                ready_bytes += min(
+                    part.asked.partition_max_bytes,
+                    part.replica.log.bytes_from(part.answer.fetch_offset),
+                )
+        return ready_bytes >= max(body.min_bytes, 1)
+
+    def _wait(self, waiting: _Waiting) -> None:
+        def moved() -> None:
+            # Called from within a replica's step: look after it.
+            if not waiting.is_scheduled:
+                waiting.is_scheduled = True
+                self._loop.call_soon(self._look, waiting)
+
+        waiting.moved = moved
+        for part in waiting.parts:
+            if part.replica is not None:
+                part.replica.watch(moved)
+        seconds = min(waiting.body.max_wait_ms, _MAX_WAIT_MS) / 1000
+        waiting.timer = self._loop.call_later(seconds, self._over, waiting)
+        waiting.inbound.when_abandoned(lambda: self._forget(waiting))
+
+    def _look(self, waiting: _Waiting) -> None:
+        waiting.is_scheduled = False
+        if waiting.timer is None:
+            return
+        self._refresh(waiting)
+        if self._is_due(waiting):
+            self._over(waiting)
+
+    def _over(self, waiting: _Waiting) -> None:
+        self._forget(waiting)
+        self._refresh(waiting)
+        self._reply(waiting)
+
+    def _forget(self, waiting: _Waiting) -> None:
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+            waiting.timer = None
+        for part in waiting.parts:
+            if part.replica is not None:
+                part.replica.unwatch(waiting.moved)
+
+    def _refresh(self, waiting: _Waiting) -> None:
+        """What may be served now. A follower has not fetched again: its progress is not told anew while nothing else changed."""
+        for part in waiting.parts:
+            replica, answer = part.replica, part.answer
+            if replica is None or not isinstance(answer, ServeFetch):
+                continue
+            is_follower = waiting.body.fetcher_id != _CONSUMER
+            core = replica.core
+            same = part.asked.current_leader_epoch in (_NO_EPOCH, core.leader_epoch)
+            if is_follower and same and replica.is_leader:
+                part.answer = ServeFetch(
+                    answer.request_id,
+                    answer.fetch_offset,
+                    core.end_offset,
+                    core.high_watermark,
+                    core.start_offset,
+                )
+            else:
+                self._step(waiting.body, part, replica)
+
+    # -- answers
+
+    def _reply(self, waiting: _Waiting) -> None:
+        body, inbound = waiting.body, waiting.inbound
+        left_bytes = min(max(body.max_bytes, 0), _MAX_BYTES)
+        is_first = True
+        by_topic: dict[int, list[FetchResponsePartition]] = {}
+        leaders: set[int] = set()
+        for part in waiting.parts:
+            records: bytes | memoryview = b""
+            if isinstance(part.answer, ServeFetch) and part.replica is not None:
+                records = self._read(part.answer, part.replica, part.asked, left_bytes, is_first)
+                is_first = is_first and not records
+                left_bytes = max(0, left_bytes - len(records))
+            answered = self._answered(body, part, records)
+            leaders.add(answered.current_leader.leader_id)
+            by_topic.setdefault(id(part.topic), []).append(answered)
+        responses = tuple(
+            FetchResponseTopic(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=tuple(by_topic.get(id(topic), ())),
+            )
+            for topic in body.topics
+        )
+        endpoints = self._endpoints(leaders - {-1}, inbound.caller.listener)
+        inbound.reply(FetchResponse(responses=responses, node_endpoints=endpoints))
+
+    def _read(
+        self,
+        answer: ServeFetch,
+        replica: HostedReplica,
+        asked: FetchPartition,
+        left_bytes: int,
+        is_first: bool,
+    ) -> bytes | memoryview:
+        """At least one whole batch where it is the first of an answer; else what fits."""
+        limit = min(asked.partition_max_bytes, left_bytes)
+        if answer.end_offset <= answer.fetch_offset or (limit <= 0 and not is_first):
+            return b""
+        records = replica.read(answer, max(limit, 0))
+        if len(records) > limit and not is_first:
+            return b""
+        return records
+
+    def _answered(
+        self, body: FetchRequest, part: _Part, records: bytes | memoryview
+    ) -> FetchResponsePartition:
+        answer, asked = part.answer, part.asked
+        aborted = () if body.isolation_level == _READ_COMMITTED else None
+        if isinstance(answer, ServeFetch):
+            return FetchResponsePartition(
+                partition_index=asked.partition,
+                error_code=ErrorCode.NONE,
+                high_watermark=answer.high_watermark,
+                last_stable_offset=answer.high_watermark,
+                log_start_offset=answer.log_start_offset,
+                aborted_transactions=aborted,
+                records=records,
+            )
+        core = None if part.replica is None else part.replica.core
+        if isinstance(answer, TellDivergence) and core is not None:
+            end = EpochEndOffset(epoch=answer.leader.epoch, end_offset=answer.leader.end_offset)
+            return FetchResponsePartition(
+                partition_index=asked.partition,
+                error_code=ErrorCode.NONE,
+                high_watermark=core.high_watermark,
+                log_start_offset=core.start_offset,
+                diverging_epoch=end,
+                aborted_transactions=aborted,
+            )
+        leader = LeaderIdAndEpoch()
+        moved = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+        if part.error in moved and part.found is not None:
+            partition = part.found.partition
+            leader = LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+        return FetchResponsePartition(
+            partition_index=asked.partition,
+            error_code=part.error,
+            high_watermark=-1,
+            current_leader=leader,
+            aborted_transactions=aborted,
+        )
+
+    def _endpoints(self, leaders: set[int], listener: str) -> tuple[FetchNodeEndpoint, ...]:
+        found = []
+        for broker_id in sorted(leaders):
+            endpoint = self._endpoint_to(broker_id, listener)
+            if endpoint is not None:
+                host, port, rack = endpoint
+                found.append(FetchNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack))
+        return tuple(found)

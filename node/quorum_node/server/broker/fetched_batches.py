@@ -1,0 +1,61 @@
+"""The batches in a leader's answer, as the core takes them.
+
+Owns the checks of a follower: headers, checksums, ascending offsets are the core's affair. Bytes at the end that are no whole
+batch are left out. Must not know where batches go.
+"""
+
+from struct import Struct
+
+from crc32c import crc32c
+
+from quorum_node.broker.batch import Batch
+from quorum_node.records.batches import (
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    MAGIC,
+    PREFIX_BYTES,
+    CorruptBatch,
+)
+from quorum_node.schema.primitives import Buffer
+
+_HEADER = Struct(">qiibIhiqqqhii")
+MAX_FETCHED_BATCHES = 100_000
+"""In one answer for one partition: its bytes are limited, and so is what they are made into."""
+
+
+def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
+    """Whole batches in their order. Raises CorruptBatch; a batch may have fewer records than offsets (compaction)."""
+    view = memoryview(records)
+    total, position = len(view), 0
+    found: list[Batch] = []
+    while total - position >= HEADER_BYTES and len(found) < MAX_FETCHED_BATCHES:
+        (
+            base_offset, length, epoch, magic, crc, _, last_delta, _, max_timestamp_ms, producer_id,
+            producer_epoch, base_sequence, count,
+        ) = _HEADER.unpack_from(view, position)  # fmt: skip
+        size_bytes = length + PREFIX_BYTES
+        if magic != MAGIC or size_bytes < HEADER_BYTES:
+            raise CorruptBatch(position, f"magic {magic}, length {length}")
+        end = position + size_bytes
+        if end > total:
+            break
+        if crc32c(view[position + CRC_COVERS_FROM : end]) != crc:
+            raise CorruptBatch(position, "checksum differs")
+        if base_offset < 0 or last_delta < 0 or not 0 <= count <= last_delta + 1:
+            reason = f"offset {base_offset}, last delta {last_delta}, {count} records"
+            raise CorruptBatch(position, reason)
+        found.append(
+            Batch(
+                base_offset=base_offset,
+                end_offset=base_offset + last_delta + 1,
+                leader_epoch=epoch,
+                size_bytes=size_bytes,
+                data=view[position:end],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                max_timestamp_ms=max_timestamp_ms,
+            )
+        )
+        position = end
+    return tuple(found)

@@ -1,0 +1,309 @@
+"""Followers' fetches: one request at a time to each broker that leads partitions of which this one has a replica.
+
+Owns which partitions are asked of whom, pauses after errors, and how answers become events. Must not know truncation nor
+ISRs: the cores decide. Answers that are late are ignored by them.
+Source: KIP-595 (divergence in the answer), KIP-516 (topics by id); the rules of a stock replica fetcher.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from quorum_node.broker.epoch_history import EpochEnd
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import BatchesFetched, FetchRefused, LogDiverged, RangeAnswered
+from quorum_node.broker.follower import FetchPosition
+from quorum_node.broker.outputs import AskRange
+from quorum_node.configuration.broker_config import BrokerConfig
+from quorum_node.image.topics import PartitionKey
+from quorum_node.protocol.broker_apis import DATA_FETCH, LIST_OFFSETS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import (
+    NO_DIVERGENCE,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchTopic,
+    ReplicaState,
+)
+from quorum_node.protocol.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from quorum_node.raft.events import FailureReason
+from quorum_node.records.batches import CorruptBatch
+from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.fetched_batches import fetched_batches
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.peers.port import Peers
+
+_PAUSE_SECONDS = 0.1
+"""After an error: of one partition, or of the whole request."""
+_MARGIN_MS = 10_000
+"""How much longer than the longest wait at the leader an answer may take."""
+_FATAL: dict[int, BrokerError] = {
+    ErrorCode.FENCED_LEADER_EPOCH: BrokerError.FENCED_LEADER_EPOCH,
+    ErrorCode.OFFSET_OUT_OF_RANGE: BrokerError.OFFSET_OUT_OF_RANGE,
+}
+"""Errors that the core has to hear of; all others pass."""
+
+EndpointOf = Callable[[int], Endpoint | None]
+
+
+@dataclass(slots=True)
+class _Leader:
+    """`resting`: partitions that had an error, until the pause is over."""
+
+    replicas: dict[PartitionKey, HostedReplica] = field(default_factory=dict)
+    resting: set[PartitionKey] = field(default_factory=set)
+    in_flight: bool = False
+    paused: bool = False
+    next_first: int = 0
+
+
+class Fetchers:
+    """`own`: (broker id, broker epoch) of this run. `endpoint_of`: where brokers are reached by brokers."""
+
+    def __init__(
+        self,
+        peers: Peers,
+        config: BrokerConfig,
+        own: Callable[[], tuple[int, int]],
+        endpoint_of: EndpointOf,
+        events: BrokerEvents,
+    ) -> None:
+        self._peers = peers
+        self._config = config
+        self._own = own
+        self._endpoint_of = endpoint_of
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._leaders: dict[int, _Leader] = {}
+        self._leader_of: dict[PartitionKey, int] = {}
+        self._scheduled: set[int] = set()
+        self._closed = False
+
+    def start(self, replica: HostedReplica, leader_id: int) -> None:
+        """Fetch from that broker from now on, from no other."""
+        self.stop(replica)
+        self._leader_of[replica.key] = leader_id
+        self._leaders.setdefault(leader_id, _Leader()).replicas[replica.key] = replica
+        self._look_soon(leader_id)
+
+    def stop(self, replica: HostedReplica) -> None:
+        """Fetch from nobody. An answer on its way is ignored by the core."""
+        leader_id = self._leader_of.pop(replica.key, None)
+        if leader_id is not None:
+            leader = self._leaders[leader_id]
+            leader.replicas.pop(replica.key, None)
+            leader.resting.discard(replica.key)
+
+    def look(self, replica: HostedReplica) -> None:
+        """Its fetch position may have changed."""
+        leader_id = self._leader_of.get(replica.key)
+        if leader_id is not None:
+            self._look_soon(leader_id)
+
+    def close(self) -> None:
+        """Fetch no more."""
+        self._closed = True
+
+    # -- fetching
+
+    def _look_soon(self, leader_id: int) -> None:
+        if leader_id not in self._scheduled:
+            self._scheduled.add(leader_id)
+            self._loop.call_soon(self._look, leader_id)
+
+    def _look(self, leader_id: int) -> None:
+        self._scheduled.discard(leader_id)
+        leader = self._leaders[leader_id]
+        if leader.in_flight or leader.paused or self._closed:
+            return
+        asked = self._positions(leader)
+        if not asked:
+            return
+        endpoint = self._endpoint_of(leader_id)
+        if endpoint is None:
+            self._pause(leader_id, leader)
+            return
+        leader.in_flight = True
+        request = self._request(asked.values())
+
+        def answered(outcome: Message | FailureReason) -> None:
+            leader.in_flight = False
+            if isinstance(outcome, FetchResponse) and not outcome.error_code:
+                self._take(leader_id, leader, asked, outcome)
+                self._look_soon(leader_id)
+            else:
+                self._pause(leader_id, leader)
+
+        timeout_ms = self._config.fetch_wait_max_ms + _MARGIN_MS
+        self._peers.ask(endpoint, DATA_FETCH, request, answered, timeout_ms=timeout_ms)
+
+    def _positions(
+        self, leader: _Leader
+    ) -> dict[PartitionKey, tuple[HostedReplica, FetchPosition]]:
+        """What to ask, each time beginning with another partition: the bytes of an answer are limited."""
+        found = {}
+        keys = list(leader.replicas)
+        leader.next_first += 1
+        turn = leader.next_first % len(keys) if keys else 0
+        for key in (*keys[turn:], *keys[:turn]):
+            position = leader.replicas[key].core.fetch_position
+            if position is not None and key not in leader.resting:
+                found[key] = leader.replicas[key], position
+        return found
+
+    def _request(self, asked: Iterable[tuple[HostedReplica, FetchPosition]]) -> FetchRequest:
+        broker_id, broker_epoch = self._own()
+        topics: list[FetchTopic] = []
+        for replica, position in asked:
+            partition = FetchPartition(
+                partition=replica.key.partition_id,
+                current_leader_epoch=position.leader_epoch,
+                fetch_offset=position.fetch_offset,
+                last_fetched_epoch=position.last_fetched_epoch,
+                log_start_offset=replica.core.start_offset,
+                partition_max_bytes=self._config.partition_max_bytes,
+                high_watermark=replica.core.high_watermark,
+            )
+            topics.append(
+                FetchTopic(
+                    topic=replica.topic_name,
+                    topic_id=replica.key.topic_id,
+                    partitions=(partition,),
+                )
+            )
+        return FetchRequest(
+            replica_id=broker_id,
+            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=broker_epoch),
+            max_wait_ms=self._config.fetch_wait_max_ms,
+            min_bytes=1,
+            max_bytes=self._config.fetch_max_bytes,
+            topics=tuple(topics),
+        )
+
+    def _take(
+        self,
+        leader_id: int,
+        leader: _Leader,
+        asked: dict[PartitionKey, tuple[HostedReplica, FetchPosition]],
+        answer: FetchResponse,
+    ) -> None:
+        for topic in answer.responses:
+            if topic.topic_id is None:
+                continue
+            for each in topic.partitions:
+                key = PartitionKey(topic.topic_id, each.partition_index)
+                found = asked.get(key)
+                if found is None or leader.replicas.get(key) is not found[0]:
+                    continue
+                if not self._take_one(*found, each):
+                    leader.resting.add(key)
+                    self._loop.call_later(_PAUSE_SECONDS, self._rested, leader_id, key)
+
+    def _take_one(
+        self, replica: HostedReplica, position: FetchPosition, answer: FetchResponsePartition
+    ) -> bool:
+        """False: ask again after a pause."""
+        epoch, offset = position.leader_epoch, position.fetch_offset
+        if answer.error_code:
+            error = _FATAL.get(answer.error_code)
+            if error is not None:
+                replica.take(FetchRefused(epoch, offset, error))
+            return False
+        if answer.diverging_epoch != NO_DIVERGENCE:
+            end = EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
+            self._events.diverged(replica, end.epoch, end.end_offset)
+            replica.take(LogDiverged(epoch, offset, end))
+            return True
+        try:
+            batches = fetched_batches(answer.records or b"")
+        except CorruptBatch as error:
+            self._events.corrupt_fetch(replica, position.leader_id, str(error))
+            return False
+        replica.take(
+            BatchesFetched(epoch, offset, batches, answer.high_watermark, answer.log_start_offset)
+        )
+        return True
+
+    def _rested(self, leader_id: int, key: PartitionKey) -> None:
+        self._leaders[leader_id].resting.discard(key)
+        self._look_soon(leader_id)
+
+    def _pause(self, leader_id: int, leader: _Leader) -> None:
+        leader.paused = True
+
+        def over() -> None:
+            leader.paused = False
+            self._look_soon(leader_id)
+
+        self._loop.call_later(_PAUSE_SECONDS, over)
+
+    # -- where the leader's log begins and ends
+
+    def ask_range(self, replica: HostedReplica, output: AskRange) -> None:
+        """Ask for both ends, one after the other; again after a pause while the core still wants to know."""
+
+        def asked(timestamp: int, done: Callable[[int], None]) -> None:
+            self._ask_offset(replica, output, timestamp, done)
+
+        def started(start_offset: int) -> None:
+            asked(LATEST_TIMESTAMP, lambda end_offset: ended(start_offset, end_offset))
+
+        def ended(start_offset: int, end_offset: int) -> None:
+            replica.take(RangeAnswered(output.leader_epoch, start_offset, end_offset))
+            self.look(replica)
+
+        asked(EARLIEST_TIMESTAMP, started)
+
+    def _ask_offset(
+        self,
+        replica: HostedReplica,
+        output: AskRange,
+        timestamp: int,
+        done: Callable[[int], None],
+    ) -> None:
+        def again() -> None:
+            core = replica.core
+            if core.asks_range and core.leader_epoch == output.leader_epoch and not self._closed:
+                self.ask_range(replica, output)
+
+        def answered(outcome: Message | FailureReason) -> None:
+            offset = _offset_in(outcome)
+            if offset is None:
+                self._loop.call_later(_PAUSE_SECONDS, again)
+            else:
+                done(offset)
+
+        endpoint = self._endpoint_of(output.leader_id)
+        if endpoint is None:
+            self._loop.call_later(_PAUSE_SECONDS, again)
+            return
+        partition = ListOffsetsPartition(
+            partition_index=replica.key.partition_id,
+            current_leader_epoch=output.leader_epoch,
+            timestamp=timestamp,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._own()[0],
+            topics=(ListOffsetsTopic(name=replica.topic_name, partitions=(partition,)),),
+        )
+        self._peers.ask(endpoint, LIST_OFFSETS, request, answered, timeout_ms=_MARGIN_MS)
+
+
+def _offset_in(outcome: Message | FailureReason) -> int | None:
+    if not isinstance(outcome, ListOffsetsResponse):
+        return None
+    for topic in outcome.topics:
+        for each in topic.partitions:
+            return None if each.error_code else each.offset
+    return None

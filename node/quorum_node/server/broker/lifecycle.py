@@ -1,0 +1,219 @@
+"""This broker's lease with the active controller: registered, fenced, unfenced, leaving.
+
+Owns when it registers and what its heartbeats say. It wants to be fenced until the replicas were told everything up to its
+registration; a stop asks the controller first to move leaderships away. Must not know partitions.
+Source: KIP-631, "Broker Registration and State Management"; KIP-858 (directories); the rules of a stock BrokerLifecycleManager.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+from quorum_node.controller.feature_levels import ANNOUNCED
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.protocol.apis import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from quorum_node.protocol.broker_registration import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    RegisteredListener,
+    SupportedFeatureRange,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.events import FailureReason
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.controller_channel import ControllerChannel
+from quorum_node.server.broker.events import BrokerEvents
+
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+_TOLD_AFTER = 3
+"""Refusals in a row before somebody hears of it: a controller that is being elected refuses the first ones."""
+NO_EPOCH = -1
+
+
+def registration(
+    broker_id: int,
+    rack: str | None,
+    listeners: tuple[RegisteredListener, ...],
+    directory_ids: tuple[UUID, ...],
+    previous_broker_epoch: int,
+) -> BrokerRegistrationRequest:
+    """What this process says of itself; the cluster id is added when it is known.
+
+    Every finalized feature has to be in the ranges, or the controller refuses.
+    """
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id="",
+        incarnation_id=fresh_uuid(),
+        listeners=listeners,
+        features=tuple(
+            SupportedFeatureRange(
+                name=name,
+                min_supported_version=levels.min_level,
+                max_supported_version=levels.max_level,
+            )
+            for name, levels in ANNOUNCED.items()
+        ),
+        rack=rack,
+        log_dirs=directory_ids,
+        previous_broker_epoch=previous_broker_epoch,
+    )
+
+
+class Lifecycle:
+    """`applied_offset`: of the last metadata record that the replicas were told of.
+
+    `superseded` is called once, when a later process has registered under this id: this one has to end (KIP-631, "Broker ID
+    Conflicts").
+    """
+
+    def __init__(
+        self,
+        own: BrokerRegistrationRequest,
+        channel: ControllerChannel,
+        applied_offset: Callable[[], int],
+        events: BrokerEvents,
+        interval_ms: int,
+        superseded: Callable[[], None],
+    ) -> None:
+        self._superseded = superseded
+        self._own = own
+        self._channel = channel
+        self._applied_offset = applied_offset
+        self._events = events
+        self._interval_seconds = interval_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_flight = False
+        self._refusals = 0
+        self._left: Callable[[], None] | None = None
+        self._closed = False
+        self._is_caught_up = False
+        self.broker_epoch = NO_EPOCH
+        self.is_fenced = True
+
+    def start(self, cluster_id: str) -> None:
+        """Register, and keep the lease from then on."""
+        self._own = replace(self._own, cluster_id=cluster_id)
+        self._register()
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Ask for a controlled shutdown; `left` is called once when the controller agrees."""
+        self._left = left
+        if self.broker_epoch == NO_EPOCH:
+            self._loop.call_soon(left)
+            return
+        self._events.leaves()
+        self._beat_now()
+
+    def close(self) -> None:
+        """No more heartbeats."""
+        self._closed = True
+        self._stop_timer()
+
+    # -- registration
+
+    def _register(self) -> None:
+        self._timer = None
+        if self._closed or self._in_flight:
+            return
+        self._in_flight = True
+        self._channel.ask(BROKER_REGISTRATION, self._own, self._registered)
+
+    def _registered(self, outcome: Message | FailureReason) -> None:
+        self._in_flight = False
+        if self._closed:
+            return
+        if isinstance(outcome, BrokerRegistrationResponse) and not outcome.error_code:
+            self.broker_epoch = outcome.broker_epoch
+            self._refusals = 0
+            self._events.registered(self.broker_epoch)
+            self._beat_now()
+            return
+        self._refusals += 1
+        if self._refusals >= _TOLD_AFTER:
+            self._events.not_registered(_reason(outcome))
+        pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(self._refusals - 1, 16)
+        self._timer = self._loop.call_later(min(pause, _LONGEST_PAUSE_SECONDS), self._register)
+
+    # -- heartbeats
+
+    def image_applied(self) -> None:
+        """The replicas were told of more metadata: perhaps of all that is needed to be unfenced."""
+        if self.is_fenced and self.broker_epoch != NO_EPOCH and not self._is_caught_up:
+            self._is_caught_up = self._applied_offset() >= self.broker_epoch
+            if self._is_caught_up:
+                self._beat_now()
+
+    def _beat_now(self) -> None:
+        self._stop_timer()
+        self._beat()
+
+    def _beat(self) -> None:
+        self._timer = None
+        if self._closed or self._in_flight:
+            return
+        self._in_flight = True
+        applied = self._applied_offset()
+        request = BrokerHeartbeatRequest(
+            broker_id=self._own.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=applied,
+            want_fence=applied < self.broker_epoch,
+            want_shut_down=self._left is not None,
+        )
+        self._channel.ask(BROKER_HEARTBEAT, request, self._answered)
+
+    def _answered(self, outcome: Message | FailureReason) -> None:
+        self._in_flight = False
+        if self._closed:
+            return
+        pause = min(self._interval_seconds, _FIRST_PAUSE_SECONDS)
+        if isinstance(outcome, BrokerHeartbeatResponse):
+            if outcome.error_code == ErrorCode.STALE_BROKER_EPOCH:
+                self.close()
+                self._superseded()
+                return
+            if outcome.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+                self._events.unregistered()
+                self.broker_epoch, self._is_caught_up = NO_EPOCH, False
+                self._note_fenced(fenced=True)
+                self._register()
+                return
+            if not outcome.error_code:
+                self._note_fenced(fenced=outcome.is_fenced)
+                if self._left is not None and outcome.should_shut_down:
+                    left, self._left = self._left, None
+                    self.close()
+                    left()
+                    return
+                if not self.is_fenced and self._left is None:
+                    pause = self._interval_seconds
+        self._timer = self._loop.call_later(pause, self._beat)
+
+    def _note_fenced(self, *, fenced: bool) -> None:
+        if fenced == self.is_fenced:
+            return
+        self.is_fenced = fenced
+        if fenced:
+            self._is_caught_up = False
+            self._events.fenced()
+        else:
+            self._events.unfenced()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _reason(outcome: Message | FailureReason) -> str:
+    if isinstance(outcome, FailureReason):
+        return f"the request to the active controller ended: {outcome.value}"
+    code = getattr(outcome, "error_code", 0)
+    known = code in ErrorCode.__members__.values()
+    return f"the active controller answered {ErrorCode(code).name if known else code}"

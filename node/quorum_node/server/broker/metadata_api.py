@@ -1,0 +1,203 @@
+"""Metadata, DescribeCluster and ApiVersions of a broker: what the committed image says.
+
+Owns how the image becomes answers, and which endpoint of a broker a caller is told: that of the listener by which it came.
+Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-1073 (fenced brokers).
+"""
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from quorum_node.controller.feature_levels import ANNOUNCED, KRAFT_VERSION
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.topics import Topic
+from quorum_node.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+)
+from quorum_node.protocol.broker_apis import BROKER_APIS, FIRST_ANNOUNCED
+from quorum_node.protocol.describe import (
+    ENDPOINTS_OF_BROKERS,
+    ClusterNode,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.metadata import (
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataTopic,
+)
+from quorum_node.server.listener.port import InboundRequest
+
+_NO_LEADER = -1
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+Endpoint = tuple[str, int, str | None]
+"""Host, port, rack."""
+
+
+class MetadataApi:
+    """`image` and `epoch`: as the replicas of this broker were told it, and where in the log that is."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], ClusterImage],
+        cluster_id: Callable[[], str],
+        epoch: Callable[[], int],
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._cluster_id = cluster_id
+        self._epoch = epoch
+        self._api_keys = tuple(
+            ApiVersion(
+                api_key=api.key,
+                min_version=FIRST_ANNOUNCED.get(api.key, api.min_version),
+                max_version=api.max_version,
+            )
+            for api in BROKER_APIS.values()
+        )
+
+    def endpoint_to(self, broker_id: int, listener: str) -> Endpoint | None:
+        """Where a live broker is reached by who came through a listener of that name."""
+        broker = self._image().brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        for each in broker.end_points:
+            if each.name == listener:
+                return each.host, each.port, broker.rack
+        return None
+
+    def api_versions(self) -> ApiVersionsResponse:
+        """What this listener serves, and the levels of features."""
+        levels = self._image().features.levels
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=self._api_keys,
+            supported_features=tuple(
+                SupportedFeature(
+                    name=name, min_version=levels.min_level, max_version=levels.max_level
+                )
+                for name, levels in ANNOUNCED.items()
+                if levels.min_level > 0 or name != KRAFT_VERSION
+            ),
+            finalized_features_epoch=self._epoch(),
+            finalized_features=tuple(
+                FinalizedFeature(name=name, max_version_level=level, min_version_level=level)
+                for name, level in sorted(levels.items())
+                if level
+            ),
+        )
+
+    def api_versions_too_new(self) -> ApiVersionsResponse:
+        """KIP-511: the versions that would do."""
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return ApiVersionsResponse(error_code=error, api_keys=self._api_keys)
+
+    def describe_cluster(self, inbound: InboundRequest, body: DescribeClusterRequest) -> None:
+        """DescribeCluster: of brokers; controllers are described by controllers."""
+        version, cluster_id = inbound.request.version, self._cluster_id()
+        if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
+            inbound.reply(
+                DescribeClusterResponse(
+                    error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                    error_message="this is a listener of brokers: ask a controller for controllers",
+                    cluster_id=cluster_id,
+                    brokers=(),
+                )
+            )
+            return
+        brokers = tuple(
+            ClusterNode(broker_id=broker_id, host=host, port=port, rack=rack, is_fenced=is_fenced)
+            for broker_id, (host, port, rack), is_fenced in self._brokers(inbound)
+            if not is_fenced or body.include_fenced_brokers
+        )
+        inbound.reply(
+            DescribeClusterResponse(
+                error_code=0,
+                endpoint_type=ENDPOINTS_OF_BROKERS,
+                cluster_id=cluster_id,
+                controller_id=self._broker_id,
+                brokers=brokers,
+            )
+        )
+
+    def metadata(self, inbound: InboundRequest, body: MetadataRequest) -> None:
+        """Metadata."""
+        image = self._image()
+        brokers = tuple(
+            MetadataBroker(node_id=broker_id, host=host, port=port, rack=rack)
+            for broker_id, (host, port, rack), is_fenced in self._brokers(inbound)
+            if not is_fenced
+        )
+        live = {each.node_id for each in brokers}
+        everything = body.topics is None or (not body.topics and inbound.request.version == 0)
+        topics = (
+            (_described(topic, live) for topic in image.topics)
+            if everything
+            else (_asked(image, each, live) for each in body.topics or ())
+        )
+        inbound.reply(
+            MetadataResponse(
+                brokers=brokers,
+                cluster_id=self._cluster_id(),
+                controller_id=self._broker_id,
+                topics=tuple(topics),
+            )
+        )
+
+    def _brokers(self, inbound: InboundRequest) -> Iterator[tuple[int, Endpoint, bool]]:
+        listener = inbound.caller.listener
+        by_id = self._image().brokers.by_id
+        for broker_id in sorted(by_id):
+            broker = by_id[broker_id]
+            for each in broker.end_points:
+                if each.name == listener:
+                    yield broker_id, (each.host, each.port, broker.rack), broker.fenced
+
+
+def _asked(image: ClusterImage, asked: MetadataRequestTopic, live: set[int]) -> MetadataTopic:
+    by_name = asked.name is not None
+    topic = (
+        image.topics.named(asked.name or "")
+        if by_name
+        else image.topics.get(asked.topic_id or UUID(int=0))
+    )
+    if topic is not None:
+        return _described(topic, live)
+    # A topic is not made because somebody asks for it: that is the administrator's decision.
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
+    return MetadataTopic(
+        error_code=missing, name=asked.name, topic_id=asked.topic_id, partitions=()
+    )
+
+
+def _described(topic: Topic, live: set[int]) -> MetadataTopic:
+    partitions = []
+    for number in sorted(topic.partitions):
+        partition = topic.partitions[number]
+        is_led = partition.leader in live
+        partitions.append(
+            MetadataPartition(
+                error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=number,
+                leader_id=partition.leader if is_led else _NO_LEADER,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+                offline_replicas=tuple(each for each in partition.replicas if each not in live),
+            )
+        )
+    return MetadataTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(partitions),
+    )

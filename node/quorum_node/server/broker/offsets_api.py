@@ -1,0 +1,165 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by time, ends of logs and ends of epochs.
+
+Owns what each of Kafka's special timestamps means here. Must not know how a log finds a timestamp.
+Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (an offset that is not known yet), KIP-320.
+"""
+
+from bisect import bisect_right
+
+from quorum_node.broker.epoch_history import NO_EPOCH, EpochHistory
+from quorum_node.broker.errors import BrokerError
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from quorum_node.protocol.offset_for_leader_epoch import (
+    EpochEnd,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.replica_manager import ReplicaManager
+from quorum_node.server.broker.topic_lookup import look_up
+from quorum_node.server.broker.wire_errors import code_of
+from quorum_node.server.listener.port import InboundRequest
+
+_CONSUMER = -1
+_NONE_KNOWN = -1
+_BEFORE_OFFSET_NOT_AVAILABLE = 5
+
+
+class OffsetsApi:
+    """Answers at once."""
+
+    def __init__(self, replicas: ReplicaManager) -> None:
+        self._replicas = replicas
+
+    def list(self, inbound: InboundRequest, body: ListOffsetsRequest) -> None:
+        """ListOffsets."""
+        is_follower = body.replica_id > _CONSUMER
+        is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
+        inbound.reply(
+            ListOffsetsResponse(
+                topics=tuple(
+                    ListOffsetsTopicResponse(
+                        name=topic.name,
+                        partitions=tuple(
+                            self._list_one(topic.name, each, is_follower=is_follower, is_old=is_old)
+                            for each in topic.partitions
+                        ),
+                    )
+                    for topic in body.topics
+                )
+            )
+        )
+
+    def _list_one(
+        self, name: str, asked: ListOffsetsPartition, *, is_follower: bool, is_old: bool
+    ) -> ListOffsetsPartitionResponse:
+        replica = self._leader(name, asked.partition_index, asked.current_leader_epoch)
+        found = (
+            replica
+            if isinstance(replica, ErrorCode)
+            else self._offset(replica, asked.timestamp, is_follower=is_follower)
+        )
+        if isinstance(found, ErrorCode):
+            if found == ErrorCode.OFFSET_NOT_AVAILABLE and is_old:
+                found = ErrorCode.LEADER_NOT_AVAILABLE
+            return ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index, error_code=found
+            )
+        offset, timestamp, epoch = found
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index,
+            error_code=ErrorCode.NONE,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch,
+        )
+
+    def _offset(
+        self, replica: HostedReplica, timestamp: int, *, is_follower: bool
+    ) -> tuple[int, int, int] | ErrorCode:
+        """(offset, timestamp, leader epoch), each -1 where there is none."""
+        core = replica.core
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
+        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD):
+            return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
+        if timestamp == LATEST_TIMESTAMP and is_follower:
+            return core.end_offset, _NONE_KNOWN, _epoch_at(replica, core.end_offset)
+        latest = core.latest_offset()
+        if isinstance(latest, BrokerError):
+            return code_of(latest)
+        if timestamp == LATEST_TIMESTAMP:
+            return latest, _NONE_KNOWN, _epoch_at(replica, latest)
+        if timestamp == MAX_TIMESTAMP:
+            found = replica.log.newest(latest)
+        elif timestamp < 0:
+            return ErrorCode.UNSUPPORTED_VERSION
+        else:
+            found = replica.log.offset_at(timestamp, latest)
+        if found is None:
+            return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
+        return found.offset, found.timestamp_ms, _epoch_at(replica, found.offset)
+
+    def _leader(self, name: str, partition_id: int, leader_epoch: int) -> HostedReplica | ErrorCode:
+        """The replica here that leads in that epoch (-1: in any)."""
+        found = look_up(self._replicas, None, name, partition_id)
+        if isinstance(found, ErrorCode):
+            return found
+        replica = found.replica
+        if replica is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch != NO_EPOCH and leader_epoch != replica.core.leader_epoch:
+            is_older = leader_epoch < replica.core.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return replica if replica.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def epoch_ends(self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest) -> None:
+        """OffsetForLeaderEpoch."""
+        inbound.reply(
+            OffsetForLeaderEpochResponse(
+                topics=tuple(
+                    OffsetForLeaderTopicResult(
+                        topic=topic.topic,
+                        partitions=tuple(
+                            self._epoch_end(topic.topic, each) for each in topic.partitions
+                        ),
+                    )
+                    for topic in body.topics
+                )
+            )
+        )
+
+    def _epoch_end(self, name: str, asked: OffsetForLeaderPartition) -> EpochEnd:
+        replica = self._leader(name, asked.partition, asked.current_leader_epoch)
+        if isinstance(replica, ErrorCode):
+            return EpochEnd(error_code=replica, partition=asked.partition)
+        core = replica.core
+        end = EpochHistory(core.epoch_starts).end_of(asked.leader_epoch, core.end_offset)
+        return EpochEnd(
+            error_code=ErrorCode.NONE,
+            partition=asked.partition,
+            leader_epoch=NO_EPOCH if end is None else end.epoch,
+            end_offset=_NONE_KNOWN if end is None else end.end_offset,
+        )
+
+
+def _epoch_at(replica: HostedReplica, offset: int) -> int:
+    """The epoch in which the record at `offset` was, or is going to be, written."""
+    starts = replica.core.epoch_starts
+    index = bisect_right(starts, offset, key=lambda each: each[1]) - 1
+    return starts[index][0] if index >= 0 else NO_EPOCH

@@ -1,0 +1,159 @@
+"""Produce: batches to the leaders of their partitions, and one answer when all of them are done.
+
+Owns the checks of a request as a whole and the collection of its parts. Must not know replication.
+Source: the rules of a stock broker for Produce 3 to 13; KIP-516 (topics by id); KIP-951 (the leader in a refusal).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import read_produced
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProducedLeader,
+    ProduceNodeEndpoint,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from quorum_node.server.broker.replica_manager import ReplicaManager
+from quorum_node.server.broker.topic_lookup import Found, look_up
+from quorum_node.server.broker.wire_errors import code_of
+from quorum_node.server.listener.port import InboundRequest
+
+EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
+"""Where a broker is reached by who came through that listener: host, port, rack."""
+_NO_ANSWER = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Collected:
+    """One request; `missing`: partitions without an outcome."""
+
+    inbound: InboundRequest
+    body: ProduceRequest
+    missing: int
+    outcomes: dict[tuple[int, int], PartitionProduceResponse] = field(default_factory=dict)
+
+
+class ProduceApi:
+    """`endpoint_to`: see `EndpointTo`."""
+
+    def __init__(self, replicas: ReplicaManager, endpoint_to: EndpointTo) -> None:
+        self._replicas = replicas
+        self._endpoint_to = endpoint_to
+
+    def handle(self, inbound: InboundRequest, body: ProduceRequest) -> None:
+        """Answer now or later, once; with acks=0 not at all."""
+        parts = [
+            (number, topic, each)
+            for number, topic in enumerate(body.topic_data)
+            for each in topic.partition_data
+        ]
+        collected = _Collected(inbound, body, len(parts))
+        if not parts:
+            self._finish(collected)
+            return
+        for number, topic, each in parts:
+            done = partial(self._done, collected, number, topic, each.index)
+            if body.transactional_id is not None:
+                done(ErrorCode.UNSUPPORTED_VERSION, -1, "transactions are not supported")
+            else:
+                self._produce(topic, each, body, done)
+
+    def _produce(
+        self,
+        topic: TopicProduceData,
+        each: PartitionProduceData,
+        body: ProduceRequest,
+        done: Callable[..., None],
+    ) -> None:
+        found = look_up(self._replicas, topic.topic_id, topic.name, each.index)
+        if isinstance(found, ErrorCode):
+            done(found, -1)
+            return
+        replica = found.replica
+        if replica is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            return
+        batch = read_produced(each.records or b"", replica.limits)
+        if isinstance(batch, BrokerError):
+            done(code_of(batch), -1, batch.value)
+            return
+        # What a timeout ends is waiting: a batch that was appended stays.
+        timeout_ms = float(max(0, body.timeout_ms))
+        replica.produce(
+            batch,
+            body.acks,
+            timeout_ms,
+            lambda error, offset: done(
+                code_of(error), offset, None if error is BrokerError.NONE else error.value
+            ),
+        )
+
+    def _done(
+        self,
+        collected: _Collected,
+        number: int,
+        topic: TopicProduceData,
+        index: int,
+        error: ErrorCode,
+        base_offset: int,
+        text: str | None = None,
+    ) -> None:
+        found = look_up(self._replicas, topic.topic_id, topic.name, index)
+        start_offset, leader = -1, ProducedLeader()
+        if isinstance(found, Found):
+            if found.replica is not None and not error:
+                start_offset = found.replica.core.start_offset
+            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leader = ProducedLeader(
+                    leader_id=found.partition.leader, leader_epoch=found.partition.leader_epoch
+                )
+        collected.outcomes[number, index] = PartitionProduceResponse(
+            index=index,
+            error_code=error,
+            base_offset=base_offset,
+            log_start_offset=start_offset,
+            error_message=text,
+            current_leader=leader,
+        )
+        collected.missing -= 1
+        if not collected.missing:
+            self._finish(collected)
+
+    def _finish(self, collected: _Collected) -> None:
+        inbound, body = collected.inbound, collected.body
+        if body.acks == _NO_ANSWER:
+            # A stock broker closes the connection on an error; the producer finds the new leader by its metadata.
+            inbound.leave_unanswered()
+            return
+        responses = tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    collected.outcomes[number, each.index] for each in topic.partition_data
+                ),
+            )
+            for number, topic in enumerate(body.topic_data)
+        )
+        inbound.reply(ProduceResponse(responses=responses, node_endpoints=self._leaders(collected)))
+
+    def _leaders(self, collected: _Collected) -> tuple[ProduceNodeEndpoint, ...]:
+        ids = {each.current_leader.leader_id for each in collected.outcomes.values()} - {-1}
+        listener = collected.inbound.caller.listener
+        found = []
+        for broker_id in sorted(ids):
+            endpoint = self._endpoint_to(broker_id, listener)
+            if endpoint is not None:
+                host, port, rack = endpoint
+                found.append(
+                    ProduceNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack)
+                )
+        return tuple(found)

@@ -1,0 +1,228 @@
+"""The broker on the replica of the metadata log: its parts, and who tells whom what.
+
+Owns the wiring and the order of the start: the replica has caught up, then the directory is opened, then the replicas of
+partitions are told the image, then the broker registers. It is the role of partition 0 (`PartitionRole`). Knows all parts;
+they do not know each other's insides.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.broker_registration import RegisteredListener
+from quorum_node.records.identity import Endpoint
+from quorum_node.server.broker.broker_api import BrokerApi
+from quorum_node.server.broker.controller_channel import ControllerChannel
+from quorum_node.server.broker.data_log import DataDirectory
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.fetchers import Fetchers
+from quorum_node.server.broker.forwarding import Forwarding, Refuse
+from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.lifecycle import Lifecycle, registration
+from quorum_node.server.broker.metadata_api import MetadataApi
+from quorum_node.server.broker.port import BrokerOwner, MetadataReplica
+from quorum_node.server.broker.producer_ids import ProducerIds
+from quorum_node.server.broker.replica_manager import ReplicaManager
+from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.partition.port import NoRole
+from quorum_node.server.peers.port import Peers
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+OpenDirectory = Callable[[str], DataDirectory]
+"""By cluster id; called once, when that is known."""
+
+
+class HostedBroker(NoRole):
+    """`controllers` and `brokers`: connections to each of them. One per process."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        replica: MetadataReplica,
+        cluster_id: Callable[[], str | None],
+        open_directory: OpenDirectory,
+        controllers: Peers,
+        brokers: Peers,
+        owner: BrokerOwner,
+        refuse: Refuse,
+    ) -> None:
+        assert config.broker is not None
+        self._config = config
+        self._broker = config.broker
+        self._replica = replica
+        self._cluster_id = cluster_id
+        self._open_directory = open_directory
+        self._brokers = brokers
+        self._owner = owner
+        self._refuse = refuse
+        self._loop = asyncio.get_running_loop()
+        self._events = BrokerEvents()
+        self._channel = ControllerChannel(
+            replica, controllers, self._loop.call_soon, config.timeouts.request_timeout_ms
+        )
+        self._directory: DataDirectory | None = None
+        self._replicas: ReplicaManager | None = None
+        self._lifecycle: Lifecycle | None = None
+        self._api: BrokerApi | None = None
+        self._applied_offset = -1
+        self._is_scheduled = False
+        self._closed = False
+
+    # -- the role of the partition
+
+    def progressed(self) -> None:
+        """See `PartitionRole`."""
+        self._look_soon()
+
+    def image_changed(self) -> None:
+        """See `PartitionRole`."""
+        self._look_soon()
+
+    # -- for the process
+
+    def handle(self, inbound: InboundRequest) -> None:
+        """A request of a listener; those are open only once the replicas are there."""
+        assert self._api is not None, "the listeners are opened when the broker is ready"
+        try:
+            self._api.handle(inbound)
+        except (StorageFailure, DiskFull) as failure:
+            self._owner.storage_failed(failure)
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Ask for a controlled shutdown; `left` is called when the controller agrees, or nothing was begun."""
+        if self._lifecycle is None:
+            self._loop.call_soon(left)
+        else:
+            self._lifecycle.leave(left)
+
+    def close(self, *, cleanly: bool) -> None:
+        """Stop all replicas and close their logs. Raises StorageFailure or DiskFull."""
+        self._closed = True
+        epoch = None
+        if self._lifecycle is not None:
+            epoch = self._lifecycle.broker_epoch if cleanly else None
+            self._lifecycle.close()
+        if self._replicas is not None:
+            self._replicas.close()
+        if self._directory is not None:
+            self._directory.close(epoch)
+
+    # -- inside
+
+    def _look_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_scheduled = False
+        if self._closed:
+            return
+        try:
+            if self._replicas is None:
+                self._begin()
+            else:
+                self._apply(self._replicas)
+        except (StorageFailure, DiskFull) as failure:
+            self._owner.storage_failed(failure)
+
+    def _begin(self) -> None:
+        """Once the image is complete: a broker that took an old one for the present would set good logs aside."""
+        replica, cluster_id = self._replica, self._cluster_id()
+        if cluster_id is None or not replica.knows_commits():
+            return
+        committed = replica.committed
+        if committed.end_offset < replica.high_watermark or not committed.end_offset:
+            return
+        directory = self._directory = self._open_directory(cluster_id)
+        self._lifecycle = self._make_lifecycle(directory)
+        self._replicas = self._make_replicas(directory)
+        self._applied_offset = committed.end_offset - 1
+        self._replicas.start(committed.image)
+        self._api = self._make_api(self._replicas, cluster_id)
+        self._lifecycle.start(cluster_id)
+        self._owner.ready()
+
+    def _apply(self, replicas: ReplicaManager) -> None:
+        committed = self._replica.committed
+        image = committed.image
+        if image is not replicas.image:
+            replicas.apply(image)
+        self._applied_offset = committed.end_offset - 1
+        if self._lifecycle is not None:
+            self._lifecycle.image_applied()
+
+    def _own(self) -> tuple[int, int]:
+        assert self._lifecycle is not None
+        return self._config.node_id, self._lifecycle.broker_epoch
+
+    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
+        """Where another broker is reached by this one: at its listener of the same name as the first one here."""
+        assert self._replicas is not None
+        broker = self._replicas.image.brokers.get(broker_id)
+        name = self._config.listeners[0].name
+        if broker is None:
+            return None
+        for each in broker.end_points:
+            if each.name == name:
+                return Endpoint(each.name, each.host, each.port)
+        return None
+
+    def _make_lifecycle(self, directory: DataDirectory) -> Lifecycle:
+        listeners = tuple(
+            RegisteredListener(
+                name=each.name,
+                host=each.advertised.host,
+                port=each.advertised.port,
+                security_protocol=each.protocol.id,
+            )
+            for each in self._config.listeners
+        )
+        own = registration(
+            self._config.node_id,
+            self._broker.rack,
+            listeners,
+            (directory.directory_id,),
+            directory.previous_broker_epoch,
+        )
+        return Lifecycle(
+            own,
+            self._channel,
+            lambda: self._applied_offset,
+            self._events,
+            self._broker.heartbeat_interval_ms,
+            self._owner.superseded,
+        )
+
+    def _make_replicas(self, directory: DataDirectory) -> ReplicaManager:
+        config = self._broker
+        static = self._config.controller.settings.static_configs
+        return ReplicaManager(
+            self._config.node_id,
+            directory,
+            TopicValues(self._config.node_id, static, config.lag_time_max_ms),
+            Fetchers(self._brokers, config, self._own, self._endpoint_of, self._events),
+            IsrRequests(self._channel, self._own),
+            self._events,
+            config.lag_time_max_ms,
+            config.retention_check_ms,
+            self._owner.storage_failed,
+        )
+
+    def _make_api(self, replicas: ReplicaManager, cluster_id: str) -> BrokerApi:
+        def image() -> ClusterImage:
+            return replicas.image
+
+        metadata = MetadataApi(
+            self._config.node_id, image, lambda: cluster_id, lambda: self._applied_offset
+        )
+        return BrokerApi(
+            self._config.node_id,
+            replicas,
+            metadata,
+            Forwarding(self._channel, self._refuse),
+            ProducerIds(self._channel, self._own),
+            self._config.controller.settings.static_configs,
+        )

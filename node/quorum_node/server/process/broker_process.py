@@ -1,0 +1,133 @@
+"""A broker's process: an observer of the metadata log, with the broker's role on it.
+
+Owns what differs from a member of the quorum: the ports open once the broker is ready, and a stop first asks the active
+controller to move leaderships away.
+"""
+
+from collections.abc import Callable, Mapping
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.view import NOBODY, UNRESTRICTED, Caller, Rights, View
+from quorum_node.exit_codes import TerminationReason
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.broker_apis import BROKER_APIS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.errors import RaftError
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.data_directory import open_data_directory
+from quorum_node.server.broker.role import HostedBroker
+from quorum_node.server.controller.controller_api import ControllerApi
+from quorum_node.server.controller.port import Decider
+from quorum_node.server.ending.fail_stop import watch_task
+from quorum_node.server.listener.port import Handler
+from quorum_node.server.partition.led_replica import LedReplica
+from quorum_node.server.partition.port import PartitionRole, TooLarge
+from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.process.node_process import NodeProcess
+from quorum_node.server.wire.refusals import refuse_request
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+
+class NeverActive:
+    """`Decider` of a node that is never the active controller."""
+
+    is_held_back = False
+
+    def view(self, caller: Caller = NOBODY, rights: Rights = UNRESTRICTED) -> View | None:
+        """See `Decider`."""
+        return None
+
+    def carry_out(
+        self, decision: Decision, settled: Callable[[RaftError | TooLarge | None], None]
+    ) -> None:
+        """See `Decider`."""
+        raise AssertionError("only the active controller decides")
+
+
+class BrokerProcess(NodeProcess):
+    """See the module."""
+
+    _apis: Mapping[int, Api] = BROKER_APIS
+
+    def _make_role(self, host: ReplicaHost) -> PartitionRole:
+        config = self._config
+        assert config.broker is not None
+        log_dir, node_id = config.broker.log_dir, config.node_id
+        self._between_brokers = PeerPool(
+            f"broker-{node_id}-fetcher",
+            self._metrics,
+            partitions=1,
+            reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
+            on_malformed=lambda peer, why: None,
+        )
+        self._broker = HostedBroker(
+            config,
+            LedReplica(host),
+            lambda: host.describe().cluster_id,
+            lambda cluster_id: open_data_directory(log_dir, node_id, cluster_id),
+            host.peers,
+            self._between_brokers,
+            self,
+            refuse_forwarded,
+        )
+        self._is_leaving = False
+        return self._broker
+
+    def _handler(self) -> Handler:
+        return self._broker.handle
+
+    def _decider(self) -> Decider:
+        return NeverActive()
+
+    async def _open_listeners(self) -> None:
+        """They open when the broker is ready."""
+
+    def _shutdown(self) -> None:
+        """SIGTERM: leaderships first; a second signal, or too long a wait, and it stops all the same."""
+        assert self._config.broker is not None
+        if self._is_leaving:
+            super()._shutdown()
+            return
+        self._is_leaving = True
+        timer = self._loop.call_later(
+            self._config.broker.shutdown_timeout_ms / 1000, super()._shutdown
+        )
+
+        def left() -> None:
+            timer.cancel()
+            super(BrokerProcess, self)._shutdown()
+
+        self._broker.leave(left)
+
+    def _close_role(self) -> None:
+        try:
+            self._broker.close(cleanly=True)
+        except (StorageFailure, DiskFull) as failure:
+            self.storage_failed(failure)
+        self._between_brokers.close()
+
+    # -- from the broker
+
+    def ready(self) -> None:
+        """See `BrokerOwner`."""
+        watch_task(self._loop.create_task(self._listeners.start()))
+
+    def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
+        """See `BrokerOwner`."""
+        self._hosted.fail_storage(failure)
+
+    def superseded(self) -> None:
+        """See `BrokerOwner`."""
+        self._die(
+            TerminationReason.IDENTITY_MISMATCH,
+            f"another process has registered as broker {self._config.node_id}: two processes have the same node.id."
+            " Stop one of them",
+        )
+
+
+def refuse_forwarded(body: Message, error: ErrorCode, text: str) -> Message:
+    """The answer where no controller gives one."""
+    if ControllerApi.serves(body):
+        return ControllerApi.refuse(body, error, text)
+    return refuse_request(body, error, text)

@@ -1,0 +1,287 @@
+"""Brokers of this software on a quorum of ours: started, killed, terminated, and asked over Kafka's protocol.
+
+Every broker has its own directories, ports and log file. Waiting is for a condition that a broker tells over the wire. What is
+right is the tests' affair.
+"""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.protocol import broker_apis, create_topics
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import CREATE_TOPICS
+from quorum_node.protocol.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchTopic,
+)
+from quorum_node.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from quorum_node.protocol.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from quorum_node.records.batches import Record, decode_records, encode_batch, split_batches
+from quorum_node.schema.schema import MalformedMessage, Message
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.one_request import ask
+from support.ports import free_ports
+
+FIRST_BROKER_ID = 201
+
+
+class PythonBrokers:
+    """Brokers 201.. Use as a context manager: it ends every process."""
+
+    def __init__(
+        self,
+        quorum: LocalQuorum,
+        root: Path,
+        brokers: int,
+        first_id: int = FIRST_BROKER_ID,
+        **properties: str,
+    ) -> None:
+        self._quorum = quorum
+        self._properties = {key.replace("_", "."): value for key, value in properties.items()}
+        self.nodes: dict[int, LocalNode] = {}
+        for index, port in enumerate(free_ports(brokers)):
+            self._make(root, first_id + index, port)
+
+    def _make(self, root: Path, broker_id: int, port: int) -> None:
+        folder = root / f"broker-{broker_id}"
+        folder.mkdir(parents=True)
+        node = LocalNode(broker_id, folder, port, free_ports(1)[0])
+        servers = ",".join(f"127.0.0.1:{each.port}" for each in self._quorum.nodes.values())
+        pairs = {
+            "process.roles": "broker",
+            "unstable.broker.role.enable": "true",
+            "node.id": str(broker_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": servers,
+            "metadata.log.dir": str(node.data_dir),
+            "log.dirs": str(folder / "logs"),
+            "admin.listener": node.admin_url,
+            "failure.latch.file": str(folder / "failed"),
+            "metadata.log.reserve.bytes": "1048576",
+            "broker.heartbeat.interval.ms": "200",
+            **self._properties,
+        }
+        text = "".join(f"{key}={value}\n" for key, value in pairs.items())
+        (folder / "node.properties").write_text(text)
+        self.nodes[broker_id] = node
+
+    def __enter__(self) -> "PythonBrokers":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for node in self.nodes.values():
+            if node.is_running and node.process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    node.process.kill()
+                    node.process.wait(10)
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the brokers, whether they run or not."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values())
+
+    def log_folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
+        """Where a replica of a partition lies."""
+        return self.nodes[broker_id].root / "logs" / f"{topic}-{partition}"
+
+    def start(self) -> None:
+        """Start all that do not run; returns when all of them are unfenced."""
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+        self.wait_for(self.nodes)
+
+    def wait_for(self, ids: Iterable[int], among: Iterable[int] | None = None) -> None:
+        """Until exactly these brokers of ours are live, as each of them says itself."""
+        wanted, asked = set(ids), set(self.nodes if among is None else among)
+        for broker_id in wanted:
+            self._wait_one(broker_id, wanted, asked)
+
+    def _wait_one(self, broker_id: int, wanted: set[int], asked: set[int]) -> None:
+        node = self.nodes[broker_id]
+
+        def knows() -> bool:
+            assert node.is_running, node.log_text[-2000:]
+            found = self.metadata(broker_id)
+            return found is not None and {each.node_id for each in found.brokers} & asked == wanted
+
+        wait_until(knows, f"broker {broker_id} knows {sorted(wanted)}", 60)
+
+    # -- requests
+
+    def ask(
+        self,
+        broker_id: int,
+        api: Api,
+        body: Message,
+        version: int | None = None,
+        timeout: float = 40.0,
+    ) -> Message:
+        """One request on a connection of its own. Raises OSError."""
+        node = self.nodes[broker_id]
+        wanted = api.max_version if version is None else version
+        return ask((node.host, node.port), api, wanted, body, timeout)
+
+    def metadata(
+        self, broker_id: int, topics: Sequence[str] | None = None
+    ) -> MetadataResponse | None:
+        """What a broker says; None if it does not answer."""
+        asked = (
+            None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        )
+        body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        try:
+            found = self.ask(broker_id, broker_apis.METADATA, body)
+        except (OSError, MalformedMessage):
+            return None
+        assert isinstance(found, MetadataResponse)
+        return found
+
+    def create_topic(
+        self, name: str, replicas: Sequence[int], partitions: int = 1, **configs: str
+    ) -> UUID:
+        """Through the first broker, which forwards it; returns its id when all of these brokers know it."""
+        body = create_topics.CreateTopicsRequest(
+            topics=(
+                create_topics.CreatableTopic(
+                    name=name,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=tuple(
+                        create_topics.CreatableReplicaAssignment(
+                            partition_index=number, broker_ids=tuple(replicas)
+                        )
+                        for number in range(partitions)
+                    ),
+                    configs=tuple(
+                        create_topics.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                        for key, value in configs.items()
+                    ),
+                ),
+            ),
+            timeout_ms=10_000,
+        )
+        answer = self.ask(next(iter(self.nodes)), CREATE_TOPICS, body)
+        assert isinstance(answer, create_topics.CreateTopicsResponse)
+        assert not answer.topics[0].error_code, answer
+        for broker_id in replicas:
+            wait_until(
+                lambda broker_id=broker_id: self.leader(name, broker_id) is not None,  # type: ignore[misc]
+                f"broker {broker_id} knows {name}",
+                20,
+            )
+        found = self.metadata(replicas[0], [name])
+        assert found is not None
+        topic_id = found.topics[0].topic_id
+        assert topic_id is not None
+        return topic_id
+
+    def leader(self, topic: str, told_by: int, partition: int = 0) -> int | None:
+        """The live leader of a partition, as a broker says."""
+        found = self.metadata(told_by, [topic])
+        if found is None or found.topics[0].error_code:
+            return None
+        state = found.topics[0].partitions[partition]
+        return None if state.error_code else state.leader_id
+
+    def isr(self, topic: str, told_by: int, partition: int = 0) -> set[int]:
+        """The ISR, as a broker says."""
+        found = self.metadata(told_by, [topic])
+        if found is None or found.topics[0].error_code:
+            return set()
+        return set(found.topics[0].partitions[partition].isr_nodes)
+
+    def produce(
+        self,
+        broker_id: int,
+        topic_id: UUID,
+        values: Sequence[bytes],
+        acks: int = -1,
+        partition: int = 0,
+        timeout_ms: int = 20_000,
+    ) -> PartitionProduceResponse:
+        """One batch of records without keys."""
+        data = encode_batch(
+            base_offset=0, leader_epoch=-1, timestamp_ms=1_700_000_000_000, records=[Record(None, value) for value in values]
+        )  # fmt: skip
+        return self.produce_bytes(broker_id, topic_id, data, acks, partition, timeout_ms)
+
+    def produce_bytes(
+        self,
+        broker_id: int,
+        topic_id: UUID,
+        data: bytes,
+        acks: int = -1,
+        partition: int = 0,
+        timeout_ms: int = 20_000,
+    ) -> PartitionProduceResponse:
+        """The bytes as they are."""
+        body = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=(
+                TopicProduceData(
+                    topic_id=topic_id,
+                    partition_data=(PartitionProduceData(index=partition, records=data),),
+                ),
+            ),
+        )
+        answer = self.ask(broker_id, broker_apis.PRODUCE, body)
+        assert isinstance(answer, ProduceResponse)
+        return answer.responses[0].partition_responses[0]
+
+    def fetch(
+        self,
+        broker_id: int,
+        topic_id: UUID,
+        offset: int,
+        partition: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+    ) -> FetchResponsePartition:
+        """As a consumer."""
+        body = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            topics=(
+                FetchTopic(
+                    topic_id=topic_id,
+                    partitions=(
+                        FetchPartition(
+                            partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                        ),
+                    ),
+                ),
+            ),
+        )
+        answer = self.ask(broker_id, broker_apis.DATA_FETCH, body)
+        assert isinstance(answer, FetchResponse), answer
+        assert not answer.error_code, answer
+        return answer.responses[0].partitions[0]
+
+    def read_all(self, broker_id: int, topic_id: UUID, partition: int = 0) -> list[bytes]:
+        """All values from the beginning that a consumer may have."""
+        values: list[bytes] = []
+        offset = 0
+        while True:
+            found = self.fetch(broker_id, topic_id, offset, partition)
+            assert not found.error_code, found
+            batches, left = split_batches(found.records or b"")
+            assert not left, "whole batches"
+            if not batches:
+                return values
+            for batch in batches:
+                values += [each.value or b"" for each in decode_records(batch)]
+                offset = batch.header.end_offset
