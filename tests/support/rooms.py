@@ -16,6 +16,7 @@ FOUNDATIONS = frozenset({"ending", "observing", "transport", "wire"})
 """What every room may use. They use no room themselves."""
 PORTS: Mapping[str, frozenset[str]] = {
     "admin": frozenset(),
+    "broker": frozenset({"port"}),
     "controller": frozenset({"port"}),
     "disk": frozenset(),
     "listener": frozenset({"port"}),

@@ -27,18 +27,22 @@ class BrokerConfig:
     retention_check_ms: int
 
 
+def check_role(properties: Properties) -> None:
+    """Refuse the broker's role unless it is allowed expressly. Raises ConfigError."""
+    if is_broker(properties) and not properties.get(broker.ENABLED):
+        raise properties.wrong(
+            node.PROCESS_ROLES,
+            f"brokers of this software are in development. Set {broker.ENABLED.name}=true to try one, or run"
+            " Apache Kafka's brokers, which work with these controllers",
+        )
+
+
 def read_broker_config(
     properties: Properties, of_kafka: tuple[ListenerConfig, ...]
 ) -> BrokerConfig | None:
     """None for a node of another role. Raises ConfigError."""
     if not is_broker(properties):
         return None
-    if not properties.get(broker.ENABLED):
-        raise properties.wrong(
-            node.PROCESS_ROLES,
-            f"brokers of this software are in development. Set {broker.ENABLED.name}=true to try one, or run"
-            " Apache Kafka's brokers, which work with these controllers",
-        )
     _refuse_what_brokers_lack(properties, of_kafka)
     log_dir = properties.get(broker.LOG_DIRS)
     if log_dir is None:

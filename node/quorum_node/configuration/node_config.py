@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
-from quorum_node.configuration.broker_config import BrokerConfig, read_broker_config
+from quorum_node.configuration.broker_config import BrokerConfig, check_role, read_broker_config
 from quorum_node.configuration.controller_settings import ControllerConfig, read_controller_config
 from quorum_node.configuration.keys import listeners, log, node, quorum
 from quorum_node.configuration.keys.table import known_names
@@ -92,6 +92,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
     properties = Properties(raw)
     properties.refuse_unknown(known_names(names_of_listeners(properties)))
+    check_role(properties)
     node_id = properties.get(node.NODE_ID)
     kafka_listeners = read_kafka_listeners(properties)
     admin = read_admin(properties, kafka_listeners[0].name)

@@ -7,15 +7,19 @@ from types import ModuleType
 import pytest
 
 from quorum_node import protocol
-from quorum_node.protocol import apis, fetch
+from quorum_node.protocol import apis, broker_apis, fetch
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FEW_ELEMENTS, FIRST_PRIVATE_KEY, FORWARDABLE
+from quorum_node.protocol.broker_apis import BROKER_APIS
 
 
 def message_modules() -> list[ModuleType]:
     names = [each.name for each in pkgutil.iter_modules(protocol.__path__)]
+    tables = ("apis", "broker_apis")
     return [
-        importlib.import_module(f"{protocol.__name__}.{name}") for name in names if name != "apis"
+        importlib.import_module(f"{protocol.__name__}.{name}")
+        for name in names
+        if name not in tables
     ]
 
 
@@ -30,15 +34,19 @@ def declared(modules: list[ModuleType]) -> dict[str, Api]:
 
 def forgotten(modules: list[ModuleType]) -> set[str]:
     """Declared, and not in the table."""
-    return {name for name, api in declared(modules).items() if APIS.get(api.key) is not api}
+    return {
+        name
+        for name, api in declared(modules).items()
+        if APIS.get(api.key) is not api and BROKER_APIS.get(api.key) is not api
+    }
 
 
 def test_every_declared_api_is_in_the_table_under_its_name() -> None:
     found = declared(message_modules())
     assert forgotten(message_modules()) == set()
-    assert len(found) == len(APIS)
+    assert len(found) == len(APIS.keys() | BROKER_APIS.keys())
     for name, api in found.items():
-        assert getattr(apis, name) is api
+        assert getattr(apis if api.key in APIS else broker_apis, name) is api
         assert name == "".join(f"_{c}" if c.isupper() else c.upper() for c in api.name)[1:]
 
 
@@ -50,14 +58,16 @@ def test_a_forgotten_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_are_kafkas() -> None:
     """They are labels of metrics, and words in messages."""
-    for api in APIS.values():
+    for api in (*APIS.values(), *BROKER_APIS.values()):
         assert api.request.__name__ == f"{api.name}Request"
         assert api.response.__name__ == f"{api.name}Response"
 
 
 def test_a_key_is_declared_once_and_they_are_told_in_order() -> None:
-    assert len({api.key for api in declared(message_modules()).values()}) == len(APIS)
+    known = {api.key for api in declared(message_modules()).values()}
+    assert known == APIS.keys() | BROKER_APIS.keys()
     assert list(APIS) == sorted(APIS)
+    assert list(BROKER_APIS) == sorted(BROKER_APIS)
 
 
 def test_what_a_broker_may_pass_on_and_what_is_about_the_quorum() -> None:

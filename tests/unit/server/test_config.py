@@ -183,7 +183,7 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("process.roles", "broker", "a node has one role"),
+        ("process.roles", "broker", "in development"),
         ("process.roles", "broker,controller", "a node has one role"),
         ("controller.listener.names", "PLAINTEXT", "must be CONTROLLER"),
         ("controller.listener.names", "CONTROLLER,SSL", "SSL is not in listeners"),

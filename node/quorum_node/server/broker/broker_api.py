@@ -29,13 +29,13 @@ from quorum_node.protocol.list_offsets import ListOffsetsRequest
 from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.fetch_api import FetchApi
 from quorum_node.server.broker.forwarding import Forwarding
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.producer_ids import ProducerIds
-from quorum_node.server.broker.replica_manager import ReplicaManager
 from quorum_node.server.listener.port import InboundRequest
 
 _NO_COORDINATOR = (
@@ -50,7 +50,7 @@ class BrokerApi:
     def __init__(
         self,
         broker_id: int,
-        replicas: ReplicaManager,
+        replicas: AssignedReplicas,
         metadata: MetadataApi,
         forwarding: Forwarding,
         producer_ids: ProducerIds,

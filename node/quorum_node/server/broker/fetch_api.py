@@ -7,7 +7,7 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
 from quorum_node.protocol.errors import ErrorCode
@@ -22,9 +22,9 @@ from quorum_node.protocol.fetch import (
     FetchTopic,
     LeaderIdAndEpoch,
 )
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
 from quorum_node.server.broker.produce_api import EndpointTo
-from quorum_node.server.broker.replica_manager import ReplicaManager
 from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -49,7 +49,14 @@ class _Part:
 
     @property
     def replica(self) -> HostedReplica | None:
+        """The replica here, if there is one."""
         return None if self.found is None else self.found.replica
+
+    def answered(self, answer: FetchAnswer) -> None:
+        """The core's answer, in place of an earlier one."""
+        self.answer = answer
+        if isinstance(answer, RefuseFetch):
+            self.error = code_of(answer.error)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,13 +68,38 @@ class _Waiting:
     parts: list[_Part]
     timer: asyncio.TimerHandle | None = None
     is_scheduled: bool = False
-    moved: Callable[[], None] = field(default=lambda: None)
+    moved: Callable[[], None] | None = None
+
+    def park(self, moved: Callable[[], None], timer: asyncio.TimerHandle) -> None:
+        """Wait until the timer, and hear of every replica that moves."""
+        self.moved, self.timer = moved, timer
+        for part in self.parts:
+            if part.replica is not None:
+                part.replica.watch(moved)
+
+    def forget(self) -> None:
+        """Wait no more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        for part in self.parts:
+            if part.replica is not None and self.moved is not None:
+                part.replica.unwatch(self.moved)
+
+    def schedule(self) -> bool:
+        """Whether nobody has scheduled a look yet."""
+        was, self.is_scheduled = self.is_scheduled, True
+        return not was
+
+    def looked(self) -> None:
+        """The next move asks for another look."""
+        self.is_scheduled = False
 
 
 class FetchApi:
     """Any number of requests wait; each is one timer and a watcher at each of its replicas."""
 
-    def __init__(self, replicas: ReplicaManager, endpoint_to: EndpointTo) -> None:
+    def __init__(self, replicas: AssignedReplicas, endpoint_to: EndpointTo) -> None:
         self._replicas = replicas
         self._endpoint_to = endpoint_to
         self._loop = asyncio.get_running_loop()
@@ -92,30 +124,28 @@ class FetchApi:
         found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
-        part = _Part(topic, asked, found)
         if found.replica is None:
-            part.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        else:
-            self._step(body, part, found.replica)
+            return _Part(topic, asked, found, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        part = _Part(topic, asked, found)
+        self._step(body, part, found.replica)
         return part
 
     def _step(self, body: FetchRequest, part: _Part, replica: HostedReplica) -> None:
         asked = part.asked
         if body.fetcher_id == _CONSUMER:
             epoch = asked.current_leader_epoch
-            part.answer = replica.consumer_fetched(
+            answer = replica.consumer_fetched(
                 asked.fetch_offset, None if epoch == _NO_EPOCH else epoch
             )
         else:
-            part.answer = replica.follower_fetched(
+            answer = replica.follower_fetched(
                 body.fetcher_id,
                 body.replica_state.replica_epoch,
                 asked.current_leader_epoch,
                 asked.fetch_offset,
                 asked.last_fetched_epoch,
             )
-        if isinstance(part.answer, RefuseFetch):
-            part.error = code_of(part.answer.error)
+        part.answered(answer)
 
     # -- waiting
 
@@ -139,20 +169,15 @@ class FetchApi:
     def _wait(self, waiting: _Waiting) -> None:
         def moved() -> None:
             # Called from within a replica's step: look after it.
-            if not waiting.is_scheduled:
-                waiting.is_scheduled = True
+            if waiting.schedule():
                 self._loop.call_soon(self._look, waiting)
 
-        waiting.moved = moved
-        for part in waiting.parts:
-            if part.replica is not None:
-                part.replica.watch(moved)
         seconds = min(waiting.body.max_wait_ms, _MAX_WAIT_MS) / 1000
-        waiting.timer = self._loop.call_later(seconds, self._over, waiting)
-        waiting.inbound.when_abandoned(lambda: self._forget(waiting))
+        waiting.park(moved, self._loop.call_later(seconds, self._over, waiting))
+        waiting.inbound.when_abandoned(waiting.forget)
 
     def _look(self, waiting: _Waiting) -> None:
-        waiting.is_scheduled = False
+        waiting.looked()
         if waiting.timer is None:
             return
         self._refresh(waiting)
@@ -160,17 +185,9 @@ class FetchApi:
             self._over(waiting)
 
     def _over(self, waiting: _Waiting) -> None:
-        self._forget(waiting)
+        waiting.forget()
         self._refresh(waiting)
         self._reply(waiting)
-
-    def _forget(self, waiting: _Waiting) -> None:
-        if waiting.timer is not None:
-            waiting.timer.cancel()
-            waiting.timer = None
-        for part in waiting.parts:
-            if part.replica is not None:
-                part.replica.unwatch(waiting.moved)
 
     def _refresh(self, waiting: _Waiting) -> None:
         """What may be served now. A follower has not fetched again: its progress is not told anew while nothing else changed."""
@@ -182,12 +199,14 @@ class FetchApi:
             core = replica.core
             same = part.asked.current_leader_epoch in (_NO_EPOCH, core.leader_epoch)
             if is_follower and same and replica.is_leader:
-                part.answer = ServeFetch(
-                    answer.request_id,
-                    answer.fetch_offset,
-                    core.end_offset,
-                    core.high_watermark,
-                    core.start_offset,
+                part.answered(
+                    ServeFetch(
+                        answer.request_id,
+                        answer.fetch_offset,
+                        core.end_offset,
+                        core.high_watermark,
+                        core.start_offset,
+                    )
                 )
             else:
                 self._step(waiting.body, part, replica)

@@ -67,6 +67,34 @@ class _Leader:
     paused: bool = False
     next_first: int = 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it may be asked."""
+        return not (self.in_flight or self.paused)
+
+    def asked(self) -> None:
+        """A request is on its way."""
+        self.in_flight = True
+
+    def answered(self) -> None:
+        """It is over."""
+        self.in_flight = False
+
+    def pause(self) -> None:
+        """Not for a while."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """The pause is over."""
+        self.paused = False
+
+    def in_turn(self) -> list[PartitionKey]:
+        """All partitions, each time beginning with another one."""
+        keys = list(self.replicas)
+        self.next_first += 1
+        turn = self.next_first % len(keys) if keys else 0
+        return keys[turn:] + keys[:turn]
+
 
 class Fetchers:
     """`own`: (broker id, broker epoch) of this run. `endpoint_of`: where brokers are reached by brokers."""
@@ -125,7 +153,7 @@ class Fetchers:
     def _look(self, leader_id: int) -> None:
         self._scheduled.discard(leader_id)
         leader = self._leaders[leader_id]
-        if leader.in_flight or leader.paused or self._closed:
+        if self._closed or not leader.is_free:
             return
         asked = self._positions(leader)
         if not asked:
@@ -134,11 +162,11 @@ class Fetchers:
         if endpoint is None:
             self._pause(leader_id, leader)
             return
-        leader.in_flight = True
+        leader.asked()
         request = self._request(asked.values())
 
         def answered(outcome: Message | FailureReason) -> None:
-            leader.in_flight = False
+            leader.answered()
             if isinstance(outcome, FetchResponse) and not outcome.error_code:
                 self._take(leader_id, leader, asked, outcome)
                 self._look_soon(leader_id)
@@ -153,10 +181,7 @@ class Fetchers:
     ) -> dict[PartitionKey, tuple[HostedReplica, FetchPosition]]:
         """What to ask, each time beginning with another partition: the bytes of an answer are limited."""
         found = {}
-        keys = list(leader.replicas)
-        leader.next_first += 1
-        turn = leader.next_first % len(keys) if keys else 0
-        for key in (*keys[turn:], *keys[:turn]):
+        for key in leader.in_turn():
             position = leader.replicas[key].core.fetch_position
             if position is not None and key not in leader.resting:
                 found[key] = leader.replicas[key], position
@@ -240,10 +265,10 @@ class Fetchers:
         self._look_soon(leader_id)
 
     def _pause(self, leader_id: int, leader: _Leader) -> None:
-        leader.paused = True
+        leader.pause()
 
         def over() -> None:
-            leader.paused = False
+            leader.resume()
             self._look_soon(leader_id)
 
         self._loop.call_later(_PAUSE_SECONDS, over)

@@ -29,8 +29,8 @@ from quorum_node.protocol.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.broker.replica_manager import ReplicaManager
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -43,7 +43,7 @@ _BEFORE_OFFSET_NOT_AVAILABLE = 5
 class OffsetsApi:
     """Answers at once."""
 
-    def __init__(self, replicas: ReplicaManager) -> None:
+    def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
 
     def list(self, inbound: InboundRequest, body: ListOffsetsRequest) -> None:

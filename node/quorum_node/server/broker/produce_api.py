@@ -21,7 +21,7 @@ from quorum_node.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from quorum_node.server.broker.replica_manager import ReplicaManager
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -40,11 +40,17 @@ class _Collected:
     missing: int
     outcomes: dict[tuple[int, int], PartitionProduceResponse] = field(default_factory=dict)
 
+    def take(self, number: int, outcome: PartitionProduceResponse) -> bool:
+        """One more outcome; True with the last one."""
+        self.outcomes[number, outcome.index] = outcome
+        self.missing -= 1
+        return not self.missing
+
 
 class ProduceApi:
     """`endpoint_to`: see `EndpointTo`."""
 
-    def __init__(self, replicas: ReplicaManager, endpoint_to: EndpointTo) -> None:
+    def __init__(self, replicas: AssignedReplicas, endpoint_to: EndpointTo) -> None:
         self._replicas = replicas
         self._endpoint_to = endpoint_to
 
@@ -115,7 +121,7 @@ class ProduceApi:
                 leader = ProducedLeader(
                     leader_id=found.partition.leader, leader_epoch=found.partition.leader_epoch
                 )
-        collected.outcomes[number, index] = PartitionProduceResponse(
+        outcome = PartitionProduceResponse(
             index=index,
             error_code=error,
             base_offset=base_offset,
@@ -123,8 +129,7 @@ class ProduceApi:
             error_message=text,
             current_leader=leader,
         )
-        collected.missing -= 1
-        if not collected.missing:
+        if collected.take(number, outcome):
             self._finish(collected)
 
     def _finish(self, collected: _Collected) -> None:

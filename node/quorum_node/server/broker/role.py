@@ -12,6 +12,7 @@ from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import RegisteredListener
 from quorum_node.records.identity import Endpoint
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.broker_api import BrokerApi
 from quorum_node.server.broker.controller_channel import ControllerChannel
 from quorum_node.server.broker.data_log import DataDirectory
@@ -23,7 +24,6 @@ from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.port import BrokerOwner, MetadataReplica
 from quorum_node.server.broker.producer_ids import ProducerIds
-from quorum_node.server.broker.replica_manager import ReplicaManager
 from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import NoRole
@@ -63,7 +63,7 @@ class HostedBroker(NoRole):
             replica, controllers, self._loop.call_soon, config.timeouts.request_timeout_ms
         )
         self._directory: DataDirectory | None = None
-        self._replicas: ReplicaManager | None = None
+        self._replicas: AssignedReplicas | None = None
         self._lifecycle: Lifecycle | None = None
         self._api: BrokerApi | None = None
         self._applied_offset = -1
@@ -145,7 +145,7 @@ class HostedBroker(NoRole):
         self._lifecycle.start(cluster_id)
         self._owner.ready()
 
-    def _apply(self, replicas: ReplicaManager) -> None:
+    def _apply(self, replicas: AssignedReplicas) -> None:
         committed = self._replica.committed
         image = committed.image
         if image is not replicas.image:
@@ -196,10 +196,10 @@ class HostedBroker(NoRole):
             self._owner.superseded,
         )
 
-    def _make_replicas(self, directory: DataDirectory) -> ReplicaManager:
+    def _make_replicas(self, directory: DataDirectory) -> AssignedReplicas:
         config = self._broker
         static = self._config.controller.settings.static_configs
-        return ReplicaManager(
+        return AssignedReplicas(
             self._config.node_id,
             directory,
             TopicValues(self._config.node_id, static, config.lag_time_max_ms),
@@ -211,7 +211,7 @@ class HostedBroker(NoRole):
             self._owner.storage_failed,
         )
 
-    def _make_api(self, replicas: ReplicaManager, cluster_id: str) -> BrokerApi:
+    def _make_api(self, replicas: AssignedReplicas, cluster_id: str) -> BrokerApi:
         def image() -> ClusterImage:
             return replicas.image
 

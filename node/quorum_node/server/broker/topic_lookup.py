@@ -9,8 +9,8 @@ from uuid import UUID
 from quorum_node.image.partition import Partition
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.broker.replica_manager import ReplicaManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Found:
 
 
 def look_up(
-    replicas: ReplicaManager, topic_id: UUID | None, name: str, partition_id: int
+    replicas: AssignedReplicas, topic_id: UUID | None, name: str, partition_id: int
 ) -> Found | ErrorCode:
     """The partition, or what is answered in its place."""
     topics = replicas.image.topics

@@ -31,7 +31,7 @@ _CHECKPOINT_SECONDS = 5.0
 _MAINTENANCE_SECONDS = 60.0
 
 
-class ReplicaManager:
+class AssignedReplicas:
     """`ReplicaPort` of its replicas. Made when the first image is complete."""
 
     def __init__(
