@@ -164,6 +164,21 @@ REFUSED = (
     ),
     Refused(
         (
+            "unstable.broker.role.enable",
+            "log.dirs",
+            "broker.rack",
+            "broker.heartbeat.interval.ms",
+            "replica.lag.time.max.ms",
+            "replica.fetch.wait.max.ms",
+            "replica.fetch.response.max.bytes",
+            "replica.fetch.max.bytes",
+            "quorum.broker.shutdown.timeout.ms",
+            "log.retention.check.interval.ms",
+        ),
+        "it is for brokers, and the operator runs members of the quorum. Leave it out",
+    ),
+    Refused(
+        (
             "admin.token.file",
             "admin.token.in.clear.text",
             "failure.latch.file",
