@@ -54,5 +54,7 @@ def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_
             40,
         )
         segment = "00000000000000000000.log"
-        copies = {(brokers.log_folder(each, "three") / segment).read_bytes() for each in brokers.nodes}
+        copies = {
+            (brokers.log_folder(each, "three") / segment).read_bytes() for each in brokers.nodes
+        }
         assert len(copies) == 1, "replicas are equal to the byte"
