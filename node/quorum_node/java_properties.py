@@ -7,14 +7,17 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Key → value; a later line wins. Raises ValueError naming the line that has no separator."""
+    """Key → value; a later line wins. Raises ValueError with the number of a line without a separator.
+
+    Such a line is not shown: it may be a part of a private key whose line ends were not escaped.
+    """
     pairs: dict[str, str] = {}
     for number, line in enumerate(_logical_lines(text), start=1):
         if not line or line[0] in "#!":
             continue
         key, found, value = _split(line)
         if not found:
-            raise ValueError(f"line {number} is no key=value: {line[:100]!r}")
+            raise ValueError(f"line {number} is no key=value")
         pairs[_unescape(key)] = _unescape(value)
     return pairs
 

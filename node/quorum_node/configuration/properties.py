@@ -14,8 +14,9 @@ from quorum_node.configuration.value_kinds import WrongValue
 from quorum_node.java_properties import parse_properties
 
 T = TypeVar("T")
-_MAY_BE_SECRET = re.compile(r"ssl|sasl|passw|token|secret", re.IGNORECASE)
-"""The value of a misspelt key may be a private key: it is not shown."""
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)*", re.ASCII)
+_LONGEST_NAME = 120
+"""What is called otherwise may be a line of a private key."""
 
 
 class ConfigError(ValueError):
@@ -66,14 +67,25 @@ class Properties:
         return ConfigError(f"{key.name}={self.text(key)}: {why}")
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """A misspelt key would silently leave its default in force."""
+        """A misspelt key would silently leave its default in force. Its value may be a secret and is not shown."""
         names = list(known)
-        for key, value in self._raw.items():
+        for key in self._raw:
             if key not in names:
+                if not _is_name(key):
+                    raise ConfigError(
+                        "a line has a key that is none, and is not shown as it may be a secret: line ends within a value"
+                        " are written \\n"
+                    )
                 near = get_close_matches(key, names, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                shown = key if _MAY_BE_SECRET.search(key) else f"{key}={value}"
-                raise ConfigError(f"{shown}: no such key{hint}")
+                raise ConfigError(f"{key}: no such key{hint}")
+
+
+def _is_name(text: str) -> bool:
+    """Whether it can be a key: words with dots; one without has no capital letters between small ones, as base64 has."""
+    if len(text) > _LONGEST_NAME or not _NAME.fullmatch(text.lower()):
+        return False
+    return "." in text or text in (text.lower(), text.upper())
 
 
 def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:
@@ -89,6 +101,7 @@ def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:
     for override in overrides:
         key, found, value = override.partition("=")
         if not found:
-            raise ConfigError(f"--override {override!r} is not key=value")
+            shown = repr(override) if "." in override and _is_name(override) else "(not shown)"
+            raise ConfigError(f"--override {shown} is not key=value")
         pairs[key.strip()] = value.strip()
     return pairs

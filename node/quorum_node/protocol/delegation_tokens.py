@@ -45,7 +45,7 @@ class CreateDelegationTokenResponse(Message):
     expiry_timestamp_ms: int = wire(INT64, default=-1)
     max_timestamp_ms: int = wire(INT64, default=-1)
     token_id: str = wire(STRING, default="")
-    hmac: bytes = wire(BYTES, default=b"")
+    hmac: bytes = wire(BYTES, default=b"", secret=True)
     throttle_time_ms: int = wire(INT32, default=0)
 
 
@@ -53,7 +53,7 @@ class CreateDelegationTokenResponse(Message):
 class RenewDelegationTokenRequest(Message):
     """A token is to live longer."""
 
-    hmac: bytes = wire(BYTES)
+    hmac: bytes = wire(BYTES, secret=True)
     renew_period_ms: int = wire(INT64)
 
 
@@ -70,7 +70,7 @@ class RenewDelegationTokenResponse(Message):
 class ExpireDelegationTokenRequest(Message):
     """A token is to end."""
 
-    hmac: bytes = wire(BYTES)
+    hmac: bytes = wire(BYTES, secret=True)
     expiry_time_period_ms: int = wire(INT64)
 
 
@@ -102,7 +102,7 @@ class DescribedDelegationToken(Message):
     expiry_timestamp_ms: int = wire(INT64)
     max_timestamp_ms: int = wire(INT64)
     token_id: str = wire(STRING)
-    hmac: bytes = wire(BYTES)
+    hmac: bytes = wire(BYTES, secret=True)
     renewers: tuple[TokenPrincipal, ...] = wire(Array(TokenPrincipal), default=())
 
 

@@ -23,7 +23,7 @@ class SaslHandshakeResponse(Message):
 class SaslAuthenticateRequest(Message):
     """One step of a mechanism."""
 
-    auth_bytes: bytes = wire(BYTES)
+    auth_bytes: bytes = wire(BYTES, secret=True)
 
 
 @message(flexible_since=2)
@@ -32,7 +32,7 @@ class SaslAuthenticateResponse(Message):
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
-    auth_bytes: bytes = wire(BYTES, default=b"")
+    auth_bytes: bytes = wire(BYTES, default=b"", secret=True)
     session_lifetime_ms: int = wire(INT64, since=1, default=0, ignorable=True)
 
 

@@ -29,8 +29,8 @@ class ScramCredentialUpsertion(Message):
     name: str = wire(STRING)
     mechanism: int = wire(INT8)
     iterations: int = wire(INT32)
-    salt: bytes = wire(BYTES)
-    salted_password: bytes = wire(BYTES)
+    salt: bytes = wire(BYTES, secret=True)
+    salted_password: bytes = wire(BYTES, secret=True)
 
 
 @message(flexible_since=0)

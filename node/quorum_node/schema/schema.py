@@ -121,16 +121,17 @@ def wire(
     tag: int | None = None,
     nullable_since: int = NEVER,
     ignorable: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Declares one field, in the order of the wire.
 
     A version without the field drops it silently only if `ignorable`; otherwise any value but the default
-    is an error of the caller (a pre-vote that lost its flag would be a real vote).
+    is an error of the caller (a pre-vote that lost its flag would be a real vote). A `secret` is not in the `repr`.
     """
     conditional = since > 0 or until != NEVER or tag is not None
     assert not conditional or default is not MISSING, "a conditional field needs a default"
     spec = FieldSpec(type, since, until, tag, nullable_since, ignorable, default)
-    return field(default=default, metadata={"wire": spec})
+    return field(default=default, metadata={"wire": spec}, repr=not secret)
 
 
 _M = TypeVar("_M", bound=Message)

@@ -37,9 +37,9 @@ class UserScramCredentialRecord(MetadataMessage):
 
     name: str = wire(STRING)
     mechanism: int = wire(INT8)
-    salt: bytes = wire(BYTES)
-    stored_key: bytes = wire(BYTES)
-    server_key: bytes = wire(BYTES)
+    salt: bytes = wire(BYTES, secret=True)
+    stored_key: bytes = wire(BYTES, secret=True)
+    server_key: bytes = wire(BYTES, secret=True)
     iterations: int = wire(INT32)
 
 

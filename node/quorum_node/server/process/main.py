@@ -16,6 +16,7 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
+from quorum_node.server.process.core_dumps import forbid_core_dumps
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.starting.first_calls import dial_as
 from quorum_node.server.starting.first_credentials import first_credentials
@@ -37,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the node; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     configure_logging("info")
+    forbid_core_dumps()
     termination = Termination()
     try:
         pairs = read_pairs(Path(parsed.config), parsed.override)
