@@ -10,6 +10,8 @@ from quorum_node.api import ErrorCode
 from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.server.observing.node_events import ReplicaEvents
 from quorum_node.server.partition.port import Committed
+from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.process import hosted_partitions
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from support.hosted_node import NODE_ID, Node, with_node
 
@@ -64,6 +66,31 @@ def test_the_process_hears_of_the_end_before_anybody_logs_it(
             node.hosted.hosts[0].fail_storage(StorageFailure("EIO"))
         assert node.has_halted.is_set() or node.hosted.hosts[1].halt is not None
         assert all(host.halt is not None for host in node.hosted.hosts)
+
+    with_node(tmp_path, scenario)
+
+
+def test_connections_to_voters_are_looked_after_for_as_long_as_the_node_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosted_partitions, "WARM_AGAIN_SECONDS", 0.01)
+    looked_at: list[int] = []
+    enough = asyncio.Event()
+
+    def warm(host: ReplicaHost) -> None:
+        looked_at.append(host.partition)
+        if looked_at.count(1) >= 5:
+            enough.set()
+
+    async def scenario(node: Node) -> None:
+        looked_at.clear()
+        monkeypatch.setattr(ReplicaHost, "warm_peers", warm)
+        await asyncio.wait_for(enough.wait(), 10)
+        assert set(looked_at) == {0, 1}
+        node.hosted.close()
+        looked_at.clear()
+        await asyncio.sleep(0.05)
+        assert not looked_at
 
     with_node(tmp_path, scenario)
 

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -231,3 +232,83 @@ def test_nothing_is_called_after_the_pool_was_closed(handle: Handle) -> None:
         return outcomes.ended
 
     assert asyncio.run(scenario()) == {}
+
+
+async def answered(request: Request, writer: asyncio.StreamWriter) -> None:
+    """A vote at once; a fetch is parked."""
+    if request.api is VOTE:
+        await grant(request, writer)
+
+
+def in_warm_pool(
+    scenario: Callable[[PeerPool, Peer, Outcomes], Awaitable[None]], *, partitions: int = 1
+) -> None:
+    """With connections that are ready before anything was sent."""
+
+    async def run_it() -> None:
+        peer, outcomes = Peer(answered), Outcomes()
+        await peer.start()
+        pool = PeerPool(
+            "test",
+            Metrics(),
+            partitions=partitions,
+            reconnect_backoff_ms=1,
+            on_malformed=lambda peer, text: None,
+        )
+        for partition in range(partitions):
+            pool.attach(partition, outcomes)
+        pool.warm(peer.endpoint)
+        await until(lambda: ready(pool, peer) == 2)
+        await scenario(pool, peer, outcomes)
+        pool.close()
+        peer.close()
+
+    asyncio.run(run_it())
+
+
+def ready(pool: PeerPool, peer: Peer) -> int:
+    """Connections that need no handshake any more."""
+    return pool.ready_connections(peer.endpoint)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what changes is in the code under test
+            await asyncio.sleep(0.001)
+
+
+def test_an_election_and_the_first_fetch_behind_it_need_no_handshake() -> None:
+    async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
+        pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 5000)
+        pool.send(0, 2, peer.endpoint, FETCH_REQUEST, 5000)
+        assert await outcomes.of(1) == ANSWER
+        pool.warm(peer.endpoint)
+        assert (ready(pool, peer), len(peer.writers)) == (2, 2)
+
+    in_warm_pool(scenario)
+
+
+def test_what_is_warm_is_not_opened_again_beside_parked_fetches() -> None:
+    async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
+        for partition in range(2):
+            pool.send(partition, partition, peer.endpoint, FETCH_REQUEST, 5000)
+            await asyncio.sleep(0)
+        await until(lambda: ready(pool, peer) == 3)
+        for _ in range(20):
+            pool.warm(peer.endpoint)
+            await asyncio.sleep(0.001)
+        assert len(peer.writers) == 3
+
+    in_warm_pool(scenario, partitions=3)
+
+
+def test_what_the_other_side_closed_is_opened_again() -> None:
+    async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
+        for writer in peer.writers:
+            writer.close()
+        await until(lambda: ready(pool, peer) == 0)
+        pool.warm(peer.endpoint)
+        await until(lambda: ready(pool, peer) == 2)
+        assert len(peer.writers) == 4
+
+    in_warm_pool(scenario)

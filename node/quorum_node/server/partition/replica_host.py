@@ -230,6 +230,15 @@ class ReplicaHost:
         """Free space crossed the reserve."""
         self.driver.handle(DiskLow(low))
 
+    def warm_peers(self) -> None:
+        """Have connections to the other voters: nobody may have to wait for handshakes when the leader stops."""
+        replica = self.driver.replica
+        if replica.is_voter and not replica.halted and not replica.stopping:
+            for voter in replica.voters.latest.voters:
+                endpoint = voter.endpoint(CONTROLLER)
+                if voter.key.id != replica.key.id and endpoint is not None:
+                    self.peers.warm(endpoint)
+
     def close(self) -> None:
         """Drop the timer; the log and the connections are closed by their owner."""
         if self._timer is not None:
@@ -309,7 +318,7 @@ class ReplicaHost:
         self.flusher.settle_soon()  # the driver has synced the log itself
         self._reporter.role_changed(output)
         self.role.progressed()
-        self._warm_peers()
+        self.warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
         """Counted and logged."""
@@ -336,7 +345,7 @@ class ReplicaHost:
         self._owner.voters_changed(self, output)
         self._reporter.voters_changed(output)
         self.role.progressed()
-        self._warm_peers()
+        self.warm_peers()
 
     def formation_delayed(self, output: FormationDelayed) -> None:
         """Initial voters are still missing: logged."""
@@ -419,14 +428,6 @@ class ReplicaHost:
             self.fail_storage(failure)
             return
         self.applier.load(id, timestamp_ms, self.snapshots.batches(id))
-
-    def _warm_peers(self) -> None:
-        replica = self.driver.replica
-        if replica.is_voter and not replica.halted and not replica.stopping:
-            for voter in replica.voters.latest.voters:
-                endpoint = voter.endpoint(CONTROLLER)
-                if voter.key.id != replica.key.id and endpoint is not None:
-                    self.peers.warm(endpoint)
 
     def _arm(self, deadline_ms: float) -> None:
         self._timer_ms = deadline_ms

@@ -144,14 +144,30 @@ class PeerPool:
         self._idlest(destination, Channel.CONTROLLER).send(request)
 
     def warm(self, destination: Endpoint) -> None:
-        """Open the control connection now: an election must not wait for handshakes."""
-        self._idlest(destination, Channel.CONTROL).warm()
+        """Open what an election needs, unless it is open: nobody may wait for handshakes between two leaders.
+
+        The votes go over the control connection, and the first record of a new leader over that for fetches.
+        """
+        for channel in (Channel.CONTROL, Channel.FETCH):
+            open_ones = self._connections.get((destination.host, destination.port, channel))
+            connection = open_ones[0] if open_ones else self._idlest(destination, channel)
+            connection.warm()
 
     @property
     def in_flight(self) -> int:
         """Requests without an answer yet."""
         sent = sum(each.in_flight for pool in self._connections.values() for each in pool)
         return sent + len(self._gathered)
+
+    def ready_connections(self, destination: Endpoint) -> int:
+        """How many need no handshake any more, of all kinds."""
+        address = (destination.host, destination.port)
+        return sum(
+            connection.is_ready
+            for (host, port, _), pool in self._connections.items()
+            if (host, port) == address
+            for connection in pool
+        )
 
     def connected_addresses(self) -> set[tuple[str, int]]:
         """Where a connection is ready for use."""

@@ -48,7 +48,7 @@ class Peers(Protocol):
         """Ask the node there, not a replica; `done` is called once, never from within."""
 
     def warm(self, destination: Endpoint) -> None:
-        """Connect now, so that the first request needs no handshake."""
+        """Connect now unless there are connections, so that an election needs no handshake."""
 
     def connected_addresses(self) -> set[tuple[str, int]]:
         """Where a connection is ready for use."""

@@ -5,6 +5,7 @@ them hand over and stop. Everything else (epoch, leader, voters, log, fsyncs) is
 own. Leaders are not balanced over the nodes: each partition elects for itself.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -25,6 +26,9 @@ from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.partition_directory import OpenPartition
+
+WARM_AGAIN_SECONDS = 5.0
+"""How long a voter that closed a connection may be without one; well below the shortest useful idle time."""
 
 
 class ProcessPort(Protocol):
@@ -56,6 +60,7 @@ class HostedPartitions:
     ) -> None:
         self._process = process
         self._ended = False
+        self._warming: asyncio.TimerHandle | None = None
         self._reserve = reserve
         self.disk_watch = DiskWatch(config.data_dir, reserve, self)
         self.peers = PeerPool(
@@ -132,6 +137,7 @@ class HostedPartitions:
         """Let the replicas join in."""
         for host in self.hosts:
             host.start()
+        self._warm_later()
 
     def request_shutdown(self) -> None:
         """Hand over what this node leads, and halt."""
@@ -140,9 +146,21 @@ class HostedPartitions:
 
     def close(self) -> None:
         """Drop connections and timers; the logs are closed by their owner."""
+        if self._warming is not None:
+            self._warming.cancel()
         for host in self.hosts:
             host.close()
         self.peers.close()
+
+    def _warm_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._warming = loop.call_later(WARM_AGAIN_SECONDS, self._warm_again)
+
+    def _warm_again(self) -> None:
+        # In a quiet quorum most connections carry nothing, and such are cut off (connections.max.idle.ms).
+        self._warm_later()
+        for host in self.hosts:
+            host.warm_peers()
 
     # -- from the disk watch and whoever finds the disk failed
 
