@@ -1,5 +1,6 @@
 """Compaction beside a model: of each key the newest record, tombstones for a while, markers as long as they say something."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -265,3 +266,20 @@ def test_it_is_told_of_every_byte_and_may_give_up() -> None:
     assert log.read(0, 1 << 20) == before
     compact(log, part, 5_000, throttle=told.append)
     assert sum(told) > 2 * part.dirty_bytes
+
+
+def test_what_was_swapped_counts_although_a_later_one_was_not_finished() -> None:
+    files = SimulatedFiles(Random(1))
+    log = opened(files)
+    filled(Random(1), log)
+    cleaned(log)
+    log.flush()
+    before, bases = records_of(log), [each.base_offset for each in log.segments]
+    first, second = (f"{base:020d}.log" for base in bases[:2])
+    files.rename(FOLDER / first, FOLDER / f"{first}.swap")
+    files.close(files.open(FOLDER / f"{second}.cleaned", os.O_RDWR | os.O_CREAT))
+    files.close(files.open(FOLDER / f"{second}.swap", os.O_RDWR | os.O_CREAT))
+    files.end_process()
+    again = opened(files, Known(80))
+    assert records_of(again) == before
+    assert [n for n in files.names(FOLDER) if n.endswith((".cleaned", ".swap"))] == []

@@ -8,6 +8,7 @@ from struct import iter_unpack
 import pytest
 
 from quorum_node.broker.batch import Batch
+from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import Known
 from quorum_node.storage.broker.log_settings import LogSettings
@@ -325,3 +326,69 @@ def test_reading_is_bounded_and_whole(tmp_path: Path) -> None:
     assert contents(log) == b"".join(each.path.read_bytes() for each in log.segments)
     assert log.bytes_from(30) == 0
     assert log.bytes_from(0) == log.size_bytes
+
+
+def test_before_a_log_begins_anew_nothing_of_it_counts_as_flushed() -> None:
+    """Killed in the middle, any part of the old segments may be left."""
+    files = SimulatedFiles(Random(1))
+    folder = Path("/p")
+    files.make_directories(folder)
+    seen: list[int] = []
+    log = PartitionLog.open(
+        folder, SMALL, files=files, before_lowering=lambda log: seen.append(log.recovery_point)
+    )
+    for offset in range(30):
+        log.append([data_batch(offset)])
+    log.flush()
+    log.restart_at(50)
+    assert seen == [0]
+    assert (log.start_offset, log.end_offset, log.recovery_point) == (50, 50, 50)
+    log.append([data_batch(50)])
+    assert log.segments[0].base_offset == 50
+
+
+def test_what_was_read_beside_a_cut_is_not_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path, 20, LogSettings())
+    read = DataSegment.read
+
+    def read_slowly(segment: DataSegment, *arguments: int) -> bytes:
+        content = read(segment, *arguments)
+        log.truncate_to(5)
+        return content
+
+    monkeypatch.setattr(DataSegment, "read", read_slowly)
+    assert log.read(3, 10_000) == b""
+    monkeypatch.undo()
+    assert len(log.read(3, 10_000)) == 2 * len(log.read(3, 1))
+
+
+def test_a_torn_end_does_not_come_back() -> None:
+    files = SimulatedFiles(Random(1))
+    folder = Path("/p")
+    files.make_directories(folder)
+    log = PartitionLog.open(folder, LogSettings(), files=files)
+    log.append([data_batch(0), data_batch(1)])
+    log.flush()
+    path = log.segments[0].path
+    whole = files.durable_content(path)
+    assert whole is not None
+    fd = files.open(path, 0)
+    files.pwrite(fd, b"torn" * 5, len(whole))
+    files.fsync(fd)
+    files.end_process()
+    again = PartitionLog.open(folder, LogSettings(), files=files)
+    assert again.end_offset == 2
+    assert files.durable_content(path) == whole, "before an epoch can begin there"
+
+
+def test_a_closed_segment_knows_its_newest_timestamp(tmp_path: Path) -> None:
+    log = filled(tmp_path, 3, LogSettings())
+    log.roll()
+    (entry,) = iter_unpack(">qi", log.segments[0].times.path.read_bytes())
+    assert entry == (1_002, 2)
+    log.append([data_batch(3)])
+    log.close()
+    again = PartitionLog.open(tmp_path, LogSettings(), Known(4, was_closed=True))
+    assert again.segments[0].max_timestamp_ms == 1_002
