@@ -1,26 +1,147 @@
 """Brokers of this software, as processes on a quorum of ours, asked over Kafka's protocol."""
 
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from quorum_node.exit_codes import ExitCode
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.protocol import broker_apis
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from quorum_node.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from quorum_node.protocol.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from quorum_node.records.batches import Record, encode_batch, split_batches
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers
 
 
-def test_one_broker_takes_records_and_gives_them_back(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]:
+    """One broker on one controller, for tests that leave both as they are."""
+    root = tmp_path_factory.mktemp("one-broker")
     with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
+        LocalQuorum(root / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, root / "brokers", 1) as made,
     ):
         quorum.form()
-        brokers.start()
-        topic = brokers.create_topic("one", [201])
-        first = brokers.produce(201, topic, [b"a", b"b"])
-        assert (first.error_code, first.base_offset) == (0, 0)
-        second = brokers.produce(201, topic, [b"c"], acks=1)
-        assert (second.error_code, second.base_offset) == (0, 2)
-        assert brokers.read_all(201, topic) == [b"a", b"b", b"c"]
+        made.start()
+        yield made
 
 
+def test_a_broker_takes_records_and_gives_them_back(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("one", [201])
+    first = brokers.produce(201, topic, [b"a", b"b"])
+    assert (first.error_code, first.base_offset) == (0, 0)
+    second = brokers.produce(201, topic, [b"c"], acks=1)
+    assert (second.error_code, second.base_offset) == (0, 2)
+    assert brokers.read_all(201, topic) == [b"a", b"b", b"c"]
+
+
+def test_bad_batches_and_unknown_topics_are_refused_with_kafkas_codes(
+    brokers: PythonBrokers,
+) -> None:
+    topic = brokers.create_topic("refusals", [201], max_message_bytes="1000")
+    good = encode_batch(
+        base_offset=0, leader_epoch=-1, timestamp_ms=1, records=[Record(None, b"x" * 100)]
+    )
+    flipped = good[:-1] + bytes((good[-1] ^ 1,))
+    large = encode_batch(
+        base_offset=0, leader_epoch=-1, timestamp_ms=1, records=[Record(None, b"x" * 2000)]
+    )
+    for data, code in (
+        (flipped, ErrorCode.CORRUPT_MESSAGE),
+        (large, ErrorCode.MESSAGE_TOO_LARGE),
+        (good + good, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+    ):
+        assert brokers.produce_bytes(201, topic, data).error_code == code
+    assert brokers.produce_bytes(201, topic, good, acks=2).error_code == (
+        ErrorCode.INVALID_REQUIRED_ACKS
+    )
+    assert brokers.produce_bytes(201, fresh_uuid(), good).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert brokers.fetch(201, topic, 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert brokers.fetch(201, fresh_uuid(), 0).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert brokers.read_all(201, topic) == []
+
+
+def test_producer_ids_differ_and_coordinators_are_refused_in_words(brokers: PythonBrokers) -> None:
+    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+
+    def given() -> int | None:
+        answer = brokers.ask(201, broker_apis.INIT_PRODUCER_ID, asked)
+        assert isinstance(answer, InitProducerIdResponse)
+        assert answer.error_code in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return None if answer.error_code else answer.producer_id + 1
+
+    ids = {wait_until(given, "a producer id", 10) for _ in range(3)}
+    assert len(ids) == 3
+    refused = brokers.ask(
+        201,
+        broker_apis.INIT_PRODUCER_ID,
+        InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000),
+    )
+    assert isinstance(refused, InitProducerIdResponse)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    answer = brokers.ask(
+        201, broker_apis.FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("group",))
+    )
+    assert isinstance(answer, FindCoordinatorResponse)
+    assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "assign partitions" in (answer.coordinators[0].error_message or "")
+
+
+def test_offsets_are_told_by_time_and_by_end(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("times", [201])
+    for second in (1, 2, 3):
+        data = encode_batch(
+            base_offset=0,
+            leader_epoch=-1,
+            timestamp_ms=second * 1000,
+            records=[Record(None, b"value")],
+        )
+        assert brokers.produce_bytes(201, topic, data).error_code == 0
+
+    def offset(timestamp: int) -> tuple[int, int]:
+        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        body = ListOffsetsRequest(
+            replica_id=-1, topics=(ListOffsetsTopic(name="times", partitions=(partition,)),)
+        )
+        answer = brokers.ask(201, broker_apis.LIST_OFFSETS, body)
+        assert isinstance(answer, ListOffsetsResponse)
+        found = answer.topics[0].partitions[0]
+        assert not found.error_code
+        return found.offset, found.timestamp
+
+    assert offset(EARLIEST_TIMESTAMP) == (0, -1)
+    assert offset(LATEST_TIMESTAMP) == (3, -1)
+    assert offset(1500) == (1, 2000)
+    assert offset(4000) == (-1, -1)
+    assert offset(MAX_TIMESTAMP) == (2, 3000)
+
+
+def test_a_fetch_waits_until_there_is_something(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("waiting", [201])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(brokers.fetch, 201, topic, 0, 0, 20_000)
+        assert brokers.produce(201, topic, [b"now"]).error_code == 0
+        found = waiting.result(20)
+    batches, _ = split_batches(found.records or b"")
+    assert [each.header.base_offset for each in batches] == [0]
+
+
+@pytest.mark.long
 def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_path: Path) -> None:
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
@@ -58,3 +179,32 @@ def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_
             (brokers.log_folder(each, "three") / segment).read_bytes() for each in brokers.nodes
         }
         assert len(copies) == 1, "replicas are equal to the byte"
+
+
+@pytest.mark.long
+def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
+    tmp_path: Path,
+) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
+    ):
+        quorum.form()
+        brokers.start()
+        topic = brokers.create_topic("kept", [201])
+        gone = brokers.create_topic("gone", [201])
+        assert brokers.produce(201, topic, [b"a"]).error_code == 0
+        assert brokers.produce(201, gone, [b"b"]).error_code == 0
+        node = brokers.nodes[201]
+        node.signal(signal.SIGTERM)
+        assert node.wait_exit(30) == ExitCode.OK
+        assert (node.root / "logs" / ".kafka_cleanshutdown").exists()
+        brokers.start()
+        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 20)
+        assert brokers.read_all(201, topic) == [b"a"]
+        assert brokers.produce(201, topic, [b"c"]).base_offset == 1
+        node.kill()
+        brokers.start()
+        wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 20)
+        assert brokers.read_all(201, topic) == [b"a", b"c"]
+        assert brokers.produce(201, topic, [b"d"]).base_offset == 2

@@ -34,6 +34,7 @@ from support.one_request import ask
 from support.ports import free_ports
 
 FIRST_BROKER_ID = 201
+_UNFENCED = "the broker is unfenced"
 
 
 class PythonBrokers:
@@ -97,11 +98,20 @@ class PythonBrokers:
         return self.nodes[broker_id].root / "logs" / f"{topic}-{partition}"
 
     def start(self) -> None:
-        """Start all that do not run; returns when all of them are unfenced."""
+        """Start all that do not run; returns when all of them are unfenced, by registrations of these runs."""
         for node in self.nodes.values():
             if not node.is_running:
+                before = node.log_text.count(_UNFENCED)
                 node.start()
+                self._wait_unfenced(node, before)
         self.wait_for(self.nodes)
+
+    def _wait_unfenced(self, node: LocalNode, before: int) -> None:
+        def is_unfenced() -> bool:
+            assert node.is_running, node.log_text[-2000:]
+            return node.log_text.count(_UNFENCED) > before
+
+        wait_until(is_unfenced, f"broker {node.id} is unfenced", 60)
 
     def wait_for(self, ids: Iterable[int], among: Iterable[int] | None = None) -> None:
         """Until exactly these brokers of ours are live, as each of them says itself."""

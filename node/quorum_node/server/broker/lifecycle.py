@@ -65,7 +65,7 @@ def registration(
 
 
 class Lifecycle:
-    """`applied_offset`: of the last metadata record that the replicas were told of.
+    """`applied_offset`: of the last metadata record that the replicas were told of. `registered`: called with each registration.
 
     `superseded` is called once, when a later process has registered under this id: this one has to end (KIP-631, "Broker ID
     Conflicts").
@@ -78,8 +78,10 @@ class Lifecycle:
         applied_offset: Callable[[], int],
         events: BrokerEvents,
         interval_ms: int,
+        registered: Callable[[], None],
         superseded: Callable[[], None],
     ) -> None:
+        self._told_registered = registered
         self._superseded = superseded
         self._own = own
         self._channel = channel
@@ -132,6 +134,7 @@ class Lifecycle:
             self.broker_epoch = outcome.broker_epoch
             self._refusals = 0
             self._events.registered(self.broker_epoch)
+            self._told_registered()
             self._beat_now()
             return
         self._refusals += 1

@@ -1,7 +1,7 @@
 """The broker on the replica of the metadata log: its parts, and who tells whom what.
 
-Owns the wiring and the order of the start: the replica has caught up, then the directory is opened, then the replicas of
-partitions are told the image, then the broker registers. It is the role of partition 0 (`PartitionRole`). Knows all parts;
+Owns the wiring and the order of the start: the replica has caught up, then the directory is opened and the broker registers, then
+the replicas of partitions are told the image that has the registration. It is the role of partition 0 (`PartitionRole`). Knows all parts;
 they do not know each other's insides.
 """
 
@@ -121,29 +121,45 @@ class HostedBroker(NoRole):
         if self._closed:
             return
         try:
-            if self._replicas is None:
+            if self._lifecycle is None:
                 self._begin()
+            elif self._replicas is None:
+                self._join(self._lifecycle)
             else:
                 self._apply(self._replicas)
         except (StorageFailure, DiskFull) as failure:
             self._owner.storage_failed(failure)
 
     def _begin(self) -> None:
-        """Once the image is complete: a broker that took an old one for the present would set good logs aside."""
+        """Once the cluster is known and the log has been followed to its end: register."""
         replica, cluster_id = self._replica, self._cluster_id()
         if cluster_id is None or not replica.knows_commits():
             return
         committed = replica.committed
         if committed.end_offset < replica.high_watermark or not committed.end_offset:
             return
-        directory = self._directory = self._open_directory(cluster_id)
-        self._lifecycle = self._make_lifecycle(directory)
-        self._replicas = self._make_replicas(directory)
-        self._applied_offset = committed.end_offset - 1
-        self._replicas.start(committed.image)
-        self._api = self._make_api(self._replicas, cluster_id)
+        self._directory = self._open_directory(cluster_id)
+        self._lifecycle = self._make_lifecycle(self._directory)
         self._lifecycle.start(cluster_id)
+
+    def _join(self, lifecycle: Lifecycle) -> None:
+        """Once the own registration is in the image: tell the replicas what they are.
+
+        Before that the image may show leaderships of the run before. It must not go on with them: if it lost what was not synced,
+        it would write other records under the same offsets and the same epoch.
+        """
+        committed, cluster_id = self._replica.committed, self._cluster_id()
+        own = committed.image.brokers.get(self._config.node_id)
+        if own is None or own.broker_epoch != lifecycle.broker_epoch:
+            return
+        assert self._directory is not None
+        assert cluster_id is not None
+        self._replicas = self._make_replicas(self._directory)
+        self._replicas.start(committed.image)
+        self._applied_offset = committed.end_offset - 1
+        self._api = self._make_api(self._replicas, cluster_id)
         self._owner.ready()
+        lifecycle.image_applied()
 
     def _apply(self, replicas: AssignedReplicas) -> None:
         committed = self._replica.committed
@@ -193,6 +209,7 @@ class HostedBroker(NoRole):
             lambda: self._applied_offset,
             self._events,
             self._broker.heartbeat_interval_ms,
+            self._look_soon,
             self._owner.superseded,
         )
 
