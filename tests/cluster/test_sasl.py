@@ -1,7 +1,11 @@
 """Real processes whose clients log in by SASL/SCRAM: who gets in, as whom, and what strangers and nodes are refused."""
 
+import contextlib
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,6 +20,8 @@ from quorum_node.client.connections import Connections
 from quorum_node.client_tls import ClientTls, ClientTlsError, security_of_command_config
 from quorum_node.protocol import apis, elections
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.frames import encode_request
+from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorum_node.security.scram.mechanism import ScramMechanism
 from support.local_quorum import wait_until
 from support.sasl_quorum import (
@@ -89,6 +95,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
     assert "a-wrong-one" not in texts
 
 
+@pytest.mark.requirement("K631-12")
 def test_who_does_not_log_in_is_disconnected(quorum: SaslQuorum) -> None:
     with (
         QuorumAdminClient(quorum.servers("BARE"), 3000) as client,
@@ -99,6 +106,7 @@ def test_who_does_not_log_in_is_disconnected(quorum: SaslQuorum) -> None:
     assert "before the client has logged in" in texts
 
 
+@pytest.mark.requirement("K631-12")
 def test_a_user_is_never_a_node_though_it_is_a_super_user(quorum: SaslQuorum) -> None:
     """Votes of somebody who has logged in count for nothing, whatever the user may do otherwise."""
     made = Connections("me", None, login_of())
@@ -180,6 +188,49 @@ def test_the_properties_of_kafkas_tools(quorum: SaslQuorum, tmp_path: Path) -> N
     )
     with pytest.raises(ClientTlsError, match=r"sasl.mechanism=PLAIN: write one of"):
         security_of_command_config(path)
+
+
+def hello() -> bytes:
+    """The first message of a client of TLS."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def damaged(random: Random, whole: bytes) -> bytes:
+    data = bytearray(whole)
+    for _ in range(random.choice((0, 1, 3, 20))):
+        data[random.randrange(len(data))] = random.randrange(256)
+    return bytes(data[: random.randrange(len(data) + 1)]) + random.randbytes(random.choice((0, 9)))
+
+
+@pytest.mark.parametrize("name", ["CONTROLLER", "TOOLS", "BARE"])
+def test_damaged_handshakes_and_logins_disturb_nobody(quorum: SaslQuorum, name: str) -> None:
+    """Of TLS at two listeners, of SASL at the third: cut off, changed, or with more behind."""
+    random, node = Random(17), quorum.nodes[1]
+    body = SaslHandshakeRequest(mechanism="SCRAM-SHA-512")
+    shake = encode_request(apis.SASL_HANDSHAKE, 1, 1, "me", body)
+    first = SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc")
+    login = shake + encode_request(apis.SASL_AUTHENTICATE, 2, 2, "me", first)
+    whole = login if name == "BARE" else hello()
+    port = node.port if name == "CONTROLLER" else quorum.ports[1][name]
+    pid = node.process.pid if node.process else 0
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            made = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5.0))
+            with contextlib.suppress(OSError):
+                made.sendall(damaged(random, whole))
+        with QuorumAdminClient(
+            quorum.servers("TOOLS"), 20_000, quorum.client_tls, login_of()
+        ) as client:
+            assert client.describe_quorum().current_voters
+    quorum.put("still", name)
+    assert node.process is not None
+    assert (node.is_running, node.process.pid) == (True, pid)
+    assert "a bug" not in node.log_text
+    assert "Traceback" not in node.log_text
 
 
 def test_after_a_stop_of_all_members_they_elect_and_users_log_in(quorum: SaslQuorum) -> None:

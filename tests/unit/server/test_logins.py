@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quorum_node.configuration.listener_config import SaslConfig
 from quorum_node.protocol import apis, elections
@@ -348,5 +350,47 @@ def test_a_session_that_is_over_serves_nothing_before_the_sweep() -> None:
         scene.now = 10.1
         assert client.asks_who_it_is() is None
         assert client.is_closed
+
+    played(play)
+
+
+_GOOD = [
+    encode_request(api, version, 1, "me", body)
+    for api, version, body in (
+        (apis.API_VERSIONS, 3, VERSIONS),
+        (apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512")),
+        (apis.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=first_message("alice"))),
+        (apis.SASL_AUTHENTICATE, 0, SaslAuthenticateRequest(auth_bytes=b"c=biws,r=x,p=AAAA")),
+        (apis.VOTE, 0, elections.VoteRequest(cluster_id="x", topics=())),
+    )
+]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(_GOOD),
+            st.tuples(st.sampled_from(_GOOD), st.integers(4, 40), st.integers(0, 255)).map(
+                lambda each: each[0][: each[1]] + bytes([each[2]]) + each[0][each[1] + 1 :]
+            ),
+            st.binary(max_size=30),
+        ),
+        max_size=8,
+    ),
+    st.integers(1, 60),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_bytes_without_the_password_log_anybody_in(frames: list[bytes], piece: int) -> None:
+    """Whatever comes, in pieces of any size: nobody is somebody, and nothing but versions is served."""
+
+    def play() -> None:
+        scene = Scene()
+        client, stream = scene.client(), b"".join(frames)
+        for at in range(0, len(stream), piece):
+            if client.is_closed:
+                break
+            client.connection.data_received(stream[at : at + piece])
+        assert client.connection.caller.principal == "User:ANONYMOUS"
+        assert {each.request.api for each in scene.served} <= {apis.API_VERSIONS}
 
     played(play)
