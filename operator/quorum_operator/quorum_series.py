@@ -109,7 +109,7 @@ _NUMBERS = {
     "failure_tolerance": "How many more voters may fail before the quorum is lost; none while it is not known.",
     "voters": "Voters, as last confirmed.",
     "ready_members": "Members that are ready.",
-    "ailing_members": "Members with a condition: failed, away, not ready.",
+    "unhealthy_members": "Members with a condition: failed, away, not ready.",
     "voter_lag_records": "Records that the slowest voter that fetches has not replicated yet.",
     "last_backup_time_seconds": "When the newest good backup was finished; none while there is none.",
     "backup_current": "1 while a good backup is there that is not too old, 0 while it should be and is not.",
@@ -122,7 +122,7 @@ def _values(status: MetadataQuorumStatus) -> Iterator[tuple[str, float]]:
         yield "failure_tolerance", status.failure_tolerance.now
     yield "voters", status.voters
     yield "ready_members", status.ready_replicas
-    yield "ailing_members", sum(1 for each in status.members if each.condition is not None)
+    yield "unhealthy_members", sum(1 for each in status.members if each.condition is not None)
     lags = [each.lag for each in status.members if each.voter and each.lag is not None]
     if lags:
         yield "voter_lag_records", max(lags)

@@ -37,7 +37,7 @@ class WholeLog:
                 data, size = self._log.snapshot_part(id, position)
                 if not data:
                     raise self._log.error(
-                        f"{self._log.leader} gave nothing of snapshot {id} at byte {position}"
+                        f"{self._log.leader} returned no bytes of snapshot {id} from byte {position}"
                     )
                 write_fully(file.fileno(), data)
                 position += len(data)
@@ -53,7 +53,7 @@ class WholeLog:
                 batches = self._log.read(offset, end_offset)
                 if not batches:
                     raise self._log.error(
-                        f"{self._log.leader} gave nothing at offset {offset}, though {end_offset} was committed"
+                        f"{self._log.leader} returned no records at offset {offset}, though {end_offset} was committed"
                     )
                 first = batches[0].header.base_offset if first is None else first
                 for batch in batches:

@@ -145,7 +145,7 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         "--tls",
         default=default(None),
         metavar="DIR",
-        help="a folder with ca.crt, and tls.crt and tls.key to show (or QUORUMCTL_TLS; in the pod of a member its own)",
+        help="a folder with ca.crt, tls.crt and tls.key (or QUORUMCTL_TLS; default in a member's pod: the member's own)",
     )
     parser.add_argument(
         "--command-config",
@@ -159,8 +159,8 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         action="append",
         default=default([]),
         metavar="HOST[,HOST...]",
-        help="where else the token may go: to a leader on this host, or below this .SUFFIX"
-        " (or QUORUMCTL_TRUST; in a pod the pods of its Service)",
+        help="further hosts that may receive the token when they lead: a host name, or a .SUFFIX of names"
+        " (or QUORUMCTL_TRUST; default in a pod: the pods of its Service)",
     )
     parser.add_argument(
         "--partition",
@@ -186,7 +186,7 @@ def _command(names: "Names", name: str, text: str) -> argparse.ArgumentParser:
 
 def _add_describe(names: "Names") -> None:
     describe = _command(names, "describe", "a summary; or: status, replication, local")
-    unconfirmed = "what the asked node believes; never waits"
+    unconfirmed = "the asked node's own view, without waiting for a majority"
     describe.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
     describe.set_defaults(command=commands.describe_summary)
     views = describe.add_subparsers(metavar="VIEW")
@@ -197,19 +197,23 @@ def _add_describe(names: "Names") -> None:
         view = _command(views, name, text)
         view.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
         view.set_defaults(command=command)
-    local = _command(views, "local", "what the asked node says of itself")
+    local = _command(views, "local", "the asked node's own state, without a leader")
     local.set_defaults(command=commands.describe_local)
     discover = _command(names, "discover", "where the voters listen, as the asked node has heard")
     discover.set_defaults(command=commands.discover)
     live = _command(names, "watch", "the quorum, live")
     live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
-    live.add_argument("--count", type=int, help="stop after so many looks")
+    live.add_argument("--count", type=int, help="stop after COUNT updates")
     live.set_defaults(command=watch)
 
 
 def _add_voters(names: "Names") -> None:
     add = _command(names, "add-voter", "make a running, caught-up node a voter")
-    add.add_argument("--node", metavar="URL", help="admin URL of the node: it tells the rest")
+    add.add_argument(
+        "--node",
+        metavar="URL",
+        help="admin URL of the node; id, UUID and endpoints are read from it",
+    )
     add.add_argument("--id", type=int)
     add.add_argument("--uuid")
     add.add_argument("--controller", metavar="HOST:PORT")
@@ -226,13 +230,21 @@ def _add_voters(names: "Names") -> None:
     remove.set_defaults(command=commands.remove_voter)
     change = _command(names, "alter", "set target voters; the quorum goes there step by step")
     which = change.add_mutually_exclusive_group(required=True)
-    which.add_argument("--voters", metavar="ID[:UUID],...", help="the voters wanted in the end")
-    which.add_argument("--cancel", action="store_true", help="stay with the voters of now")
-    change.add_argument("--follow", action="store_true", help="show the way until it is done")
+    which.add_argument("--voters", metavar="ID[:UUID],...", help="the target voters")
+    which.add_argument(
+        "--cancel", action="store_true", help="drop the target, and keep the present voters"
+    )
+    change.add_argument(
+        "--follow", action="store_true", help="show each step until the target is reached"
+    )
     change.set_defaults(command=alter)
     for parser in (add, remove, change):
-        parser.add_argument("--expected-offset", type=int, help="compare-and-set")
-        parser.add_argument("--expected-epoch", type=int, help="compare-and-set")
+        parser.add_argument(
+            "--expected-offset", type=int, help="refuse unless the voters record has this offset"
+        )
+        parser.add_argument(
+            "--expected-epoch", type=int, help="refuse unless the voters record has this epoch"
+        )
     resign = _command(names, "resign", "let the leader hand leadership over")
     resign.add_argument("--successor", type=int, metavar="ID")
     resign.set_defaults(command=commands.resign)
@@ -262,7 +274,7 @@ def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> N
         "--consistency",
         choices=[each.value for each in Consistency],
         default=default.value,
-        help="linearizable: not older than this call, on any node; local: what the asked node has,"
+        help="linearizable: not older than this call, on any node; local: the asked node's own state,"
         f" at once (default {default.value})",
     )
     parser.add_argument(

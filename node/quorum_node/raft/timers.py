@@ -68,7 +68,9 @@ def expire(replica: ReplicaState) -> None:
     role = replica.role
     now_ms = replica.now_ms
     if replica.stop_deadline_ms is not None and replica.stop_deadline_ms <= now_ms:
-        replica.halt(HaltReason.SHUTDOWN, "asked to stop; nobody took over in time")
+        replica.halt(
+            HaltReason.SHUTDOWN, "asked to stop; no other voter took over leadership in time"
+        )
         return
     match role:
         case Leader():

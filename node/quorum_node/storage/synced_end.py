@@ -60,7 +60,7 @@ def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd |
     slots = [_decode(content, number) for number in range(_SLOTS)]
     if len(content) != _SLOTS * SLOT_SPACING_BYTES or not any(slots):
         raise StorageFailure(
-            f"{path} is damaged: it has no valid entry, so nobody knows what of the log was synced"
+            f"{path} is damaged: it has no valid entry, so it is unknown which part of the log was synced"
         )
     return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sequence)
 

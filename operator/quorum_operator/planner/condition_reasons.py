@@ -26,7 +26,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "QuorumConfirmed": ("MajorityConfirmed", "NoConfirmedDescribe"),
     "QuorumLost": ("HasMajority", "NoMajority"),
     "Progressing": ("Settled", *_STEPS),
-    "Degraded": ("AllMembersWell", "MembersAiling"),
+    "Degraded": ("AllMembersHealthy", "MembersUnhealthy"),
     "MembersUnreachable": ("AllReachable", "HostsAway", "ZoneAway"),
     "DiskFull": ("EnoughSpace", "DiskFull"),
     "EvenVoters": ("AsWanted", "BetweenMoves"),

@@ -25,7 +25,7 @@ FORMED = "Formed"
 CONFIRMED = "QuorumConfirmed"
 """A majority confirmed the leader in this reconcile."""
 QUORUM_LOST = "QuorumLost"
-"""No majority can be had; the operator keeps its hands off."""
+"""No majority can be had; the operator changes nothing."""
 PROGRESSING = "Progressing"
 """Members are being moved."""
 DEGRADED = "Degraded"
@@ -118,16 +118,16 @@ def _findings(
     yield Finding(
         PROGRESSING, moving, type(step).__name__ if moving else "Settled", step.reason + blocked
     )
-    ailing = [
+    unhealthy = [
         f"{member.id}: {member.condition}"
         for member in members
         if member.condition and not member.condition.startswith(LEFT)
     ]
     yield Finding(
         DEGRADED,
-        bool(ailing),
-        "MembersAiling" if ailing else "AllMembersWell",
-        "; ".join(ailing) or "all members are well",
+        bool(unhealthy),
+        "MembersUnhealthy" if unhealthy else "AllMembersHealthy",
+        "; ".join(unhealthy) or "all members are healthy",
     )
     yield _unreachable(at)
     yield _disk_full(members)
@@ -161,7 +161,7 @@ def _older(at: Situation) -> str:
         return ""
     return (
         f"; {OLDER_QUORUM} confirm {older.leader.id} as their leader in epoch {older.epoch}, which is"
-        " older than what was confirmed before: they are not believed. Stop their processes, and keep their volumes"
+        " older than what was confirmed before: their answers are ignored. Stop their processes, and keep their volumes"
     )
 
 
@@ -268,7 +268,7 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
     """Of a quorum; `found`: None where it has no certificates."""
     if found is None:
         message = (
-            "members listen in plaintext, and believe whoever reaches their ports: the network policy is what keeps others"
+            "members listen in plaintext, and accept requests from anyone who reaches their ports: only the network policy keeps others"
             " out. New quorums have certificates, unless spec.tls.mode is Disabled"
         )
         return Finding(TLS_READY, False, "Disabled", message)

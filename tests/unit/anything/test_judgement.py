@@ -35,7 +35,7 @@ _RESOURCE: dict[str, Any] = {
         "members": [{"id": i, "uuid": u, "voter": True} for i, u in _KEYS],
         "conditions": [
             {"type": "Ready", "status": "True", "reason": "AllVotersLive", "message": ""},
-            {"type": "Degraded", "status": "False", "reason": "AllMembersWell", "message": ""},
+            {"type": "Degraded", "status": "False", "reason": "AllMembersHealthy", "message": ""},
         ],
     },
 }

@@ -90,7 +90,9 @@ def test_a_backup_that_is_cut_short_has_no_name_and_costs_no_other(
 ) -> None:
     kept = backup(keep=1)
     monkeypatch.setattr(DirectoryReader, "read", lambda *_: [])
-    with pytest.raises(BackupError, match=r"gave nothing at offset \d+, though \d+ was committed"):
+    with pytest.raises(
+        BackupError, match=r"returned no records at offset \d+, though \d+ was committed"
+    ):
         backup(keep=1)
     found = names(tmp_path)
     assert kept.name in found

@@ -27,7 +27,7 @@ def test_a_status_is_told_as_numbers() -> None:
     assert value(metrics, "quorum_failure_tolerance") == 1
     assert value(metrics, "quorum_voters") == 3
     assert value(metrics, "quorum_ready_members") == 2
-    assert value(metrics, "quorum_ailing_members") == 1
+    assert value(metrics, "quorum_unhealthy_members") == 1
     assert value(metrics, "quorum_voter_lag_records") == 7, "an observer's lag is not a voter's"
     assert value(metrics, "quorum_certificate_renewal_time_seconds") == 1767225600
     assert value(metrics, "quorum_last_backup_time_seconds") == 1767225600

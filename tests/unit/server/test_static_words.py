@@ -89,9 +89,9 @@ def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> N
         partition.log.flush()
         partition.log.close()
     words = lines_of(formed)
-    assert "does not say any more who votes or where" in words
+    assert "is out of date: the quorum has formed" in words
     assert str(known[0].key) in words
-    assert "no voter id is added that it does not name" in words
+    assert "only voter ids that it names can be added" in words
 
 
 def test_discover_as_people_see_it() -> None:

@@ -38,7 +38,7 @@ _DESCRIBE_CONFIG_NEEDS = (
     on_named(_OP.DESCRIBE_CONFIGS, _ON.TOPIC),
     on_named(_OP.DESCRIBE_CONFIGS, _ON.GROUP),
 )
-_TOKEN_NOTE = "tokens are off: refused whoever asks"
+_TOKEN_NOTE = "delegation tokens are disabled: every request is refused"
 _RAFT = Rule((CLUSTER_ACTION,), _MEMBER, members_only=True)
 _OF_BROKERS = Rule((CLUSTER_ACTION,), _BROKER)
 _OF_CONTROLLERS = Rule((CLUSTER_ACTION,), _MEMBER)

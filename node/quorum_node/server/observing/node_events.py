@@ -94,8 +94,8 @@ class ReplicaEvents:
         if not self._ahead.is_news(event.replica):
             return
         _LOG.warning(
-            f"{self._prefix}replica {event.replica} knows records up to {event.known_offset} to be committed, of"
-            f" which this leader has those before {event.agreed_offset}: it has to stop, and to begin anew",
+            f"{self._prefix}replica {event.replica} has committed records up to offset {event.known_offset}, and"
+            f" this leader has them only up to {event.agreed_offset}: stop the replica, and start it on an empty disk",
             replicaId=event.replica.id,
         )
 
@@ -105,9 +105,9 @@ class ReplicaEvents:
         lost = f"; {committed} of them are committed" if committed > 0 else ""
         _LOG.warning(
             f"{self._prefix}replica {event.replica} fetches from offset {event.offset}, but had acknowledged all"
-            f" before {event.acknowledged_offset}: its disk has lost records{lost}. Commits count only what it has"
-            " now. If its volume was rolled back to an older state, replace the replica, which may have forgotten a"
-            " vote, too",
+            f" before {event.acknowledged_offset}: its disk has lost records{lost}. From now on only the records that it"
+            " still has count towards a commit. If its volume was rolled back to an older state, replace the replica:"
+            " it may have forgotten a vote as well",
             partition=self._partition,
             replicaId=event.replica.id,
             acknowledgedOffset=event.acknowledged_offset,
@@ -119,9 +119,9 @@ class ReplicaEvents:
         if event.times & (event.times - 1):
             return
         _LOG.warning(
-            f"{self._prefix}leader {event.leader_id} sends damaged records from offset {event.offset} on, for the"
-            f" {event.times}. time in a row: {event.detail}. Nothing of them is taken. A leader of this software checks"
-            " its disk now, and stops if that is bad; else look at the network between the two, or restart the leader",
+            f"{self._prefix}leader {event.leader_id} sends damaged records from offset {event.offset} on"
+            f" ({event.times} times in a row): {event.detail}. They are not appended. The leader checks its disk now, and"
+            " stops if the disk is bad. If it goes on, check the network between the two nodes, or restart the leader",
             partition=self._partition,
             leaderId=event.leader_id,
             offset=event.offset,
@@ -133,9 +133,9 @@ class ReplicaEvents:
         if not self._reported.is_news((event.replica, event.offset)):
             return
         _LOG.warning(
-            f"{self._prefix}replica {event.replica} found what it was sent from offset {event.offset} on damaged; the"
-            " log is checked there before it is sent again. If this disk is bad the node stops now; if nothing follows"
-            " the damage came on the way",
+            f"{self._prefix}replica {event.replica} received damaged records from offset {event.offset} on. This"
+            " node checks its own log there before it sends them again, and stops if its disk is bad. If it goes on, the"
+            " records were damaged on the network",
             partition=self._partition,
             replicaId=event.replica.id,
             offset=event.offset,
@@ -146,9 +146,9 @@ class ReplicaEvents:
         if not self._older.is_news((event.leader.leader_id, event.leader.leader_epoch)):
             return
         _LOG.error(
-            f"{self._prefix}voters from before the recovery of epoch {event.recovered_epoch} run on: one of them names"
-            f" leader {event.leader.leader_id} in epoch {event.leader.leader_epoch}. It is not followed. What they"
-            " acknowledge is not in this quorum: stop them, and keep their disks",
+            f"{self._prefix}voters from before the recovery of epoch {event.recovered_epoch} are still running: one of"
+            f" them names leader {event.leader.leader_id} in epoch {event.leader.leader_epoch}. This node does not follow"
+            " it. Writes that they acknowledge are not in this quorum: stop them, and keep their disks",
             partition=self._partition,
             leaderId=event.leader.leader_id,
             leaderEpoch=event.leader.leader_epoch,
@@ -160,9 +160,9 @@ class ReplicaEvents:
         if not self._superseded.is_news((event.replica.id, event.recovered_epoch)):
             return
         _LOG.error(
-            f"{self._prefix}replica {event.replica} says that this quorum was recovered from a survivor in epoch"
-            f" {event.recovered_epoch}, of which this node knows nothing. If that is so, what is acknowledged here is"
-            " lost: stop this node and the other voters that lead with it, and keep their disks",
+            f"{self._prefix}replica {event.replica} reports that this quorum was recovered from a survivor in epoch"
+            f" {event.recovered_epoch}. This node has no record of that recovery. If the report is right, writes that are"
+            " acknowledged here are lost: stop this node and the voters that follow it, and keep their disks",
             partition=self._partition,
             replicaId=event.replica.id,
             recoveredEpoch=event.recovered_epoch,

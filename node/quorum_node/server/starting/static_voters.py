@@ -39,10 +39,9 @@ def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> No
     if known:
         voters = ", ".join(str(voter.key) for voter in known)
         _LOG.info(
-            f"controller.quorum.voters={configured} does not say any more who votes or where: the quorum has"
-            f" formed, and its voters are what its log says, here {voters}. One thing it still does: while this"
-            " node leads with it, no voter id is added that it does not name. To add others replace it by"
-            " controller.quorum.bootstrap.servers"
+            f"controller.quorum.voters={configured} is out of date: the quorum has formed, and its voters"
+            f" are in the log, here {voters}. The key still has one effect: while this node leads, only voter ids that"
+            " it names can be added. To add others, replace it by controller.quorum.bootstrap.servers"
         )
     elif not config.may_bootstrap:
         _LOG.info(
