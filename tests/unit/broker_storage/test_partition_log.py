@@ -1,6 +1,7 @@
 """One partition's log, act by act: rolling, epochs, producers, transactions, retention, errors of the disk."""
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 from struct import iter_unpack
@@ -16,6 +17,7 @@ from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.retention import enforce_retention
 from quorum_node.storage.broker.timestamp_search import offset_for_timestamp, offset_of_newest
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.file_system import PosixFileSystem
 from quorum_simulation.files.file_system import SimulatedFiles
 from support.data_batches import data_batch, end_of_transaction
 
@@ -392,3 +394,30 @@ def test_a_closed_segment_knows_its_newest_timestamp(tmp_path: Path) -> None:
     log.close()
     again = PartitionLog.open(tmp_path, LogSettings(), Known(4, was_closed=True))
     assert again.segments[0].max_timestamp_ms == 1_002
+
+
+def test_what_a_full_disk_took_of_a_batch_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path, 3, LogSettings())
+    size_bytes = log.size_bytes
+
+    def half(self: PosixFileSystem, fd: int, data: bytes | memoryview, position: int) -> int:
+        if position == size_bytes:
+            return os.pwrite(fd, memoryview(data)[:40], position)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(PosixFileSystem, "pwrite", half)
+    with pytest.raises(DiskFull):
+        log.append([data_batch(3)])
+    monkeypatch.undo()
+    assert log.segments[0].path.stat().st_size == size_bytes
+
+
+def test_a_timestamp_within_a_batch_that_is_not_readable_to_its_end(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path, LogSettings())
+    batch = data_batch(0, 4, timestamp_ms=1_000)
+    log.append([batch, data_batch(4, timestamp_ms=2_000)])
+    log.delete_records_below(3)
+    assert offset_for_timestamp(log, 1_000) == (3, 1_000, 0)
+    assert offset_for_timestamp(log, 1_000, limit_offset=3) is None
