@@ -32,8 +32,8 @@ def test_a_stock_broker_goes_on_with_a_restored_quorum(tmp_path: Path) -> None:
             for node in quorum.nodes.values():
                 node.kill()
                 shutil.rmtree(node.data_dir)
-                for note in node.root.glob("failed*"):  # as on a new host, which knows of no disk
-                    note.unlink()
+                # As in a new pod, which knows of no disk that was formatted before.
+                (node.root / "formatted").unlink()
             founder = quorum.nodes[1]
             founder.arguments = ("--restore-from", str(backup))
             founder.start()
