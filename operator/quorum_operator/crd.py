@@ -90,7 +90,8 @@ class Spread(StrEnum):
 
 
 class StorageSpec(_Model):
-    """The volume of each member. A change moves the members to new volumes, one by one."""
+    """The volume of each member. A larger size grows the volumes in place where their class allows it; any other change moves the
+    members to new volumes, one by one."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(

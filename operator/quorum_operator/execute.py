@@ -86,6 +86,8 @@ class Executor:
                 return await self._rebuild_member(step)
             case steps.UpdateMember():
                 return await self._update_member(step)
+            case steps.ExpandVolume():
+                return await self._expand(step)
             case steps.RecordReplicaUuid(target, replica_uuid):
                 await self._claims.mark(self._incarnation(target.name), uuid=replica_uuid)
                 return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
@@ -271,6 +273,17 @@ class Executor:
             return Outcome(True)
         told = f"the API server has {left} otherwise than it was sent: a webhook changes it, or the field is unknown"
         return Outcome(True, told, left=left)
+
+    async def _expand(self, step: steps.ExpandVolume) -> Outcome:
+        """The claim first: a StatefulSet that says so already would never be looked at again."""
+        note = {names.ANNOTATION_STORAGE: stateful_set.storage_text(step.storage)}
+        body = {
+            "metadata": {"uid": step.claim_uid, "annotations": note},
+            "spec": {"resources": {"requests": {"storage": step.storage.size}}},
+        }
+        path = paths.namespaced("persistentvolumeclaims", self._owner.namespace, step.claim)
+        await self._api.merge(path, body)
+        return await self._annotate(step.target, {**note})
 
     def _incarnation(self, name: str) -> Incarnation:
         return next(each for each in self._seen.incarnations if each.name == name)

@@ -19,6 +19,7 @@ def claim_facts(claim: Object) -> ClaimFacts:
         facts.claim_facts(claim),
         marks=marks_facts(claim["metadata"]),
         resource_version=claim["metadata"].get("resourceVersion", ""),
+        storage_class=(claim.get("spec") or {}).get("storageClassName"),
     )
 
 

@@ -111,6 +111,7 @@ async def observe(
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
     )
+    incarnations = await _with_growth(api, spec, incarnations, copies)
     hosts = await read_hosts(api, incarnations, copies)
     incarnations = tuple(
         replace(each, host=hosts.get((each.node_id, each.number))) for each in incarnations
@@ -176,6 +177,41 @@ async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec, copies: Reads
         return await api.get(path) is not None
     except ApiError:
         return True
+
+
+async def _with_growth(
+    api: Reads,
+    spec: MetadataQuorumSpec,
+    incarnations: tuple[Incarnation, ...],
+    copies: Reads | None,
+) -> tuple[Incarnation, ...]:
+    """With whether the claims of members that want more may grow, by the classes that they have."""
+    wanted = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
+    asked = {
+        each.claim.storage_class
+        for each in incarnations
+        if each.claim is not None and each.claim.storage_class and each.wants_more(wanted)
+    }
+    if not asked:
+        return incarnations
+    grow = {name for name in asked if name and await _is_expandable(api, name, copies)}
+
+    def told(each: Incarnation) -> Incarnation:
+        if each.claim is None or each.claim.storage_class not in grow:
+            return each
+        return replace(each, claim=replace(each.claim, expandable=True))
+
+    return tuple(map(told, incarnations))
+
+
+async def _is_expandable(api: Reads, name: str, copies: Reads | None) -> bool:
+    path = paths.storage_class(name)
+    try:
+        found = await copies.get(path) if copies is not None else None
+        found = found or await api.get(path)
+    except ApiError:
+        return False
+    return bool(found and found.get("allowVolumeExpansion"))
 
 
 @dataclass(frozen=True, slots=True)

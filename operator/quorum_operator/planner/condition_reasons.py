@@ -17,7 +17,7 @@ _STEPS = (
         "ScaleToZero",
         "StartMember",
     ),
-    *("TransferLeadership", "Unlatch", "UpdateMember", "Wait"),
+    *("ExpandVolume", "TransferLeadership", "Unlatch", "UpdateMember", "Wait"),
 )
 
 REASONS: dict[str, tuple[str, ...]] = {
@@ -41,6 +41,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
     "TlsReady": ("Disabled", "WriteRefused", "Issuing", "Renewing", "CertificatesIssued"),
+    "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
         *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),
     ),

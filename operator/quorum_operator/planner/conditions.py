@@ -63,6 +63,10 @@ CLAIMS_IN_DOUBT = "ClaimsInDoubt"
 """Claims that may hold a voter, and that no member runs on until a person has decided."""
 
 
+STORAGE_CHANGING = "StorageChanging"
+"""Other volumes are wanted than there are: they grow where they are, or their members move to new ones."""
+
+
 BACKUP_CURRENT = "BackupCurrent"
 """There is a good backup that is not too old."""
 
@@ -146,6 +150,7 @@ def _findings(
     yield _claims(at)
     yield tls_ready(at.seen.certificates)
     yield trust_pending(at.seen.certificates)
+    yield _storage(at)
     yield backup_current(at.seen.backups, at.now)
 
 
@@ -316,6 +321,34 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
         message = "the first backup is written when the schedule says"
         return Finding(BACKUP_CURRENT, False, "FirstPending", message)
     return Finding(BACKUP_CURRENT, True, "BackupRecent", last)
+
+
+def _storage(at: Situation) -> Finding:
+    """Told before anything moves, and while spec.paused holds everything back."""
+    wanted = at.seen.wanted.storage
+    others = [each for each in at.current if each.storage != wanted and each.failed is None]
+    others = [
+        each for each in others if at.view is None or each.key in at.voters or each.key is None
+    ]
+    moving = [each for each in others if at.is_on_other_storage(each)]
+    if moving:
+        more = all(each.wants_more(wanted) for each in moving)
+        why = (
+            "the storage class does not say allowVolumeExpansion: true"
+            if more
+            else "another class, or less, is wanted"
+        )
+        message = (
+            f"{', '.join(each.name for each in moving)}: {why}, so each is replaced by a member on a new volume of"
+            f" {wanted.size}, one at a time. The claims that they leave are kept or deleted as spec.deletionPolicy says. To"
+            " think it over set spec.paused: true, or put spec.storage back"
+        )
+        return Finding(STORAGE_CHANGING, True, "Replacing", message)
+    growing = [each.name for each in others if each.grows_to(wanted)]
+    if growing:
+        message = f"the claims of {', '.join(growing)} grow to {wanted.size}; nothing restarts"
+        return Finding(STORAGE_CHANGING, True, "Expanding", message)
+    return Finding(STORAGE_CHANGING, False, "AsWanted", "all volumes are as wanted")
 
 
 def _alteration(at: Situation) -> Finding:

@@ -215,6 +215,10 @@ class ClaimFacts:
     """Its quorum was formed with a NetworkPolicy. Written when the claim is made, and never later."""
     tls: bool = False
     """Its quorum was formed with certificates; written in the same way."""
+    storage_class: str | None = None
+    """As the API server keeps it: the default class is named."""
+    expandable: bool = False
+    """Its class lets it grow while it is in use. Looked at only where more is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +344,21 @@ class Incarnation:
         if self.uuid is not None:
             return self.uuid
         return self.report.uuid if self.report is not None else None
+
+    def grows_to(self, wanted: StorageChoice) -> bool:
+        """Whether its volume becomes what is wanted by growing where it is."""
+        return (
+            self.claim is not None
+            and self.claim.expandable
+            and not self.claim.deleting
+            and self.wants_more(wanted)
+        )
+
+    def wants_more(self, wanted: StorageChoice) -> bool:
+        """Whether more of the same class is wanted."""
+        have, asked = value_of(self.storage.size), value_of(wanted.size)
+        same = self.storage.storage_class == wanted.storage_class
+        return same and have is not None and asked is not None and asked > have
 
     @property
     def recovered_uuid(self) -> str | None:

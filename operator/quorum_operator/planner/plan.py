@@ -22,6 +22,7 @@ from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     ApplyObjects,
     DeleteIncarnation,
+    ExpandVolume,
     LatchFailure,
     Nothing,
     RecordFormed,
@@ -230,6 +231,20 @@ def _start(at: Situation) -> Step | None:
     return _first(at, map(start, at.current))
 
 
+def _expand(at: Situation) -> Step | None:
+    """Also of a member whose disk is full, and without a leader: nobody stops or restarts for it."""
+    wanted = at.seen.wanted.storage
+
+    def expand(each: Incarnation) -> Step | None:
+        grows = each.grows_to(wanted) and each.failed is None and each.stopped is None
+        if at.seen.invalid is not None or not grows or each.claim is None:
+            return None
+        reason = f"the claim of {each.name} grows from {each.storage.size} to {wanted.size}"
+        return ExpandVolume(target(each), each.claim.name, each.claim.uid, wanted, reason)
+
+    return _first(at, map(expand, at.current))
+
+
 def _stop_failed(at: Situation) -> Step | None:
     """Nobody stops a voter that the leader hears, whatever the sign: it is replaced first, and stopped as no voter any more."""
 
@@ -321,6 +336,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_taking_back
     yield _stop_failed
     yield _start
+    yield _expand
     yield _update_idle
     yield plan_idle_restart
     yield plan_formation

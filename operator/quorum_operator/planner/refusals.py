@@ -18,6 +18,7 @@ CONTESTED = "Contested"
 
 _ON_A_SET = (
     steps.UpdateMember,
+    steps.ExpandVolume,
     steps.RecordReplicaUuid,
     steps.LatchFailure,
     steps.Unlatch,

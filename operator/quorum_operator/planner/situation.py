@@ -248,9 +248,14 @@ class Situation:
             return Why.RETIRED
         if incarnation.claim is not None and incarnation.claim.deleting:
             return Why.CLAIM
-        if incarnation.storage != wanted.storage and self.seen.invalid is None:
+        if self.is_on_other_storage(incarnation):
             return Why.STORAGE
         return None
+
+    def is_on_other_storage(self, each: Incarnation) -> bool:
+        """Whether it has to move to another volume: its own can't become what is wanted."""
+        wanted = self.seen.wanted.storage
+        return self.seen.invalid is None and each.storage != wanted and not each.grows_to(wanted)
 
     @cached_property
     def staying(self) -> frozenset[Key]:
@@ -266,7 +271,7 @@ class Situation:
         voter = newest.key is not None and newest.key in self.voters
         gone = newest.failed is not None or newest.stopped is not None
         leaving = newest.claim is not None and newest.claim.deleting
-        other = newest.storage != self.seen.wanted.storage and self.seen.invalid is None
+        other = self.is_on_other_storage(newest)
         away = self.target_is_the_specs and self.reachability.is_abandoned(newest)
         return None if voter or gone or leaving or other or away else newest
 

@@ -6,7 +6,14 @@ people. Every step is safe to repeat and safe when another operator has just don
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.observed import FailureLatch, Founding, Key, LabelDrift, LoneClaim
+from quorum_operator.planner.observed import (
+    FailureLatch,
+    Founding,
+    Key,
+    LabelDrift,
+    LoneClaim,
+    StorageChoice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,17 @@ class UpdateMember:
     node_id: int
     number: int
     target: Target
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandVolume:
+    """Ask for more on a member's own claim; nothing restarts by it."""
+
+    target: Target
+    claim: str
+    claim_uid: str
+    storage: StorageChoice
     reason: str
 
 
@@ -260,6 +278,7 @@ Step = (
     | CreateMember
     | RebuildMember
     | UpdateMember
+    | ExpandVolume
     | RecordReplicaUuid
     | RecordFormed
     | LatchFailure
