@@ -25,6 +25,7 @@ from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.growth import wants_more
 from quorum_operator.planner.observed import (
     ForeignObject,
     Identity,
@@ -190,7 +191,7 @@ async def _with_growth(
     asked = {
         each.claim.storage_class
         for each in incarnations
-        if each.claim is not None and each.claim.storage_class and each.wants_more(wanted)
+        if each.claim is not None and each.claim.storage_class and wants_more(each, wanted)
     }
     if not asked:
         return incarnations

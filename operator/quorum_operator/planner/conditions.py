@@ -11,6 +11,7 @@ from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.claim_doubts import way_out
 from quorum_operator.planner.foreign_target import explain
+from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
 from quorum_operator.planner.refusals import told
@@ -332,7 +333,7 @@ def _storage(at: Situation) -> Finding:
     ]
     moving = [each for each in others if at.is_on_other_storage(each)]
     if moving:
-        more = all(each.wants_more(wanted) for each in moving)
+        more = all(wants_more(each, wanted) for each in moving)
         why = (
             "the storage class does not say allowVolumeExpansion: true"
             if more
@@ -344,7 +345,7 @@ def _storage(at: Situation) -> Finding:
             " think it over set spec.paused: true, or put spec.storage back"
         )
         return Finding(STORAGE_CHANGING, True, "Replacing", message)
-    growing = [each.name for each in others if each.grows_to(wanted)]
+    growing = [each.name for each in others if grows_to(each, wanted)]
     if growing:
         message = f"the claims of {', '.join(growing)} grow to {wanted.size}; nothing restarts"
         return Finding(STORAGE_CHANGING, True, "Expanding", message)

@@ -345,21 +345,6 @@ class Incarnation:
             return self.uuid
         return self.report.uuid if self.report is not None else None
 
-    def grows_to(self, wanted: StorageChoice) -> bool:
-        """Whether its volume becomes what is wanted by growing where it is."""
-        return (
-            self.claim is not None
-            and self.claim.expandable
-            and not self.claim.deleting
-            and self.wants_more(wanted)
-        )
-
-    def wants_more(self, wanted: StorageChoice) -> bool:
-        """Whether more of the same class is wanted."""
-        have, asked = value_of(self.storage.size), value_of(wanted.size)
-        same = self.storage.storage_class == wanted.storage_class
-        return same and have is not None and asked is not None and asked > have
-
     @property
     def recovered_uuid(self) -> str | None:
         """The UUID that its replica has after a recovery."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from quorum_operator.planner import evidence
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
+from quorum_operator.planner.growth import grows_to
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.rebuilding import plan_rebuild
@@ -236,7 +237,7 @@ def _expand(at: Situation) -> Step | None:
     wanted = at.seen.wanted.storage
 
     def expand(each: Incarnation) -> Step | None:
-        grows = each.grows_to(wanted) and each.failed is None and each.stopped is None
+        grows = grows_to(each, wanted) and each.failed is None and each.stopped is None
         if at.seen.invalid is not None or not grows or each.claim is None:
             return None
         reason = f"the claim of {each.name} grows from {each.storage.size} to {wanted.size}"

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import count
 
 from quorum_operator.planner.gates import live_voters, voter_keys
+from quorum_operator.planner.growth import grows_to
 from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
@@ -255,7 +256,7 @@ class Situation:
     def is_on_other_storage(self, each: Incarnation) -> bool:
         """Whether it has to move to another volume: its own can't become what is wanted."""
         wanted = self.seen.wanted.storage
-        return self.seen.invalid is None and each.storage != wanted and not each.grows_to(wanted)
+        return self.seen.invalid is None and each.storage != wanted and not grows_to(each, wanted)
 
     @cached_property
     def staying(self) -> frozenset[Key]:
