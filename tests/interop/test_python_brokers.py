@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from support import stock_kafka
-from support.local_quorum import LocalQuorum
+from support.java_brokers import JavaBrokers
+from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
@@ -57,3 +58,36 @@ def test_console_clients_and_tools_work_with_brokers_of_this_software(tmp_path: 
             assert "lastOffset: 99" in dumped
         tool(TOPICS, *server, "--delete", "--topic", "t")
         assert tool(TOPICS, *server, "--list").strip() == ""
+
+
+@pytest.mark.parametrize("leader", [101, 201])
+def test_a_stock_broker_and_one_of_this_software_replicate_from_each_other(
+    tmp_path: Path, leader: int
+) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "python", 1) as ours,
+        JavaBrokers.on(quorum, tmp_path / "java", 1) as stock,
+    ):
+        quorum.form()
+        stock.start()
+        ours.start()
+        wait_until(lambda: _is_live(ours, 101), "the stock broker is live", 90)
+        follower = 302 - leader
+        server = ("--bootstrap-server", ours.bootstrap)
+        made = ("--create", "--topic", "t", "--replica-assignment", f"{leader}:{follower}")
+        tool(TOPICS, *server, *made, "--config", "min.insync.replicas=2")
+        lines = [f"line {number}" for number in range(200)]
+        tool(PRODUCER, *server, "--topic", "t", given="\n".join(lines) + "\n")
+        reading = ("--partition", "0", "--offset", "earliest", "--max-messages", "200")
+        read = tool(CONSUMER, *server, "--topic", "t", *reading, "--timeout-ms", "30000")
+        assert read.splitlines() == lines
+        assert ours.isr("t", 201) == {101, 201}
+        segment = Path("t-0") / "00000000000000000000.log"
+        theirs = (stock.brokers[101].root / "data" / segment).read_bytes()
+        assert theirs == (ours.nodes[201].root / "logs" / segment).read_bytes()
+
+
+def _is_live(ours: PythonBrokers, broker_id: int) -> bool:
+    found = ours.metadata(201)
+    return found is not None and broker_id in {each.node_id for each in found.brokers}
