@@ -52,12 +52,9 @@ class BrokerEvents:
         """A controlled shutdown has begun."""
         _LOG.info("asked the active controller to move leaderships to other brokers")
 
-    def left(self, *, in_time: bool) -> None:
-        """It is over."""
-        if in_time:
-            _LOG.info("the active controller lets this broker go")
-        else:
-            _LOG.warning("leaderships were not moved in time; the broker stops all the same")
+    def left(self) -> None:
+        """The process may end."""
+        _LOG.info("the active controller lets this broker go")
 
     def diverged(self, replica: Named, epoch: int, end_offset: int) -> None:
         """A follower cuts what its leader does not have."""

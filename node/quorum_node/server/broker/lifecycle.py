@@ -188,8 +188,10 @@ class Lifecycle:
                 self._register()
                 return
             if not outcome.error_code:
-                self._note_fenced(fenced=outcome.is_fenced)
-                if self._left is not None and outcome.should_shut_down:
+                if self._left is None:
+                    self._note_fenced(fenced=outcome.is_fenced)
+                elif outcome.should_shut_down:
+                    self._events.left()
                     left, self._left = self._left, None
                     self.close()
                     left()
