@@ -114,6 +114,7 @@ def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
     assert "make a new MetadataQuorum" in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_new_quorum_begins_with_a_claim_of_the_one_before(home: Home) -> None:
     """The last of this file: the resource is another one after it."""
     scene, quorum = home.scene, home.quorum

@@ -9,7 +9,7 @@ from support.harness.scene import Home
 from support.harness.volumes import DIRECTORY_CLASS
 from support.trial.waiting import wait_for
 
-pytestmark = pytest.mark.harness
+pytestmark = [pytest.mark.harness, pytest.mark.long]
 
 _CLASS = f"/apis/storage.k8s.io/v1/storageclasses/{DIRECTORY_CLASS}"
 
