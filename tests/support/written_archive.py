@@ -6,8 +6,9 @@ Owns the order in which a range is written. What is in its files is decided by t
 from itertools import pairwise
 from pathlib import Path
 
-from quorum_pipeline.archive.layout import MARKER, QUARANTINE, RECORDS, Marker, OffsetRange
+from quorum_pipeline.archive.layout import DELTAS, MARKER, QUARANTINE, RECORDS, Marker, OffsetRange
 from quorum_pipeline.files.archive_part import write_part
+from quorum_pipeline.files.delta_tap import DeltaTap
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.files.written_parts import keep_only
@@ -17,19 +18,26 @@ from quorum_pipeline.rows.table import table_columns
 _COLUMNS = arrow_schema({name: kind for name, kind in table_columns().items() if name != "data"})
 
 
-def write_archive(root: Path, log: Path, *borders: int) -> list[Path]:
+def write_archive(root: Path, log: Path, *borders: int, deltas: bool = False) -> list[Path]:
     """A range from each border to the next one, in as many parts as the log has segments; their directories."""
-    return [_write_range(root, log, OffsetRange(start, end)) for start, end in pairwise(borders)]
+    ranges = [OffsetRange(start, end) for start, end in pairwise(borders)]
+    return [_write_range(root, log, each, deltas=deltas) for each in ranges]
 
 
-def _write_range(root: Path, log: Path, wanted: OffsetRange) -> Path:
-    records, apart = (root / table / wanted.directory for table in (RECORDS, QUARANTINE))
-    parts = []
+def _write_range(root: Path, log: Path, wanted: OffsetRange, *, deltas: bool) -> Path:
+    records, apart, told = (
+        root / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
+    )
+    parts, delta_rows = [], 0
     for number, span in enumerate(open_log(log).spans(wanted.start, 1 << 30)):
         rows = span_rows(span, wanted.start, wanted.end, keep_problems=True)
+        tap = DeltaTap()
+        rows = tap.through(rows)
         parts.append(write_part(rows, _COLUMNS, f"part-{number}", records, apart))
+        delta_rows += tap.write(told)[1] if deltas else 0
     keep_only(records, {name for part in parts for name in part.records}, _COLUMNS)
     keep_only(apart, {name for part in parts for name in part.quarantine}, _COLUMNS)
-    marker = Marker(sum(each.rows for each in parts), sum(each.quarantined for each in parts))
+    rows_of = (sum(each.rows for each in parts), sum(each.quarantined for each in parts))
+    marker = Marker(*rows_of, delta_rows)
     (records / MARKER).write_text(marker.text())
     return records

@@ -1,6 +1,8 @@
 """Directories of an archive and the offsets that they hold. PURE.
 
     records/offsets=START-END/     the records from START on and below END, once each, as Parquet
+    deltas/offsets=START-END/      what parts of these records do to any state: counts with the records
+    states/offset=END/             the whole state before END; counts once it holds the marker, too
     quarantine/offsets=START-END/  those of them that could not be decoded
     snapshots/                     the snapshot that the first records go on from, if the log did not begin at 0
     _checkpoint/                   of the streaming query
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 
 MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
+DELTAS, STATES = "deltas", "states"
+_STATE_NAME = re.compile(r"offset=([0-9]{20})")
 _NAME = re.compile(r"offsets=([0-9]{20})-([0-9]{20})")
 
 
@@ -38,22 +42,25 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the marker of a range says: so many rows in `records`, so many in `quarantine`."""
+    """What the marker of a range says: so many rows in `records`, so many in `quarantine`, and so many in `deltas`."""
 
     rows: int
     quarantined: int
+    delta_rows: int = 0
 
     def text(self) -> str:
         """JSON."""
-        return json.dumps({"rows": self.rows, "quarantined": self.quarantined})
+        told = {"rows": self.rows, "quarantined": self.quarantined}
+        return json.dumps(told | ({"delta_rows": self.delta_rows} if self.delta_rows else {}))
 
 
 def parse_marker(text: str) -> Marker:
     """Raises ValueError."""
     try:
         document = json.loads(text)
-        return Marker(int(document["rows"]), int(document["quarantined"]))
-    except (KeyError, TypeError):
+        deltas = int(document.get("delta_rows", 0))
+        return Marker(int(document["rows"]), int(document["quarantined"]), deltas)
+    except (KeyError, TypeError, AttributeError):
         raise ValueError(f"{text!r} is no marker") from None
 
 
@@ -63,6 +70,17 @@ def parse_directory(name: str) -> OffsetRange | None:
     if found is None or int(found[1]) >= int(found[2]):
         return None
     return OffsetRange(int(found[1]), int(found[2]))
+
+
+def state_directory(offset: int) -> str:
+    """Sorts as the offsets do."""
+    return f"offset={offset:020d}"
+
+
+def parse_state(name: str) -> int | None:
+    """The offset in the name of a state's directory; None for any other name."""
+    found = _STATE_NAME.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[OffsetRange]]:

@@ -38,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compact", action="store_true", help="then (or alone: only) merge small files"
     )
     parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
+    parser.add_argument(
+        "--state-rows",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="keep a whole state where deltas since the last one have so many rows",
+    )
     parser.add_argument("--master", help="of Spark; default local[*], or what spark-submit says")
 
 
@@ -72,6 +79,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
+        archive.state_rows = arguments.state_rows
         if source is None and not archive.contents().ranges:
             raise PipelineError(f"{arguments.to} is no archive, or an empty one: nothing to merge")
         with archive.only_writer():

@@ -7,13 +7,14 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.files.local_files import LocalFiles, lies_here
+from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.state.difference import Difference, differences
 from quorum_pipeline.state.replayed import Replayed
@@ -21,10 +22,12 @@ from quorum_pipeline.state.tables import Tables
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.spark.spark_history import Source
     from quorum_pipeline.spark.stages import Stages
 
 
 _NO_MASTER = "none"
+_SCRATCH = "quorum-pipeline-"
 
 
 class History(Protocol):
@@ -138,17 +141,30 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
     """What `state`, `diff`, `restore` and `plan` ask. With `--master` a log is reduced and merged on Spark's executors."""
-    if arguments.log is None or arguments.master is None:
+    here = None if arguments.archive is None else _mounted(arguments.archive)
+    if here is None and (arguments.log is None or arguments.master is None):
         with opened_history(arguments, progress) as history:
             yield _Replaying(history)
         return
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
-    with (
-        _stages(arguments, progress) as stages,
-        JobHistory(stages, DirectorySource(arguments.log)) as found,
-    ):
-        yield found
+    with _stages(arguments, progress) as stages, TemporaryDirectory(prefix=_SCRATCH) as scratch:
+        source: Source
+        if here is None:
+            source = DirectorySource(arguments.log)
+        else:
+            from quorum_pipeline.files.archive_reader import ArchiveReader
+            from quorum_pipeline.files.archive_tasks import ArchiveSource
+
+            reader = ArchiveReader(LocalFiles(), arguments.archive)
+            source = ArchiveSource(reader, here, Path(scratch))
+        with JobHistory(stages, source) as found:
+            yield found
+
+
+def _mounted(archive: str) -> Path | None:
+    """Where an archive lies, if that is certain, and the file system is one of this machine."""
+    return local_path(archive) if lies_here(archive) else None
 
 
 @contextmanager

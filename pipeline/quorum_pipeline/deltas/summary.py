@@ -46,6 +46,10 @@ class Summary:
         forms = len(voters.voters) >= (voters.initial_voters or 1)
         return replace(self, voters=voters, has_formed=self.has_formed or forms)
 
+    def without_records(self) -> "Summary":
+        """Of a state: where it is, and nothing that was read."""
+        return replace(self, start_offset=self.end_offset, records=0, size_bytes=0, stop=False)
+
     def then(self, other: "Summary") -> "Summary":
         """Both, one after the other."""
         if self.stop:

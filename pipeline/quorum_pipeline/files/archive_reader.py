@@ -63,7 +63,7 @@ class ArchiveReader:
     def contents(self) -> Archived:
         """What counts in it now."""
         ranges, _ = self._tiles()
-        quarantined = sum(self._marker(each).quarantined for each in ranges)
+        quarantined = sum(self.marker(each).quarantined for each in ranges)
         if not ranges:
             return Archived(0, 0, (), 0)
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
@@ -82,13 +82,8 @@ class ArchiveReader:
         Raises PipelineError, also if there are none, or some are in quarantine.
         """
         found = self.contents()
-        if found.quarantined:
-            raise PipelineError(
-                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
-                " without them"
-            )
+        self.check_complete(found, end_offset)
         limit = found.end if end_offset is None else end_offset
-        self._check_there(found, limit)
         for each in found.ranges:
             if each.start < limit:
                 try:
@@ -98,6 +93,15 @@ class ArchiveReader:
                     raise PipelineError(
                         f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
                     ) from None
+
+    def check_complete(self, found: Archived, end_offset: int | None) -> None:
+        """Raises PipelineError if there are not all records below an offset (None: the end)."""
+        if found.quarantined:
+            raise PipelineError(
+                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
+                " without them"
+            )
+        self._check_there(found, found.end if end_offset is None else end_offset)
 
     def batch_of(self, offset: int) -> BatchIdentity | None:
         """That of an archived record; None if it is not there, or in quarantine."""
@@ -143,7 +147,8 @@ class ArchiveReader:
             )
         return counting, others
 
-    def _marker(self, range: OffsetRange) -> Marker:
+    def marker(self, range: OffsetRange) -> Marker:
+        """What the marker of a range says. Raises PipelineError."""
         path = f"{self._directory(RECORDS, range)}/{MARKER}"
         try:
             return parse_marker(self._files.read(path) or "")

@@ -22,15 +22,21 @@ _MOST_OFFSET = (1 << 63) - 1
 COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
 
 
-def read_records(directory: Path, side_by_side: int) -> Iterator[LogColumns]:
+def read_records(
+    directory: Path, side_by_side: int, start: int = 0, end: int = _MOST_OFFSET
+) -> Iterator[LogColumns]:
     """All records in a directory, in order, as many at a time as lie in files whose offsets overlap: those of one task.
+
+    Files without any offset from `start` on and below `end` are passed over.
 
     So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
     """
     paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
     waiting: deque[Future[LogColumns]] = deque()
     with ThreadPoolExecutor(side_by_side) as pool:
-        for group in _overlapping(list(zip(pool.map(_bounds, paths), paths, strict=True))):
+        every = zip(pool.map(_bounds, paths), paths, strict=True)
+        found = [each for each in every if each[0][1] >= start and each[0][0] < end]
+        for group in _overlapping(found):
             # It is begun behind those that it waits for.
             waiting.append(pool.submit(_joined, [pool.submit(_read, path) for path in group]))
             if len(waiting) > 1:

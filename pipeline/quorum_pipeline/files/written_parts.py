@@ -17,9 +17,11 @@ ALL_COLUMNS = "_common_metadata"
 
 @dataclass(slots=True)
 class Part:
-    """How many rows are in which files of `records` and `quarantine`, and between which offsets."""
+    """How many rows are in which files of `records`, `quarantine` and `deltas` (one at most), and between which offsets."""
 
     records: tuple[str, ...] = ()
+    delta: str = ""
+    delta_rows: int = 0
     quarantine: tuple[str, ...] = ()
     rows: int = 0
     quarantined: int = 0
@@ -40,3 +42,16 @@ def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
             if path.name not in names:
                 path.unlink(missing_ok=True)
         pq.write_metadata(schema, directory / ALL_COLUMNS)
+
+
+def keep_deltas(directory: Path, names: set[str]) -> None:
+    """As `keep_only`; all files have the same columns. Raises PipelineError if a file can't be seen from here."""
+    for name in sorted(names):
+        if not (directory / name).is_file():
+            raise PipelineError(
+                f"an executor wrote {directory / name}, which is not there for the driver"
+            )
+    if directory.is_dir():
+        for path in directory.iterdir():
+            if path.name not in names:
+                path.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from quorum_pipeline.archive.layout import (
     CHECKPOINT,
+    DELTAS,
     MARKER,
     QUARANTINE,
     RECORDS,
@@ -41,6 +42,8 @@ from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
+from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state
 from quorum_pipeline.state.log_columns import LogColumns
 
 _COLUMNS = table_ddl("data")
@@ -64,6 +67,7 @@ class _Written:
     quarantined: int
     least: int | None
     most: int | None
+    delta_rows: int = 0
 
 
 class Archive(ArchiveReader):
@@ -76,6 +80,8 @@ class Archive(ArchiveReader):
         self._session = session
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
+        self.state_rows = STATE_ROWS
+        """So many rows of deltas, at least, are worth a whole state."""
 
     def stages(self) -> list[Stage]:
         """What Spark is at now."""
@@ -123,7 +129,7 @@ class Archive(ArchiveReader):
         paths = [
             self._directory(QUARANTINE, each)
             for each in self.contents().ranges
-            if self._marker(each).quarantined
+            if self.marker(each).quarantined
         ]
         return self._rows(*paths) if paths else None
 
@@ -172,19 +178,24 @@ class Archive(ArchiveReader):
         ranges, obsolete = self._tiles()
         for group in merges(ranges, target_rows):
             merged = OffsetRange(group[0].start, group[-1].end)
-            markers = [self._marker(each) for each in group]
+            markers = [self.marker(each) for each in group]
             told(f"merging {len(group)} directories into {merged.directory}")
             for table in (RECORDS, QUARANTINE):
                 self._merge(table, group, merged, markers)
             self._complete(
                 merged,
-                Marker(sum(m.rows for m in markers), sum(m.quarantined for m in markers)),
+                Marker(
+                    sum(m.rows for m in markers),
+                    sum(m.quarantined for m in markers),
+                    self._merge_deltas(group, merged),
+                ),
             )
             obsolete += group
         for each in obsolete:
             self._files.delete(f"{self._directory(RECORDS, each)}/{MARKER}")
             self._files.delete(self._directory(RECORDS, each))
             self._files.delete(self._directory(QUARANTINE, each))
+            self._files.delete(self._directory(DELTAS, each))
         return len(self._tiles()[0])
 
     # -- writing
@@ -210,21 +221,32 @@ class Archive(ArchiveReader):
         else:
             _check_whole(wanted, written)
         kept = written.rows - written.quarantined
-        self._complete(wanted, Marker(kept, written.quarantined))
+        self._complete(wanted, Marker(kept, written.quarantined, written.delta_rows))
+        self.keep_state()
+
+    def keep_state(self) -> None:
+        """The whole state at the end, if deltas since the last one are many. Raises PipelineError."""
+        if self._local is not None:
+            keep_state(SparkStages(self._session.sparkContext), self, self._local, self.state_rows)
 
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
         """The frame says no more than the range, and is not looked at."""
         assert self._local is not None
-        records, apart = (self._local / table / wanted.directory for table in (RECORDS, QUARANTINE))
+        records, apart, deltas = (
+            self._local / table / wanted.directory for table in (RECORDS, QUARANTINE, DELTAS)
+        )
         self._files.delete(self._directory(RECORDS, wanted))
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
-        parts = write_tasks(self._session.sparkContext, tasks, _ARROW_COLUMNS, records, apart)
+        parts = write_tasks(
+            self._session.sparkContext, tasks, _ARROW_COLUMNS, records, apart, deltas
+        )
         return _Written(
             sum(each.rows + each.quarantined for each in parts),
             sum(each.quarantined for each in parts),
             min((each.least for each in parts if each.least is not None), default=None),
             max((each.most for each in parts if each.most is not None), default=None),
+            sum(each.delta_rows for each in parts),
         )
 
     def _write_by_spark(self, frame: DataFrame, wanted: OffsetRange) -> _Written:
@@ -277,6 +299,16 @@ class Archive(ArchiveReader):
             frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
             with _in_words(f"{merged.directory} of {self._uri} is not merged"):
                 frame.write.mode("overwrite").parquet(self._directory(table, merged))
+
+    def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
+        """Rows of the deltas of neighbours, composed."""
+        if self._local is None:
+            return 0
+        root = self._local / DELTAS
+        stages = SparkStages(self._session.sparkContext)
+        return compose_deltas(
+            stages, [root / each.directory for each in group], root / merged.directory
+        )
 
     def _range_of(self, batch_id: int) -> OffsetRange:
         """What the checkpoint says of a micro batch: written before the batch begins, never changed."""

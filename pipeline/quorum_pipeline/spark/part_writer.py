@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark import SparkContext
 
-from quorum_pipeline.files.written_parts import Part, keep_only
+from quorum_pipeline.files.written_parts import Part, keep_deltas, keep_only
 from quorum_pipeline.spark.origins import LogTask
 
 
@@ -23,13 +23,15 @@ def write_tasks(
     schema: pa.Schema,
     records: Path,
     quarantine: Path,
+    deltas: Path,
 ) -> list[Part]:
-    """What was written. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
-    writer = _Writer(schema, records, quarantine)
+    """What was written, with what it does to any state. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
+    writer = _Writer(schema, records, quarantine, deltas)
     parts = context.parallelize(tasks, len(tasks)).mapPartitions(writer).collect()
     records.mkdir(parents=True, exist_ok=True)
     keep_only(records, {name for each in parts for name in each.records}, schema)
     keep_only(quarantine, {name for each in parts for name in each.quarantine}, schema)
+    keep_deltas(deltas, {each.delta for each in parts if each.delta})
     return parts
 
 
@@ -59,11 +61,16 @@ class _Writer:
     schema: pa.Schema
     records: Path
     quarantine: Path
+    deltas: Path
 
     def __call__(self, tasks: Iterable[LogTask]) -> Iterator[Part]:
         """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
         from quorum_pipeline.files.archive_part import write_part
+        from quorum_pipeline.files.delta_tap import DeltaTap
 
         for task in tasks:
-            blocks, stem = task.rows(keep_problems=True), f"part-{uuid4()}"
-            yield write_part(blocks, self.schema, stem, self.records, self.quarantine)
+            tap, stem = DeltaTap(), f"part-{uuid4()}"
+            blocks = tap.through(task.rows(keep_problems=True))
+            part = write_part(blocks, self.schema, stem, self.records, self.quarantine)
+            part.delta, part.delta_rows = tap.write(self.deltas)
+            yield part

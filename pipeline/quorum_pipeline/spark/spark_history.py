@@ -12,7 +12,7 @@ from typing import Protocol
 from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
 from quorum_pipeline.plain_form import Unusual
-from quorum_pipeline.spark.squeezed_job import SqueezedLog
+from quorum_pipeline.spark.squeezed_job import SqueezedDone, SqueezedLog
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.state_job import LogPlan, ReducedLog, SparkState, TaskDone
 from quorum_pipeline.state.difference import Difference
@@ -56,7 +56,8 @@ class JobHistory:
         self._stages = stages
         self._source = source
         self._open = ExitStack()
-        self._one_by_one = False
+        self.one_by_one = False
+        """Whether records had to be looked at as a node does it."""
         self.done: Sequence[TaskDone] = ()
         """What the tasks have read that reduced the log."""
 
@@ -75,16 +76,23 @@ class JobHistory:
         before, after = self._states((Moment(offset=start), Moment(offset=end)))
         return after.differences(before)
 
+    @property
+    def rows_read(self) -> int:
+        """Records, and rows of deltas and states."""
+        return sum(map(_rows_read, self.done))
+
     def how(self) -> str:
         """In a few words."""
-        records = [each.summary.records for each in self.done]
+        records = [_rows_read(each) for each in self.done]
         size_bytes = sum(each.summary.size_bytes for each in self.done)
         executors = Counter[str]()
         for each in self.done:
-            executors[each.executor] += each.summary.records
-        one_by_one = ", one by one," if self._one_by_one else ""
+            executors[each.executor] += _rows_read(each)
+        one_by_one = ", one by one," if self.one_by_one else ""
+        stood_for = sum(each.summary.records for each in self.done)
+        what = "records" if stood_for == sum(records) else f"rows for {stood_for:,} records"
         return (
-            f"{self._stages.place}: {sum(records):,} records ({size_bytes / (1 << 20):,.1f} MiB){one_by_one} reduced in"
+            f"{self._stages.place}: {sum(records):,} {what} ({size_bytes / (1 << 20):,.1f} MiB){one_by_one} reduced in"
             f" {len(records):,} tasks, {max(records, default=0):,} at most in one and"
             f" {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
         )
@@ -96,12 +104,16 @@ class JobHistory:
         if plan is not None:
             try:
                 found = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
-                self.done, self._one_by_one = found.done, False
+                self.done, self.one_by_one = found.done, False
                 return [found.state(number) for number in range(len(moments))]
             except Unusual:
                 self._open.close()  # something is wrong, or not in the form that all writers use
         plan = self._source.plan(moments, slots, compiled=False)
         assert plan is not None, "records can always be reduced one by one"
-        one_by_one = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
-        self.done, self._one_by_one = one_by_one.done, True
-        return [one_by_one.state(number) for number in range(len(moments))]
+        reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
+        self.done, self.one_by_one = reduced.done, True
+        return [reduced.state(number) for number in range(len(moments))]
+
+
+def _rows_read(done: TaskDone) -> int:
+    return done.rows_read if isinstance(done, SqueezedDone) else done.summary.records

@@ -42,12 +42,14 @@ _TOLD = -1
 
 @dataclass(frozen=True, slots=True)
 class SqueezedDone(TaskDone):
-    """`odd`: compiled loops do not know all of it; `pieces`: those that have records."""
+    """`odd`: compiled loops do not know all of it; `pieces`: those that have records; `rows_read`: records, or rows of deltas and states."""
 
     boundary: Boundary | None = None
     is_open: bool = False
     odd: bool = False
     pieces: frozenset[int] = frozenset()
+    rows_read: int = 0
+    latest_ms: int = 0
 
 
 class SqueezedLog:
@@ -89,7 +91,8 @@ class SqueezedLog:
         whole = [each for each in figures if each is not None]
         if len(whole) < len(figures) or last.wrong is not None:
             raise Unusual
-        return SparkState(topics, names, whole, frozenset(), last, is_open)
+        latest_ms = max((each.latest_ms for each in done), default=0)
+        return SparkState(topics, names, whole, frozenset(), last, is_open, latest_ms)
 
     def _until(self, end: int) -> list[SqueezedDone]:
         found = self.done[:end]
@@ -141,7 +144,14 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     yield (
         summary_key(number),
         SqueezedDone(
-            number, summary, where(), span.boundary, span.is_open, pieces=frozenset(pieces)
+            number,
+            summary,
+            where(),
+            span.boundary,
+            span.is_open,
+            pieces=frozenset(pieces),
+            rows_read=getattr(span, "rows_read", summary.records),
+            latest_ms=getattr(span, "latest_ms", summary.timestamp_ms),
         ),
     )
     yield from rows

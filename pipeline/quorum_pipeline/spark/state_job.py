@@ -168,6 +168,7 @@ class SparkState:
         nameless: frozenset[int],
         last: Summary,
         in_transaction: bool,
+        latest_ms: int = 0,
     ) -> None:
         self._topics, self._names = topics, names
         self._nameless = nameless
@@ -179,6 +180,8 @@ class SparkState:
         )
         self.voters = last.voters
         self.in_transaction = in_transaction
+        self.latest_ms = latest_ms
+        """The greatest time before it, if compiled loops have made it."""
         self.left_out = frozenset().union(*(each.left_out for each in figures))
         self._counts = sum((Counter(each.counts) for each in figures), Counter[str]())
         self._replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())
@@ -209,6 +212,15 @@ class SparkState:
     def parts(self, table: StateTable) -> Rows:
         """The buckets that a table is in, by number."""
         return self._topics if table.name in _OF_TOPICS else self._names
+
+    @property
+    def summary(self) -> Summary:
+        """What of it is not about keys."""
+        return self._last
+
+    def buckets(self) -> Rows:
+        """All parts, packed, each with its number; those of topics and those of names have the same ones."""
+        return self._topics.union(self._names)
 
     def differences(self, before: SparkState) -> Iterator[Difference]:
         """What changed since another state of the same log, table by table, found where the rows are."""

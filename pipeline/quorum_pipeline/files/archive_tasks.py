@@ -1,0 +1,264 @@
+"""An archive as tasks that lead to a moment: the nearest state, deltas behind it, and records of the part that the moment is in.
+
+Owns the choice: what is read depends on what changed since the last state, and not on the length of history. A file whose range is not whole does not count, and
+a state counts by its marker.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, OffsetRange, parse_state
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.deltas.span import Span
+from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
+from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.state.log_columns import LogColumns
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTask:
+    """A delta of whole parts, or a part of a state."""
+
+    path: Path
+
+    def squeezed(self) -> tuple[Any, Summary]:
+        """Raises PipelineError, OSError."""
+        from quorum_pipeline.files.delta_file import read_delta
+
+        return read_delta(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsTask:
+    """Records of a range from `start` on and below `end`, up to the first that is later than `time_ms`."""
+
+    directory: Path
+    start: int
+    end: int
+    time_ms: int | None = None
+
+    def squeezed(self) -> tuple[Any, Summary]:
+        """By compiled loops. Raises Unusual, PipelineError, OSError."""
+        from quorum_pipeline.compaction.compaction import known_run
+        from quorum_pipeline.plain_form import Unusual
+        from quorum_pipeline.state.compiled_span import CompiledSpan
+
+        found, at = CompiledSpan(), Summary(self.start, self.start)
+        for columns, late in self._columns():
+            if columns.first_wrong(at.end_offset) is not None:
+                raise Unusual
+            try:
+                at = replace(_at(columns, at), stop=late)
+            except MalformedRecord:
+                raise Unusual from None
+            some = columns.some(~columns.control)
+            found.add(known_run(some.data.copy(), some.begins, some.ends), some.offsets)
+        return found, at
+
+    def reduced(self) -> tuple[Span, Summary]:
+        """Record by record. Raises PipelineError, OSError."""
+        found, at = Span(), Summary(self.start, self.start)
+        for columns, late in self._columns():
+            wrong = columns.first_wrong(at.end_offset)
+            if wrong is not None:
+                offset = at.end_offset + wrong
+                reason = f"offset {columns.offsets[wrong]} where {offset} must follow: records are missing, or there twice"
+                at = replace(at, stop=True, wrong=Contradiction(offset, reason))
+                break
+            controls = set(columns.offsets[columns.control].tolist())
+            for offset, value in columns.each():
+                if offset not in controls and not found.value(offset, value):
+                    return found, replace(at, stop=True, wrong=found.malformed)
+            at = replace(_at(columns, at), stop=late)
+        found.stopped = at.stop
+        return found, at
+
+    def _columns(self) -> Iterator[tuple[LogColumns, bool]]:
+        """With whether what follows is later than what is wanted."""
+        for each in read_records(self.directory, 1, self.start, self.end):
+            some = each.from_offset(self.start).before_offset(self.end)
+            early = some if self.time_ms is None else some.up_to_time(self.time_ms)
+            yield early, len(early) < len(some)
+            if len(early) < len(some):
+                return
+
+
+def _at(columns: LogColumns, at: Summary) -> Summary:
+    if not len(columns):
+        return at
+    for index in np.flatnonzero(columns.control).tolist():
+        record = columns.record(index)
+        told = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
+        at = at.control(told, record.epoch)
+    last = columns.record(len(columns) - 1)
+    return replace(
+        at,
+        end_offset=last.offset + 1,
+        epoch=last.epoch,
+        timestamp_ms=last.timestamp_ms,
+        records=at.records + len(columns),
+        size_bytes=at.size_bytes + int((columns.ends - columns.begins).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveTasks:
+    """As `LogTasks`."""
+
+    name: str
+    start_offset: int
+    tasks: tuple[Any, ...]
+    cuts: tuple[int, ...]
+    reader: ArchiveReader
+    snapshot: SnapshotFile | None
+
+    def error(self, wrong: Contradiction) -> PipelineError:
+        """What is wrong, with its directory."""
+        if wrong.offset < 0 and self.snapshot is not None:
+            offset = wrong.offset - BEFORE_THE_LOG
+            return PipelineError(f"{self.snapshot.path}, offset {offset}: {wrong.reason}")
+        place = self.reader.place_of(wrong.offset)
+        return PipelineError(f"{place}, offset {wrong.offset}: {wrong.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Offsets that have a delta (`path`), or are only in the records of a range."""
+
+    start: int
+    end: int
+    range: OffsetRange
+    path: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """An archive in a file system that every executor mounts."""
+
+    reader: ArchiveReader
+    root: Path
+    scratch: Path
+
+    def buckets(self, slots: int) -> int:
+        """How many parts a state is merged in."""
+        return max(slots, 2)
+
+    def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
+        """See `spark.spark_history.Source`. Raises PipelineError, also if the archive does not have a moment."""
+        found = self.reader.contents()
+        self._check(found, moments)
+        snapshot = self.reader.snapshot(self.scratch)
+        if snapshot is not None:
+            _check_behind(snapshot, moments[0])
+        parts = list(self._parts(found.ranges, compiled=compiled))
+        base = self._state(found, moments[0]) if compiled else None
+        tasks: list[Any] = []
+        at = found.start
+        if base is not None:
+            at, files = base
+            tasks += [DeltaTask(each) for each in files]
+        elif snapshot is not None:
+            tasks.append(SnapshotTask(snapshot))
+            at = snapshot.id.end_offset
+        cuts = []
+        for moment in moments:
+            end = found.end if moment.offset is None else moment.offset
+            tasks += self._between(parts, at, end, moment.time_ms)
+            cuts.append(len(tasks))
+            at = max(at, end)
+        name = f"the archive at {self.root}"
+        return ArchiveTasks(name, found.start, tuple(tasks), tuple(cuts), self.reader, snapshot)
+
+    def _check(self, found: Archived, moments: Sequence[Moment]) -> None:
+        for moment in moments:
+            self.reader.check_complete(found, moment.offset)
+
+    def _between(
+        self, parts: Sequence[_Part], start: int, end: int, time_ms: int | None
+    ) -> Iterator[Any]:
+        from quorum_pipeline.files.delta_file import read_head
+
+        for each in parts:
+            begin, stop = max(each.start, start), min(each.end, end)
+            if begin >= stop:
+                continue
+            late = False
+            if each.path is not None and (begin, stop) == (each.start, each.end):
+                late = time_ms is not None and read_head(each.path).latest_ms > time_ms
+                if not late:
+                    yield DeltaTask(each.path)
+                    continue
+            yield RecordsTask(self.root / RECORDS / each.range.directory, begin, stop, time_ms)
+            if late:
+                return
+
+    def _parts(self, ranges: Sequence[OffsetRange], *, compiled: bool) -> Iterator[_Part]:
+        from quorum_pipeline.files.delta_tap import parsed_part
+
+        for each in ranges:
+            directory, at = self.root / DELTAS / each.directory, each.start
+            names = sorted(path.name for path in directory.glob("part-*.parquet"))
+            told = [(parsed_part(name), name) for name in names] if compiled else []
+            for offsets, name in told:
+                if offsets is None or offsets[0] < at or offsets[1] > each.end:
+                    continue
+                if offsets[0] > at:
+                    yield _Part(at, offsets[0], each, None)
+                yield _Part(*offsets, each, directory / name)
+                at = offsets[1]
+            if at < each.end:
+                yield _Part(at, each.end, each, None)
+
+    def _state(self, found: Archived, moment: Moment) -> tuple[int, list[Path]] | None:
+        """Offset and files of the newest state that is not too new."""
+        limit = found.end if moment.offset is None else moment.offset
+        for offset, told in reversed(list(states(self.root))):
+            late = moment.time_ms is not None and told["latest_ms"] > moment.time_ms
+            if found.start <= offset <= limit and not late:
+                directory = self.root / STATES / told["directory"]
+                return offset, [directory / name for name in told["files"]]
+        return None
+
+
+def states(root: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Offsets of the whole states in an archive, in order, and what their markers say. Raises PipelineError, OSError."""
+    directory = root / STATES
+    for name in sorted(path.name for path in directory.iterdir()) if directory.is_dir() else ():
+        offset, marker = parse_state(name), directory / name / MARKER
+        if offset is None or not marker.is_file():
+            continue
+        try:
+            told = json.loads(marker.read_text())
+            yield (
+                offset,
+                {
+                    "directory": name,
+                    "latest_ms": told["latest_ms"],
+                    "rows": told["rows"],
+                    "files": told["files"],
+                },
+            )
+        except (ValueError, KeyError, TypeError):
+            raise PipelineError(f"{marker} is damaged") from None
+
+
+def _check_behind(snapshot: SnapshotFile, moment: Moment) -> None:
+    end = snapshot.id.end_offset
+    early = moment.offset is not None and moment.offset < end
+    time_ms = snapshot.bounds().last_contained_log_timestamp_ms
+    if early or (moment.time_ms is not None and moment.time_ms < time_ms):
+        raise PipelineError(
+            f"the archive begins behind a snapshot at offset {end}; it has no state before that"
+        )

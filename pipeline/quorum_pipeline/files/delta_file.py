@@ -1,0 +1,171 @@
+"""A file of an archive with what a run of its records does to any state, or with a part of a state: Parquet.
+
+    kind, piece, offset, value    records that are left of a run (`compaction/offset_runs.py`), by the piece of it (`state/compiled_span.py`)
+
+What is not about keys (`deltas/summary.py`) stands in the file's metadata, as JSON. Owns that form. Pages have checksums, and a file is on the disk before it
+has its name. Must not know Spark.
+"""
+
+import json
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.records.control import encode_control
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.compaction.offset_runs import OffsetRun, offset_run
+from quorum_pipeline.deltas.span import Boundary
+from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.errors import PipelineError
+
+_META = b"quorum_pipeline"
+_FORM = 1
+_SCHEMA = pa.schema(
+    {"kind": pa.uint8(), "piece": pa.uint8(), "offset": pa.int64(), "value": pa.binary()}
+)
+_PLAIN = [each.name for each in fields(Summary) if each.name not in ("voters", "wrong")]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpan:
+    """As `CompiledSpan`, from a file; `latest_ms`: the greatest time in it."""
+
+    boundary: Boundary | None
+    is_open: bool
+    latest_ms: int
+    rows_read: int
+    parts: tuple[tuple[int, OffsetRun], ...]
+
+    def pieces(self) -> Iterator[tuple[int, OffsetRun]]:
+        """See CompiledSpan."""
+        yield from self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaHead:
+    """What of a delta is not in its rows."""
+
+    summary: Summary
+    latest_ms: int
+    boundary: Boundary | None = None
+    is_open: bool = False
+
+
+def write_delta(path: Path, head: DeltaHead, pieces: Sequence[tuple[int, OffsetRun]]) -> int:
+    """How many rows it has. Raises OSError."""
+    tables = [_table(piece, run) for piece, run in pieces]
+    table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+    table = table.replace_schema_metadata({_META: json.dumps(_told(head)).encode()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}")
+    try:
+        with unfinished.open("wb") as file:
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return len(table)
+
+
+def read_head(path: Path) -> DeltaHead:
+    """Without its rows. Raises PipelineError, OSError."""
+    try:
+        return _head(pq.read_metadata(path).metadata, path)
+    except pa.ArrowException as error:
+        raise _damaged(path, error) from None
+
+
+def read_delta(path: Path) -> tuple[StoredSpan, Summary]:
+    """All of it. Raises PipelineError, OSError."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            head = _head(file.schema_arrow.metadata, path)
+            table = file.read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _damaged(path, error) from None
+    pieces = table.column("piece").to_numpy()
+    parts = tuple((int(each), _run(table, pieces == each)) for each in np.unique(pieces))
+    span = StoredSpan(head.boundary, head.is_open, head.latest_ms, len(table), parts)
+    return span, head.summary
+
+
+def _table(piece: int, run: OffsetRun) -> pa.Table:
+    copy = run.copied()
+    borders = np.concatenate([np.zeros(1, np.int64), copy.run.ends]).astype(np.int32)
+    values = pa.Array.from_buffers(
+        pa.binary(),
+        len(run),
+        [None, pa.py_buffer(borders.tobytes()), pa.py_buffer(copy.run.data.tobytes())],
+    )
+    columns = [
+        pa.array(copy.run.kinds),
+        pa.array(np.full(len(run), piece, np.uint8)),
+        pa.array(run.offsets),
+        values,
+    ]
+    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def _run(table: pa.Table, mine: Any) -> OffsetRun:
+    some = table.filter(pa.array(mine))
+    values = some.column("value").combine_chunks()
+    _, borders, data = values.buffers()
+    places = np.frombuffer(borders, np.int32)[values.offset : values.offset + len(values) + 1]
+    begin, end = int(places[0]), int(places[-1])
+    return offset_run(
+        np.frombuffer(bytearray(memoryview(data)[begin:end]), np.uint8),
+        np.diff(places),
+        some.column("kind").to_numpy().copy(),
+        some.column("offset").to_numpy().copy(),
+    )
+
+
+def _told(head: DeltaHead) -> dict[str, Any]:
+    summary, voters = head.summary, head.summary.voters
+    told: dict[str, Any] = {"form": _FORM, "latest_ms": head.latest_ms, "is_open": head.is_open}
+    told["summary"] = {name: getattr(summary, name) for name in _PLAIN}
+    if head.boundary is not None:
+        told["boundary"] = [head.boundary.offset, head.boundary.ends]
+    if voters is not None:
+        assert voters.log_position is not None, "it was read from a log or a snapshot"
+        offset, epoch = voters.log_position
+        record = encode_control(voters)
+        told["voters"] = [offset, epoch, _text(record.key or b""), _text(record.value or b"")]
+    return told
+
+
+def _head(metadata: Any, path: Path) -> DeltaHead:
+    try:
+        told = json.loads((metadata or {})[_META])
+        if told["form"] != _FORM:
+            raise PipelineError(f"{path} was written by a newer version of this program")
+        summary = Summary(**told["summary"])
+        if "voters" in told:
+            offset, epoch, key, value = told["voters"]
+            record = DecodedRecord(offset, 0, b64decode(key), b64decode(value))
+            formed = summary.has_formed
+            summary = replace(summary.control(record, epoch), has_formed=formed)
+        boundary = Boundary(*told["boundary"]) if "boundary" in told else None
+        return DeltaHead(summary, told["latest_ms"], boundary, told["is_open"])
+    except (KeyError, ValueError, TypeError, MalformedRecord) as error:
+        raise _damaged(path, error) from None
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _damaged(path: Path, error: Exception) -> PipelineError:
+    return PipelineError(f"{path} is damaged: {' '.join(str(error).split())}")

@@ -1,0 +1,106 @@
+"""What blocks of rows do to any state, gathered while somebody else writes them. Owns that: nothing is read or decoded for it a second time.
+
+Damage, and what compiled loops do not know, ends it: then there is no delta of this part, and its records are read when they are asked for.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.compaction.compaction import known_run, run_of_values
+from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.files.delta_file import DeltaHead, write_delta
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.rows.gathering import AnyRows
+from quorum_pipeline.rows.plain_rows import PlainRows
+from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.state.compiled_span import CompiledSpan
+
+_OFFSETS_DIGITS = 20
+
+
+class DeltaTap:
+    """Of one part of an archive."""
+
+    def __init__(self) -> None:
+        self._span: CompiledSpan | None = CompiledSpan()
+        self._at: Summary | None = None
+        self._latest_ms = 0
+
+    def through(self, blocks: Iterable[AnyRows]) -> Iterator[AnyRows]:
+        """The same blocks."""
+        for rows in blocks:
+            if self._span is not None and len(rows):
+                try:
+                    self._take(self._span, rows)
+                except (Unusual, MalformedRecord):
+                    self._span = None
+            yield rows
+
+    def write(self, directory: Path) -> tuple[str, int]:
+        """Name of the file and its rows; no name: there is none. Raises OSError."""
+        if self._span is None or self._at is None:
+            return "", 0
+        at = self._at
+        try:
+            pieces = list(self._span.pieces())
+        except Unusual:
+            return "", 0
+        name = part_name(at.start_offset, at.end_offset)
+        head = DeltaHead(at, self._latest_ms, self._span.boundary, self._span.is_open)
+        return name, write_delta(directory / name, head, pieces)
+
+    def _take(self, span: CompiledSpan, rows: AnyRows) -> None:
+        offsets = np.asarray(rows.offsets, np.int64)
+        if self._at is None:
+            self._at = Summary(int(offsets[0]), int(offsets[0]))
+        if not np.array_equal(
+            offsets, np.arange(self._at.end_offset, self._at.end_offset + len(rows))
+        ):
+            raise Unusual
+        if isinstance(rows, PlainRows):
+            span.add(known_run(rows.data.copy(), rows.begins, rows.ends), offsets)
+        else:
+            self._at = _one_by_one(span, rows, self._at)
+        self._latest_ms = max(self._latest_ms, int(np.max(rows.timestamps_ms)))
+        self._at = replace(
+            self._at,
+            end_offset=int(offsets[-1]) + 1,
+            epoch=int(rows.epochs[-1]),
+            timestamp_ms=int(rows.timestamps_ms[-1]),
+            records=self._at.records + len(rows),
+        )
+
+
+def part_name(start: int, end: int) -> str:
+    """Of the delta of these offsets."""
+    return f"part-{start:0{_OFFSETS_DIGITS}d}-{end:0{_OFFSETS_DIGITS}d}.parquet"
+
+
+def parsed_part(name: str) -> tuple[int, int] | None:
+    """The offsets in such a name; None for any other."""
+    parts = name.removesuffix(".parquet").split("-")
+    if len(parts) != 3 or parts[0] != "part" or not all(each.isdigit() for each in parts[1:]):
+        return None
+    return int(parts[1]), int(parts[2])
+
+
+def _one_by_one(span: CompiledSpan, rows: Rows, at: Summary) -> Summary:
+    values: list[tuple[int, bytes]] = []
+    for index, offset in enumerate(rows.offsets):
+        value = rows.values[index]
+        if rows.contents[index].problem is not None:
+            raise Unusual
+        if rows.controls[index]:
+            told = DecodedRecord(offset, rows.timestamps_ms[index], rows.record_keys[index], value)
+            at = at.control(told, rows.epochs[index])
+        elif value is not None:
+            values.append((offset, value))
+    if values:
+        run = run_of_values([value for _, value in values])
+        span.add(run, np.array([offset for offset, _ in values], np.int64))
+    return at

@@ -1,0 +1,130 @@
+"""Whole states in an archive, and deltas of neighbours put together: so that a question costs what changed since the last state.
+
+Owns when a state is worth it, and that it counts only once it is whole. Executors write it, each the parts that it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from quorum_pipeline.archive.layout import MARKER, STATES, state_directory
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import ArchiveSource, states
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.state_job import unpacked
+
+if TYPE_CHECKING:
+    from quorum_pipeline.files.delta_file import DeltaHead
+    from quorum_pipeline.spark.stages import Stages
+    from quorum_pipeline.spark.state_job import SparkState
+
+STATE_ROWS = 1_000_000
+_TIMES_STATE = 2
+"""Deltas have to be so many times as many rows as the last state, too: so writing states costs no more than writing deltas."""
+
+
+def keep_state(stages: Stages, reader: ArchiveReader, root: Path, least_rows: int) -> int | None:
+    """The offset of a new state at the end of the archive, if there is one now. Raises PipelineError, OSError."""
+    found = reader.contents()
+    if not found.ranges or found.quarantined:
+        return None
+    last, last_rows = found.start, 0
+    for offset, told in states(root):
+        if found.start <= offset <= found.end:
+            last, last_rows = offset, told["rows"]
+    since = sum(reader.marker(each).delta_rows for each in found.ranges if each.start >= last)
+    if since < max(least_rows, _TIMES_STATE * last_rows):
+        return None
+    with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
+        source = ArchiveSource(reader, root, Path(scratch))
+        with JobHistory(stages, source) as history:
+            state = history.at(Moment(offset=found.end))
+            if history.one_by_one or state.in_transaction or state.left_out:
+                return None
+            stages.describe(f"write the state at offset {state.end_offset} of {root}")
+            return _write(state, root)
+
+
+def _write(state: SparkState, root: Path) -> int:
+    from quorum_pipeline.files.delta_file import DeltaHead
+
+    directory = root / STATES / state_directory(state.end_offset)
+    shutil.rmtree(directory, ignore_errors=True)
+    at = state.summary.without_records()
+    head = DeltaHead(at, state.latest_ms)
+    written = state.buckets().map(partial(_write_bucket, directory, head)).collect()
+    marker = {
+        "latest_ms": state.latest_ms,
+        "rows": sum(rows for _, rows in written),
+        "files": sorted(name for name, _ in written),
+    }
+    unfinished = directory / f".{MARKER}"
+    with unfinished.open("w") as file:
+        json.dump(marker, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, directory / MARKER)
+    return state.end_offset
+
+
+def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
+    """On an executor. A name is used once."""
+    from quorum_pipeline.files.delta_file import write_delta
+    from quorum_pipeline.state.compiled_span import HEAD
+
+    found = unpacked(keyed[1])
+    records = getattr(found, "state", found).records()
+    name = f"part-{uuid4()}.parquet"
+    return name, write_delta(directory / name, head, [(HEAD, records)] if len(records) else [])
+
+
+def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
+    """The deltas of neighbours, as few as can be, in a directory that is written anew; how many rows they have."""
+    shutil.rmtree(merged, ignore_errors=True)
+    paths = [path for each in group for path in sorted(each.glob("part-*.parquet"))]
+    if not paths:
+        return 0
+    stages.describe(f"compose {len(paths)} deltas to {merged.name}")
+    return sum(stages.rows([paths]).flatMap(partial(_compose, merged)).collect())
+
+
+def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
+    """On an executor. Deltas with boundaries of transactions stay as they are, and so does what has a gap before it."""
+    from quorum_pipeline.compaction.offset_runs import joined, squeezed
+    from quorum_pipeline.files.delta_file import DeltaHead, read_delta, write_delta
+    from quorum_pipeline.files.delta_tap import part_name
+    from quorum_pipeline.state.compiled_span import HEAD
+
+    waiting: list[tuple[Any, Any]] = []
+
+    def written() -> Iterator[int]:
+        if waiting:
+            run = squeezed([joined([run for _, run in span.parts]) for span, _ in waiting])
+            at = waiting[0][1]
+            for _, each in waiting[1:]:
+                at = at.then(each)
+            head = DeltaHead(at, max(span.latest_ms for span, _ in waiting))
+            name = part_name(at.start_offset, at.end_offset)
+            yield write_delta(merged / name, head, [(HEAD, run)] if len(run) else [])
+            waiting.clear()
+
+    for path in paths:
+        span, summary = read_delta(path)
+        if waiting and waiting[-1][1].end_offset != summary.start_offset:
+            yield from written()
+        if span.boundary is None:
+            waiting.append((span, summary))
+            continue
+        yield from written()
+        head = DeltaHead(summary, span.latest_ms, span.boundary, span.is_open)
+        yield write_delta(merged / path.name, head, span.parts)
+    yield from written()

@@ -1,0 +1,179 @@
+"""Deltas and whole states in an archive: the same states, and a question costs what changed since the last one. In this process, by the same functions as on Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, OffsetRange
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import ArchiveSource, states
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.stages import StagesHere
+from quorum_pipeline.spark.stored_states import compose_deltas, keep_state
+from quorum_pipeline.state.difference import differences
+from support.written_archive import write_archive
+from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, partition, write_history
+
+STAGES = StagesHere(2)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    return LogWriter(tmp_path / "node", segment_bytes=2_000)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "an archive"
+
+
+def reader(root: Path) -> ArchiveReader:
+    return ArchiveReader(LocalFiles(), str(root))
+
+
+def history(root: Path, scratch: Path) -> JobHistory:
+    return JobHistory(STAGES, ArchiveSource(reader(root), root, scratch))
+
+
+def kept(root: Path, least_rows: int = 1) -> int | None:
+    return keep_state(STAGES, reader(root), root, least_rows)
+
+
+@pytest.mark.requirement("SP-03")
+def test_at_every_batch_and_time_it_is_what_a_node_would_write(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 30, deltas=True)
+    assert kept(root) == 30
+    write_archive(root, writer.directory, 30, end, deltas=True)
+    with history(root, tmp_path) as found:
+        for number, (offset, expected) in enumerate(images.items()):
+            for moment in (Moment(offset=offset), Moment(time_ms=BEGAN_MS + 1000 * number)):
+                state = found.at(moment)
+                assert b"".join(state.snapshot()) == expected
+                assert not found.one_by_one
+                assert sum(each.summary.records for each in found.done) == (
+                    offset - 30 if offset >= 30 else offset
+                ), "only what is behind the state"
+        for start, stop in ((0, end), (7, 40), (35, end)):
+            before, after = (
+                replay_directory(writer.directory, Moment(offset=each)) for each in (start, stop)
+            )
+            assert list(found.differences(start, stop)) == list(differences(before, after))
+        with pytest.raises(PipelineError, match=f"has offsets 0 to {end}, not {end + 1}"):
+            found.at(Moment(offset=end + 1))
+
+
+def growing(root: Path, writer: LogWriter, rounds: int) -> None:
+    """Fifty partitions that go on changing, in ranges of a thousand records, and states by the way."""
+    for _ in range(rounds):
+        start = writer.end_offset
+        for number in range(100):
+            writer.append(
+                *(
+                    md.PartitionChangeRecord(
+                        partition_id=n % 50, topic_id=TOPIC_ID, leader=number % 3
+                    )
+                    for n in range(10)
+                )
+            )
+        write_archive(root, writer.directory, start, writer.end_offset, deltas=True)
+        kept(root, 20)
+
+
+@pytest.mark.requirement("SP-03")
+def test_a_question_costs_what_changed_since_the_last_state(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(50)))
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    read = []
+    for _ in range(3):
+        growing(root, writer, 6)
+        with history(root, tmp_path) as found:
+            state = found.at(Moment())
+            read.append(found.rows_read)
+            expected = replay_directory(writer.directory, Moment())
+            assert b"".join(state.snapshot()) == b"".join(expected.snapshot())
+        assert sum(1 for _ in states(root)) > 1
+    assert max(read) <= 400 < writer.end_offset / 20
+    assert max(read) <= 1.3 * min(read) + 60
+    writer.close()
+
+
+@pytest.mark.requirement("SP-03")
+def test_deltas_of_neighbours_are_composed(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    borders = [0, 7, 20, 30, 45, end]
+    written = write_archive(root, writer.directory, *borders, deltas=True)
+    before = sum(1 for _ in (root / DELTAS).glob("*/*.parquet"))
+    merged = OffsetRange(0, end).directory
+    rows = compose_deltas(
+        STAGES, [root / DELTAS / each.name for each in written], root / DELTAS / merged
+    )
+    for each in written:
+        for path in each.glob("*.parquet"):
+            (root / RECORDS / merged).mkdir(exist_ok=True)
+            path.rename(root / RECORDS / merged / f"{each.name}-{path.name}")
+    marker = {"rows": end, "quarantined": 0, "delta_rows": rows}
+    (root / RECORDS / merged / MARKER).write_text(json.dumps(marker))
+    composed = list((root / DELTAS / merged).glob("*.parquet"))
+    assert 0 < len(composed) < before
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert not found.one_by_one
+        assert found.rows_read == rows < end
+
+
+@pytest.mark.requirement("SP-02", "SP-03")
+def test_what_is_not_whole_does_not_count(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 30, end, deltas=True)
+    assert kept(root) == end
+    assert kept(root) is None, "nothing is new since"
+    (state,) = (root / STATES).iterdir()
+    (state / MARKER).rename(tmp_path / "marker")
+    for path in (root / DELTAS).glob(f"{OffsetRange(30, end).directory}/*"):
+        path.unlink()
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        records = found.rows_read
+    (tmp_path / "marker").rename(state / MARKER)
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert sum(each.summary.records for each in found.done) == 0 < records
+    (state / MARKER).write_text("{")
+    with (
+        history(root, tmp_path) as found,
+        pytest.raises(PipelineError, match="_COMPLETE is damaged"),
+    ):
+        found.at(Moment())
+
+
+@pytest.mark.requirement("SP-02")
+def test_damage_in_a_delta_is_noticed_and_records_say_the_same(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    writer.close()
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    path = next((root / DELTAS).glob("*/*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
+        assert found.one_by_one
