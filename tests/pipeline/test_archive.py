@@ -16,6 +16,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
 from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import ArchiveSource
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.local_files import LocalFiles, lies_here
 from quorum_pipeline.files.log_directory import open_log
@@ -25,6 +26,8 @@ from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.stages import SparkStages, StagesHere
 from support.metadata_records import config
 from support.written_log import LogWriter, write_history
 
@@ -70,6 +73,24 @@ def test_a_log_is_read_archived_and_replayed(
     writer.close()
     offset = list(images)[-2]
     assert read_every_way(spark, path, offset, monkeypatch) == {images[offset]}
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02", "SP-03")
+def test_whole_states_are_kept_while_it_archives(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    images = write_history(writer)
+    path = tmp_path / "archive"
+    archive = Archive(spark, str(path))
+    archive.state_rows = 10
+    archive_all(archive, writer)
+    writer.close()
+    source = ArchiveSource(ArchiveReader(LocalFiles(), str(path)), path, tmp_path)
+    for stages in (StagesHere(), SparkStages(spark.sparkContext)):
+        with JobHistory(stages, source) as history:
+            state = history.at(Moment())
+            assert b"".join(state.snapshot()) == images[writer.end_offset]
+            assert sum(each.summary.records for each in history.done) == 0, "only the state is read"
 
 
 def read_every_way(

@@ -19,6 +19,7 @@ def prepare() -> None:
     use_kept_loops()
 
     import quorum_pipeline.files.archive_part
+    import quorum_pipeline.files.delta_tap
     import quorum_pipeline.files.log_rows  # noqa: F401
     from quorum_pipeline.rows.loops import compile_all
 

@@ -73,10 +73,10 @@ def test_at_every_batch_and_time_it_is_what_a_node_would_write(
 
 
 def growing(root: Path, writer: LogWriter, rounds: int) -> None:
-    """Fifty partitions that go on changing, in ranges of a thousand records, and states by the way."""
+    """Fifty partitions that go on changing, in ranges of three hundred records, and states by the way."""
     for _ in range(rounds):
         start = writer.end_offset
-        for number in range(100):
+        for number in range(30):
             writer.append(
                 *(
                     md.PartitionChangeRecord(
@@ -98,14 +98,14 @@ def test_a_question_costs_what_changed_since_the_last_state(
     write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
     read = []
     for _ in range(3):
-        growing(root, writer, 6)
+        growing(root, writer, 4)
         with history(root, tmp_path) as found:
             state = found.at(Moment())
             read.append(found.rows_read)
             expected = replay_directory(writer.directory, Moment())
             assert b"".join(state.snapshot()) == b"".join(expected.snapshot())
         assert sum(1 for _ in states(root)) > 1
-    assert max(read) <= 400 < writer.end_offset / 20
+    assert max(read) <= 220 < writer.end_offset / 8
     assert max(read) <= 1.3 * min(read) + 60
     writer.close()
 
