@@ -56,10 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     with opened_tables(arguments, progress) as history:
         state = history.at(moment_of(arguments))
         brokers = _brokers(state, arguments.drain)
-        partitions = [
-            Partition(name, number, replicas, sizes.get((name, number)))
-            for name, number, replicas in state.placed()
-        ]
+        partitions = list(_partitions(state, sizes))
         progress.say(history.how())
     progress.say(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")
     try:
@@ -127,6 +124,11 @@ def _closed(record: RegisterBrokerRecord) -> str:
     if record.log_dirs and set(record.log_dirs) <= set(record.cordoned_log_dirs or ()):
         return "all log directories cordoned"
     return ""
+
+
+def _partitions(state: AnyState, sizes: dict[tuple[str, int], int]) -> Iterator[Partition]:
+    for name, number, replicas in state.placed():
+        yield Partition(name, number, replicas, sizes.get((name, number)))
 
 
 def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
