@@ -126,6 +126,7 @@ def _replicas(records: OffsetRun) -> dict[int, int]:
         return {}
     run = partitions.run
     data = np.concatenate([run.data, np.zeros(READ_AHEAD_BYTES, np.uint8)])
+    data.flags.writeable = False  # as what is read from a file: the loops are compiled for that
     version = (
         md.PartitionRecord.HIGHEST_VERSION
     )  # the form in which `compaction.writing` tells them
