@@ -20,16 +20,25 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.look import look
 from quorum_operator.certificates.members import members_of, members_seen, others_of
 from quorum_operator.certificates.pem import Read, Unreadable
-from quorum_operator.certificates.steps import RaiseSignedUntil, Settled, Step, WaitFor
+from quorum_operator.certificates.steps import (
+    RaiseSignedUntil,
+    Settled,
+    Step,
+    WaitFor,
+    WriteBundle,
+    WriteLeaf,
+)
 from quorum_operator.certificates.store import Found
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import (
     ANNOTATION_BROKERS_RENEWED,
     ANNOTATION_BROKERS_TRUST,
+    ANNOTATION_CERTIFICATES,
     ANNOTATION_ROTATE,
     Owner,
 )
 from quorum_operator.door import SecureDoor, client_context
+from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.observe import Cluster
@@ -180,6 +189,7 @@ class CertificateKeeper:
                 _log.warning("certificate step refused", quorum=owner.name, error=refused)
                 break
             changed = True
+            await self._hurry(owner, step, found, seen)
             await self._tell(owner, step, tell)
         settled = (isinstance(step, Settled) or idle) and not changed
         again_s = REFUSED_S if refused else WAIT_S
@@ -191,6 +201,22 @@ class CertificateKeeper:
         ]
         told = replace(told, problems=(*told.problems, *unused))
         return Kept(told, settled, 0.0 if changed else again_s)
+
+    async def _hurry(self, owner: Owner, step: Step, found: Found, seen: Observation) -> None:
+        """A kubelet brings a changed Secret within two minutes, and at once into a pod that has changed itself. Nothing depends
+        on it, so what goes wrong is no error."""
+        if not isinstance(step, WriteLeaf | WriteBundle) or step.holder.role is not Role.MEMBER:
+            return
+        name = step.holder.name
+        if not any(each.name == name and each.pod is not None for each in seen.incarnations):
+            return
+        version = found.objects.leaves[name]["metadata"]["resourceVersion"]
+        path = paths.namespaced("pods", owner.namespace, f"{name}-0")
+        notes = {ANNOTATION_CERTIFICATES: version}
+        try:
+            await self._api.merge(path, {"metadata": {"annotations": notes}})
+        except ApiError as error:
+            _log.info("pod was not told of its certificates", pod=f"{name}-0", error=str(error))
 
     @staticmethod
     async def _tell(owner: Owner, step: Step, tell: Tell) -> None:

@@ -28,8 +28,6 @@ HELD_BACK: dict[str, str] = {
     "lose-the-majority": _NOT_PLAYED,
     "retire-while-host-is-away": _NOT_PLAYED,
     "scale-while-host-is-away": _NOT_PLAYED,
-    "delete-authority": "kubelets bring the next authority within two minutes, later than a round may take",
-    "rotate-authority": "the same",
     "recreate": "played once, on a machine that was too busy for the operator to keep its Lease",
 }
 """Acts by name that do not settle yet, and why. Empty is the aim."""
