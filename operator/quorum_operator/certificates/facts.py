@@ -56,6 +56,8 @@ class MemberSeen:
     running: bool
     loaded: Loaded | None = None
     leader: bool = False
+    stopped: bool = False
+    """Its container does not run at this moment, by its kubelet."""
     voter_down: bool = False
     """It is a voter, and the leader does not hear it."""
 

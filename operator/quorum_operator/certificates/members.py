@@ -53,6 +53,7 @@ def members_seen(
         MemberSeen(
             holder=holders.member(owner, each.node_id, each.number),
             running=_may_be_alive(each.pod),
+            stopped=each.pod is not None and not each.pod.running,
             loaded=_loaded(each, by_name),
             leader=view is not None and each.key == view.leader,
             voter_down=each.key is not None and down.get(each.key, False),

@@ -139,7 +139,7 @@ class _Situation:
             return True
         end = authority.validity.not_after if secret is None else _last_end(secret)
         for each in self.seen.members:
-            if not each.running:
+            if not each.running or self._waits_for_a_pair(each):
                 continue
             if each.loaded is None:
                 if not self._surely_over(end):
@@ -314,7 +314,7 @@ class _Situation:
     def _ignorant(self, authority: Read) -> str | None:
         """A member that may be alive and does not say that it trusts it. Bundles in Kubernetes have it by now."""
         for each in self.seen.members:
-            if not each.running:
+            if not each.running or self._waits_for_a_pair(each):
                 continue
             if each.loaded is None:
                 if not self._mute(each):
@@ -322,6 +322,11 @@ class _Situation:
             elif authority.fingerprint not in _names(each.loaded.bundle):
                 return each.holder.name
         return None
+
+    def _waits_for_a_pair(self, member: MemberSeen) -> bool:
+        """It does not run and can't start: its Secret holds no pair. When it has one it reads the bundle with it."""
+        leaf = self.leaves.get(member.holder.name)
+        return member.stopped and (leaf is None or leaf.certificate is None)
 
     def _mute(self, member: MemberSeen) -> bool:
         """Whatever it could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from quorum_operator.certificates import issuing, rotation, steps
-from quorum_operator.certificates.facts import Loaded
+from quorum_operator.certificates.facts import Loaded, Seen
 from quorum_operator.certificates.lifetimes import AUTHORITY_S
 from support.modelled_certificates import OWNER, Certificates, days
 
@@ -291,6 +291,31 @@ def test_pairs_are_renewed_one_at_a_time_and_the_leaders_last() -> None:
         else:
             world.carry_out(step)
     assert order == [NAMES[1], NAMES[2], NAMES[0]]
+
+
+@pytest.mark.parametrize(("stopped", "has_pair"), [(True, False), (False, False), (True, True)])
+def test_a_member_that_cannot_start_without_a_pair_of_the_next_authority_does_not_hold_it_up(
+    stopped: bool, has_pair: bool
+) -> None:
+    """Key of the authority and Secret of a member are lost, and its container has ended: nobody else can give it a pair."""
+    world = settled()
+    world.authorities.clear()
+    if not has_pair:
+        del world.leaves[NAMES[2]]
+
+    def seen() -> Seen:
+        now = world.seen()
+        down = replace(now.members[2], loaded=None, stopped=stopped)
+        return replace(now, members=(*now.members[:2], down))
+
+    for _ in range(20):
+        step = rotation.plan(seen())
+        if isinstance(step, steps.WaitFor | steps.BeginSigning):
+            break
+        world.carry_out(step)
+        for name in NAMES[:2]:
+            world.load_bundle(name)
+    assert isinstance(step, steps.BeginSigning) is (stopped and not has_pair), step
 
 
 def test_brokers_that_do_not_know_it_hold_up_the_next_authority_until_the_end_is_near() -> None:

@@ -90,6 +90,18 @@ def test_what_is_wrong_changes_nothing_and_is_told(
     assert raised.value.kind is kind
 
 
+@pytest.mark.parametrize("store", [None, SECOND.keystore[:-30], OTHER.keystore[:-30]])
+def test_trust_is_taken_over_where_the_pair_cannot_be_used(store: bytes | None) -> None:
+    """Else the next authority waits for this node, and this node for a pair that the next authority signs."""
+    both = pem(CA.certificate, NEXT.certificate)
+    found = held_now(HELD, SETTINGS, {STORE: store, TRUST: both}, NOW, 1)
+    assert (holds(found, FIRST), found.problem is not None) == (True, True)
+    assert found.material.trust is not None
+    assert found.material.trust.certificates == (CA.certificate, NEXT.certificate)
+    without_own = held_now(HELD, SETTINGS, {STORE: store, TRUST: pem(NEXT.certificate)}, NOW, 1)
+    assert without_own.material is HELD.material, "its own pair would be trusted no longer"
+
+
 def test_a_pair_that_becomes_valid_is_taken_then() -> None:
     early = issue(issuer=CA, uris=URI, start=NOW + timedelta(minutes=3))
     contents = {**GOOD, STORE: early.keystore}

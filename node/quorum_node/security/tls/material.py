@@ -80,7 +80,23 @@ def held_now(
     except CertificateProblem as problem:
         if seen == held.seen and str(problem) == str(held.problem):
             return held
-        return replace(held, seen=seen, problem=problem)
+        return Held(_with_new_trust(held.material, settings, contents, now), seen, problem)
+
+
+def _with_new_trust(
+    material: Material, settings: SslSettings, contents: Contents, now: datetime
+) -> Material:
+    """Where the pair can't be used: whom to trust is taken over all the same, else the next authority would wait for this node, and
+    this node for a pair of the next authority. The value itself where nothing changes."""
+    if settings.truststore is None:
+        return material
+    try:
+        data, where = _content(settings.truststore, contents, "ssl.truststore.certificates")
+        trust = load_trust(data, now, where)
+        check_own_trust(material.pair, trust, now, where)
+    except CertificateProblem:
+        return material
+    return material if trust == material.trust else replace(material, trust=trust)
 
 
 def _loaded(
