@@ -64,7 +64,7 @@ BREAKS = {
         "pipeline/quorum_pipeline/rows/__init__.py",
         "import pyspark",
     ),
-    "What decides touches no clock, no chance, no file and no socket": (
+    "What decides touches no clock, no random source, no file and no socket": (
         "node/quorum_node/image/ordering.py",
         "import time",
     ),
