@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 from random import Random
 from struct import iter_unpack
@@ -421,3 +422,34 @@ def test_a_timestamp_within_a_batch_that_is_not_readable_to_its_end(tmp_path: Pa
     log.delete_records_below(3)
     assert offset_for_timestamp(log, 1_000) == (3, 1_000, 0)
     assert offset_for_timestamp(log, 1_000, limit_offset=3) is None
+
+
+def test_a_log_that_is_closed_beside_a_flush_is_no_failed_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a topic is deleted while another thread makes its logs durable."""
+    told: list[StorageFailure] = []
+    log = PartitionLog.open(tmp_path, SMALL, on_failure=told.append)
+    log.append([data_batch(n) for n in range(20)])
+    began, closing = threading.Event(), threading.Event()
+    sync = DataSegment.sync
+
+    def slow_sync(segment: DataSegment) -> None:
+        began.set()
+        assert closing.wait(10)
+        # Whoever closes is given the time to do it too early.
+        closer.join(0.05)
+        sync(segment)
+
+    def close() -> None:
+        assert began.wait(10)
+        closing.set()
+        log.close(cleanly=False)
+
+    monkeypatch.setattr(DataSegment, "sync", slow_sync)
+    closer = threading.Thread(target=close)
+    closer.start()
+    assert log.flush() == 20
+    closer.join(10)
+    assert log.flush() == 20, "nothing is left to flush"
+    assert told == []

@@ -73,7 +73,8 @@ class PartitionLog(SegmentList):
         self._files = files
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
-        self._flushing = threading.Lock()
+        self._flushing = threading.RLock()
+        self._closed = False
         self._stop = FailStop(directory, on_failure)
         self._cuts = 0
         """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
@@ -306,8 +307,6 @@ class PartitionLog(SegmentList):
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
         return b""
 
-    # -- cutting
-
     def truncate_to(self, end_offset: int) -> None:
         """Drop every batch that ends after `end_offset`. Raises StorageFailure or DiskFull."""
         with self._lock:
@@ -449,15 +448,15 @@ class PartitionLog(SegmentList):
     def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
         self._segments = segments
 
-    # -- the disk
-
     def flush(self) -> int:
         """Sync everything that was appended before the call; returns the recovery point. Raises StorageFailure.
 
-        May run beside appends. A failed sync is final.
+        May run beside appends. A failed sync is final. Of a log that was closed meanwhile nothing is left to flush.
         """
         with self._flushing:
             with self._lock:
+                if self._closed:
+                    return self.recovery_point
                 self._stop.check()
                 cuts, dirty = self._cuts, self._dirty
                 end_offset = self._segments[-1].end_offset
@@ -479,7 +478,8 @@ class PartitionLog(SegmentList):
 
     def close(self, *, cleanly: bool = True) -> None:
         """Close all files. Cleanly: flush, and leave indexes and a snapshot, so that nothing has to be scanned at open."""
-        with self._lock:
+        # A flush that runs has the files open.
+        with self._flushing, self._lock:
             if cleanly and self._stop.failure is None:
                 self._stop.guarded(self._segments[-1].close_for_appends)
                 self._dirty.add(self._segments[-1])
@@ -491,6 +491,7 @@ class PartitionLog(SegmentList):
             for segment in self._segments:
                 segment.close()
             self._removals.close()
+            self._closed = True
             self._stop.disable(StorageFailure(f"{self.directory} is closed"))
 
     def disable(self, failure: StorageFailure) -> None:
