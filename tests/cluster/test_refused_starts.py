@@ -149,6 +149,16 @@ def test_a_port_that_is_taken(make_quorum) -> None:
     refused(second, ExitCode.BAD_CONFIGURATION, "BadConfiguration", "listeners=", "bound")
 
 
+@pytest.mark.parametrize("key", ["admin.listener", "health.listener"])
+def test_two_listeners_of_a_node_on_one_port(make_quorum, key: str) -> None:
+    """Both can be bound; which is why it shows only when the second begins to listen."""
+    quorum = make_quorum(1)
+    node = quorum.nodes[1]
+    node.overrides = {key: f"http://127.0.0.1:{node.port}"}
+    named = f"{key}=http://127.0.0.1:{node.port}"
+    refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", named, "choose another port")
+
+
 def test_a_latched_failure_refuses_every_start(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()

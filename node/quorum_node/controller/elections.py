@@ -12,10 +12,9 @@ from quorum_node.controller.partition_change import Wanted, change_partition
 from quorum_node.controller.partition_leader import Election
 from quorum_node.controller.partition_rules import circumstances
 from quorum_node.controller.problem import Problem
-from quorum_node.controller.topic_settings import may_lose_data
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
-from quorum_node.image.topics import PartitionKey, Topic
+from quorum_node.image.topics import Topic
 from quorum_node.protocol.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
@@ -78,22 +77,11 @@ def refuse_elect_leaders(
 
 def balance_leaders(view: View) -> Decision:
     """Give leadership back to preferred replicas that may lead again; repeat until nothing is decided."""
-    return _maintain(view, view.image.topics.not_preferred(), Election.PREFERRED)
-
-
-def elect_unclean_leaders(view: View) -> Decision:
-    """Leaders for partitions without one, of topics that prefer being online to keeping all data."""
-    return _maintain(view, view.image.topics.leaderless(), Election.UNCLEAN)
-
-
-def _maintain(view: View, keys: Iterable[PartitionKey], election: Election) -> Decision:
     records: list[PartitionChangeRecord] = []
-    for topic_id, partition_id in keys:
+    for topic_id, partition_id in view.image.topics.not_preferred():
         topic = view.image.topics.get(topic_id)
         assert topic is not None
-        if election is Election.UNCLEAN and not may_lose_data(view, topic.name):
-            continue
-        record = _change(view, topic, partition_id, election)
+        record = _change(view, topic, partition_id, Election.PREFERRED)
         if record is not None and record.leader >= 0:
             records.append(record)
             if len(records) == MAX_ELECTIONS_AT_ONCE:

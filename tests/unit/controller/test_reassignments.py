@@ -3,7 +3,9 @@
 import pytest
 
 from quorum_node.controller.alter_partition import alter_partition
-from quorum_node.controller.elections import balance_leaders, elect_leaders, elect_unclean_leaders
+from quorum_node.controller.broker_partitions import suspicious
+from quorum_node.controller.elections import balance_leaders, elect_leaders
+from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.partitions import create_partitions
 from quorum_node.controller.reassignments import alter_reassignments, list_reassignments
 from quorum_node.controller.topics import create_topics
@@ -280,7 +282,9 @@ def test_leaderless_partitions_of_topics_that_prefer_being_online_get_a_leader()
         topic_id = cluster.topic_id(name)
         change = PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=-1, isr=(1,))
         cluster.replay([change])
-    assert len(cluster.take(elect_unclean_leaders(cluster.view()))) == 1
+    decision, ended = repair_some(cluster.view(), suspicious(cluster.view().image))
+    assert ended
+    assert len(cluster.take(decision)) == 1
     assert (cluster.partition("t").leader, cluster.partition("u").leader) == (2, -1)
 
 

@@ -83,11 +83,11 @@ class AdminServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Serve in the running loop."""
+        """Serve in the running loop. Raises OSError if another socket listens there by now."""
+        self._acceptor.start()
         # uvicorn keeps the date header and the end; connections come from the acceptor.
         self._task = self._loop.create_task(self._server.serve(sockets=[]))
         watch_task(self._task)
-        self._acceptor.start()
         self._sweep()
 
     async def stop(self) -> None:

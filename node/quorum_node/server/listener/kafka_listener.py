@@ -13,7 +13,6 @@ from time import perf_counter
 from types import MappingProxyType
 
 from quorum_node.configuration.listener_config import ListenerConfig, SaslConfig
-from quorum_node.configuration.properties import ConfigError
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS
 from quorum_node.protocol.frames import Request, decode_request
@@ -29,6 +28,7 @@ from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, Ka
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials
 from quorum_node.server.listener.port import Handler
+from quorum_node.server.listener.refused_address import refused_address
 from quorum_node.server.listener.voter_requests import voter_of
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
@@ -228,7 +228,7 @@ class KafkaListeners:
             try:
                 await each.start()
             except OSError as error:
-                raise ConfigError(f"listeners={address}: can't be bound: {error}") from error
+                raise refused_address("listeners", address, error) from error
 
     async def close(self, timeout_seconds: float) -> None:
         """Take no more connections; what is answered already may leave until the timeout."""

@@ -17,7 +17,6 @@ from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.node_config import NodeConfig
-from quorum_node.configuration.properties import ConfigError
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS
@@ -34,6 +33,7 @@ from quorum_node.server.ending.termination import Termination, exit_now, guard_e
 from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListeners
 from quorum_node.server.listener.port import Handler
+from quorum_node.server.listener.refused_address import refused_address
 from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition.led_replica import LedReplica
@@ -191,9 +191,9 @@ class NodeProcess:
         await self._open_listeners()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)
-        self._admin.start()
-        if self._health is not None:
-            self._health.start()
+        self._serve(self._admin, listeners.ADMIN, self._config.admin.address)
+        if self._health is not None and self._config.health_listener is not None:
+            self._serve(self._health, listeners.HEALTH, self._config.health_listener)
         self._secured.start(self._hosted.peers.renew)
         self._hosted.disk_watch.start()
         self._step_metrics()
@@ -209,6 +209,13 @@ class NodeProcess:
         code = await self._stopped
         await self._stop()
         return code
+
+    @staticmethod
+    def _serve(server: AdminServer, key: Key[Any], address: ListenerAddress) -> None:
+        try:
+            server.start()
+        except OSError as error:  # of a port that two have bound the first that listens has it
+            raise refused_address(key.name, address, error) from error
 
     def _node_view(self, token: str | None) -> NodeView:
         path = self._config.admin_token_file
@@ -320,4 +327,4 @@ def _bind(key: Key[Any], address: ListenerAddress) -> socket.socket:
     try:
         return bind(address.host, address.port)
     except OSError as error:
-        raise ConfigError(f"{key.name}={address}: can't be bound: {error}") from error
+        raise refused_address(key.name, address, error) from error
