@@ -138,7 +138,9 @@ class TlsDescription(ApiModel):
     """What a node shows to others and whom it trusts, on the listener by which members dial each other.
 
     `issuer_sha256`: of the trusted authority that its certificate leads to; `trust_sha256`: of the fingerprints of all that are
-    trusted, in hex, sorted, one a line. `problem`: why the files as they are now are not used; None if they are.
+    trusted, in hex, sorted, one a line. `problem`: why the files as they are now are not used; None if they are. `migration`: how far the node is
+    on the way from clear text to TLS, None if it is not on it; `clear_text`: addresses that speak clear text to it, or did within
+    the last minute.
     """
 
     certificate: CertificateModel
@@ -146,6 +148,8 @@ class TlsDescription(ApiModel):
     trusted: list[CertificateModel]
     trust_sha256: str
     problem: str | None = None
+    migration: str | None = None
+    clear_text: list[str] = Field(default_factory=list)
 
 
 class NodeDescription(ApiModel):

@@ -6,6 +6,7 @@ Owns what a listener is started with: any number of Kafka's protocol, each under
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress
@@ -76,6 +77,17 @@ class AdminConfig:
     needs_certificate: bool = False
 
 
+class Migration(StrEnum):
+    """How far a node is on the way from clear text to TLS."""
+
+    NONE = "none"
+    """It speaks what its listeners say, and nothing else."""
+    ACCEPT = "accept"
+    """It takes clear text beside TLS, and dials in clear text."""
+    DIAL = "dial"
+    """It takes clear text beside TLS, and dials by TLS."""
+
+
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
     """What holds for all listeners that speak TLS."""
@@ -85,6 +97,7 @@ class TlsConfig:
     handshakes_max: int = security.HANDSHAKES_MAX.default_of()
     binding: bool = security.IDENTITY_BINDING.default_of()
     role_rules: MappingRules | None = None
+    migration: Migration = Migration.NONE
 
 
 def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
@@ -140,14 +153,22 @@ def read_admin(properties: Properties, dialled: str) -> AdminConfig:
     return AdminConfig(address, advertised, limits, ssl, needs)
 
 
-def read_tls(properties: Properties) -> TlsConfig:
+def read_tls(properties: Properties, dialled: ListenerConfig) -> TlsConfig:
     """For all listeners. Raises ConfigError."""
+    migration = Migration(properties.get(security.MIGRATION))
+    if migration is not Migration.NONE and dialled.ssl is None:
+        why = (
+            f"listener {dialled.name} speaks {dialled.protocol.value}, so there is nothing to take beside clear text: write"
+            f" {dialled.name}:SSL into {listeners.PROTOCOL_MAP.name} and set its ssl.* keys"
+        )
+        raise properties.wrong(security.MIGRATION, why)
     return TlsConfig(
         files_poll_ms=properties.get(security.FILES_POLL),
         handshake_timeout_ms=properties.get(security.HANDSHAKE_TIMEOUT),
         handshakes_max=properties.get(security.HANDSHAKES_MAX),
         binding=properties.get(security.IDENTITY_BINDING),
         role_rules=properties.get(security.ROLE_RULES),
+        migration=migration,
     )
 
 

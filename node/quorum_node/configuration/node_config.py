@@ -105,7 +105,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         listeners=kafka_listeners,
         admin=admin,
         health_listener=properties.get(listeners.HEALTH),
-        tls=read_tls(properties),
+        tls=read_tls(properties, kafka_listeners[0]),
         data_dir=properties.get(node.DATA_DIR),
         partitions=properties.get(node.PARTITIONS),
         bootstrap_servers=servers,

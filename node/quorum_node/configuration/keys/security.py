@@ -11,6 +11,7 @@ from quorum_node.configuration.value_kinds import (
     HOUR_MS,
     MANY,
     Boolean,
+    Choice,
     Integer,
     RoleRules,
     Text,
@@ -131,6 +132,15 @@ MAX_LOGIN_BYTES = Key(
     scope=Scope.LISTENER,
     shown="64 KiB",
 )
+MIGRATION = Key(
+    "quorum.tls.migration",
+    Choice(("none", "accept", "dial")),
+    "none",
+    "ours: while a quorum goes from clear text to TLS, one restart of a member at a time. `accept`: the listener that members dial"
+    " and an `https` admin port take clear text beside TLS on the same port, the health port serves the whole admin API, and"
+    " members are dialled in clear text. `dial`: the same, and members are dialled by TLS. All members need `accept` before the"
+    " first one gets `dial`, and `dial` before the first one gets `none`",
+)
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "Security": (
@@ -144,5 +154,6 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         MAX_REAUTH,
         FAILED_LOGIN_DELAY,
         MAX_LOGIN_BYTES,
+        MIGRATION,
     ),
 }

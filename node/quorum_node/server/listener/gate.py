@@ -38,6 +38,10 @@ class Gate(Protocol):
         """How many there may be at a time."""
 
     @property
+    def takes_clear_text(self) -> bool:
+        """Whether those that do not speak TLS are let in beside those that do."""
+
+    @property
     def changes(self) -> int:
         """How often what is trusted has changed."""
 
@@ -67,6 +71,7 @@ class ClearText:
     context: None = None
     handshake_timeout_seconds: float = 0.0
     handshakes_max: int = 0
+    takes_clear_text: bool = True
     changes: int = 0
 
     def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven:

@@ -10,6 +10,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 
+from quorum_node.server.listener.first_byte import speaks_tls
 from quorum_node.server.listener.gate import Gate
 
 _SHUTDOWN_SECONDS = 2.0
@@ -67,6 +68,9 @@ class Handshakes:
         begun.append(True)
         gate = self._gate
         try:
+            if gate.takes_clear_text and not await speaks_tls(connection):
+                await self._loop.connect_accepted_socket(self._make, connection)
+                return
             await self._loop.connect_accepted_socket(
                 self._make,
                 connection,

@@ -38,6 +38,7 @@ class TlsGate:
         self._count = count
         self.handshake_timeout_seconds = config.handshake_timeout_ms / 1000
         self.handshakes_max = config.handshakes_max
+        self.takes_clear_text = False
         self.changes = 0
 
     @property

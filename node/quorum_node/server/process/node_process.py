@@ -16,6 +16,7 @@ import structlog
 from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners
+from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.protocol.api import Api
@@ -135,7 +136,8 @@ class NodeProcess:
         self._health: AdminServer | None = None
         if config.health_listener is not None:
             self._health = AdminServer(
-                HealthApp(app),
+                # Callers that know the port in clear text alone still find all of the admin API there.
+                HealthApp(app) if self._config.tls.migration is Migration.NONE else app,
                 _bind(listeners.HEALTH, config.health_listener),
                 self._metrics,
                 config.admin.limits,
@@ -231,10 +233,16 @@ class NodeProcess:
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
             endpoints=own_endpoints(self._config),
-            scheme=self._config.admin.address.name,
+            scheme=self._scheme,
             tls=self._secured.describe,
             on_bug=self._termination.bug,
         )
+
+    @property
+    def _scheme(self) -> str:
+        """In which the leader is named: one that every member understands, however far it is."""
+        migration = self._config.tls.migration
+        return "http" if migration is Migration.ACCEPT else self._config.admin.address.name
 
     def _step_metrics(self) -> None:
         self._loop.call_later(STEP_SECONDS, self._step_metrics)

@@ -1,12 +1,16 @@
 """The ports of a node that speaks TLS. See `secured_ports`."""
 
 from collections.abc import Callable
+from typing import cast
 
 from quorum_node.api import TlsDescription
+from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
+from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.security.tls.material import Material
 from quorum_node.security.tls.peers import next_expiry
 from quorum_node.server.admin.tls_view import tls_document
+from quorum_node.server.listener.mixed_gate import MixedGate
 from quorum_node.server.listener.tls_gate import TlsGate
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
@@ -30,13 +34,21 @@ class PortsWithTls:
             label = name.lower()
             return lambda why: metrics.count_labelled("connections_closed", f"{label} {why}")
 
-        self.gates = {
+        self.gates: dict[str, TlsGate | MixedGate] = {
             name: TlsGate(name, files, config.tls, reports, counting(name))
             for name, files in tls.items()
         }
+        self._mixed: MixedGate | None = None
+        if config.tls.migration is not Migration.NONE:
+            for name in {config.dialled.name, ADMIN_LISTENER} & self.gates.keys():
+                self.gates[name] = MixedGate(cast(TlsGate, self.gates[name]))
+            self._mixed = cast(MixedGate, self.gates[config.dialled.name])
         dialled = tls.get(config.dialled.name)
+        plain = dialled is None or config.tls.migration is Migration.ACCEPT
         self.dialling = (
-            None if dialled is None else TlsDialling(dialled, config.tls, reports, voter_at)
+            None
+            if plain or dialled is None
+            else TlsDialling(dialled, config.tls, reports, voter_at)
         )
         metrics.ask_at_scrape(self._gauges)
         self._rotation: TlsRotation | None = None
@@ -49,7 +61,11 @@ class PortsWithTls:
         if self._described is None or self._described[0] is not material:
             self._described = material, tls_document(material)
         text = None if problem is None else str(problem)
-        return self._described[1].model_copy(update={"problem": text})
+        update: dict[str, object] = {"problem": text}
+        if self._mixed is not None:
+            update["migration"] = self._config.tls.migration.value
+            update["clear_text"] = list(self._mixed.in_clear_text())
+        return self._described[1].model_copy(update=update)
 
     def _gauges(self) -> dict[str, float | dict[str, float]]:
         own, authorities, problems = dict[str, float](), dict[str, float](), dict[str, float]()

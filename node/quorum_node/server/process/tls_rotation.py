@@ -11,6 +11,7 @@ import structlog
 
 from quorum_node.security.tls.certificates import summary
 from quorum_node.server.ending.fail_stop import watch_task
+from quorum_node.server.listener.mixed_gate import MixedGate
 from quorum_node.server.listener.tls_gate import TlsGate
 from quorum_node.server.transport.tls_files import TlsFiles, read_files
 
@@ -26,7 +27,7 @@ class TlsRotation:
     def __init__(
         self,
         files: Mapping[str, TlsFiles],
-        gates: Mapping[str, TlsGate],
+        gates: Mapping[str, TlsGate | MixedGate],
         dialled: str,
         poll_ms: int,
         renew: Callable[..., None],

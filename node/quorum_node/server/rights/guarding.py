@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
+from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL
 from quorum_node.security.rights.door import DoorSettings
@@ -20,7 +21,8 @@ _LOG = structlog.get_logger("quorum_node")
 
 def door_settings(config: NodeConfig) -> DoorSettings:
     """What is asked of callers."""
-    binding = config.tls.binding
+    # Who speaks clear text beside TLS can't show whose id it may use.
+    binding = config.tls.binding and config.tls.migration is Migration.NONE
     bound = (each.name for each in config.listeners if each.protocol.has_tls and binding)
     logins = (each.name for each in config.listeners if each.protocol.has_sasl)
     return DoorSettings(
@@ -50,7 +52,8 @@ def warn_of_nameless_members(config: NodeConfig) -> None:
     authorizer = config.controller.authorizer
     if not authorizer.enabled or ANONYMOUS_PRINCIPAL in authorizer.super_users:
         return
-    if config.dialled.protocol is SecurityProtocol.PLAINTEXT:
+    dials_plain = config.tls.migration is Migration.ACCEPT
+    if config.dialled.protocol is SecurityProtocol.PLAINTEXT or dials_plain:
         _LOG.warning(
             f"authorizer.class.name is set, and on listener {config.dialled.name} (PLAINTEXT) nobody can show who"
             f" they are: other members and brokers are {ANONYMOUS_PRINCIPAL} there, and what they ask is refused."
