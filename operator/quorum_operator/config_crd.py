@@ -134,7 +134,12 @@ REFUSED = (
         "members listen where the quorum's Services and probes look for them. spec.networkPolicy says who reaches them",
     ),
     Refused(
-        ("listener.security.protocol.map", "quorum.identity.binding", "quorum.role.mapping.rules"),
+        (
+            "listener.security.protocol.map",
+            "quorum.identity.binding",
+            "quorum.role.mapping.rules",
+            "quorum.tls.migration",
+        ),
         "the operator makes the certificates, and members go by them. Set spec.tls",
     ),
     Refused(

@@ -24,7 +24,7 @@ from quorum_operator.config_crd import rules as config_rules
 from quorum_operator.network_policy_crd import NetworkPolicySpec
 from quorum_operator.pod_template_crd import PodTemplateSpec
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
-from quorum_operator.tls_crd import TLS_RULES, TlsSpec, TlsStatus
+from quorum_operator.tls_crd import TlsSpec, TlsStatus
 
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
@@ -229,7 +229,6 @@ class MetadataQuorumSpec(_Model):
                 "spec.earlierClaims.clusterId is another cluster than spec.clusterId: name the same, or leave one out",
             ),
             *(rule(*each) for each in config_rules()),
-            *(rule(*each) for each in TLS_RULES),
             *(rule(*each) for each in RESTORE_RULES),
         )
     )

@@ -36,6 +36,7 @@ from quorum_operator.planner.observed import (
     Observation,
 )
 from quorum_operator.planner.refusals import subject_of
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_node
 
@@ -93,6 +94,8 @@ class Executor:
                 return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
             case steps.RecordFormed(index):
                 return await self._record_formed(index)
+            case steps.RecordTlsStage():
+                return await self._record_stage(step)
             case steps.LatchFailure(target, latch):
                 return await self._latch(target, latch)
             case steps.Unlatch(target, latched_at):
@@ -138,7 +141,7 @@ class Executor:
             founder_id=step.founder_id,
             founder_uuid=uuid_text(fresh_uuid()),
             initial_voters=step.initial_voters,
-            tls=tls.is_on(self._spec, self._seen.identities),
+            tls=tls.stage_of(self._spec, self._seen.identities) is TlsStage.CLOSED,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)
@@ -162,6 +165,7 @@ class Executor:
             formed=step.formed,
             network_policy=step.network_policy,
             tls=step.tls,
+            migration=step.migration,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)
@@ -339,6 +343,16 @@ class Executor:
         path = paths.namespaced("configmaps", self._owner.namespace, self._owner.identity(index))
         body = {"metadata": {"annotations": {names.ANNOTATION_FORMED: "true"}}}
         await self._api.merge(path, body)
+        return Outcome(True)
+
+    async def _record_stage(self, step: steps.RecordTlsStage) -> Outcome:
+        """Of the very identity by which it was decided."""
+        path = paths.namespaced(
+            "configmaps", self._owner.namespace, self._owner.identity(step.index)
+        )
+        notes = {names.ANNOTATION_TLS_STAGE: step.stage.value}
+        meta = {"resourceVersion": step.version, "annotations": notes}
+        await self._api.merge(path, {"metadata": meta})
         return Outcome(True)
 
     async def _restart(self, step: steps.RestartMember) -> Outcome:

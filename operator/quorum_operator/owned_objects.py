@@ -33,12 +33,12 @@ class OwnedObjects:
     ) -> None:
         self._api, self._owner, self._spec = api, owner, spec
         self._policed = network_policy.is_wanted(spec, identities)
-        self._secured = tls.is_on(spec, identities)
+        self._stage = tls.stage_of(spec, identities)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
         """Make or mend these, named as `Kind/name`."""
         outcomes = []
-        for each in base_objects.build_all(self._owner, self._spec, secured=self._secured):
+        for each in base_objects.build_all(self._owner, self._spec, self._stage):
             subject = f"{each['kind']}/{each['metadata']['name']}"
             if subject not in objects:
                 continue

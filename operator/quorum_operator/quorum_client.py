@@ -243,6 +243,7 @@ def _certificates(told: NodeDescription) -> LoadedCertificates | None:
         authority=tls.issuer_sha256 or "",
         bundle=frozenset(each.sha256 for each in tls.trusted),
         problem=tls.problem or "",
+        clear_text=frozenset(tls.clear_text),
     )
 
 

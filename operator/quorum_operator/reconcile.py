@@ -43,8 +43,9 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status
-from quorum_operator.planner.step import Step, UpdateMember, Wait, changes_something
+from quorum_operator.planner.step import RecordTlsStage, Step, UpdateMember, Wait, changes_something
 from quorum_operator.planner.times import text_of
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Memory, Remembered
@@ -263,6 +264,8 @@ class Reconciler:
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
         if outcome.changed and isinstance(step, UpdateMember):
             known.left[step.target.uid] = outcome.left
+        if outcome.changed and isinstance(step, RecordTlsStage):
+            known.checked = (0, float("-inf"))  # Services and policies follow from it
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
@@ -293,9 +296,11 @@ class Reconciler:
         )
         if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())
-        if cluster.secured and reads is self._api:
+        known.secured = cluster.tls_stage is TlsStage.CLOSED
+        if cluster.certified and reads is self._api:
             known.opened = await self._certificates.open(owner, spec, cluster, known.opened)
-        elif not cluster.secured:
+        elif not cluster.certified:
+            await close(known.opened)
             known.opened = None
         nodes = self._nodes_of(known)
         incarnations, described = await self._ask_nodes(
@@ -343,11 +348,11 @@ class Reconciler:
     def door_of(self, namespace: str, name: str) -> SecureDoor | None:
         """The way to the pods of a quorum with certificates, as the last look found it; None: in plain text."""
         known = self._memory.known(namespace, name)
-        return known.opened.door if known is not None and known.opened is not None else None
+        return known.door if known is not None else None
 
     def _nodes_of(self, known: Remembered) -> QuorumClient:
         """How the pods of a quorum are asked."""
-        return self._nodes if known.opened is None else self._nodes.through(known.opened.door)
+        return self._nodes if known.door is None else self._nodes.through(known.door)
 
     async def _ask_nodes(
         self,

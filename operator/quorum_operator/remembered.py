@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from quorum_operator.attempts import Attempts
 from quorum_operator.certificate_keeper import Opened
 from quorum_operator.desired.names import Owner
+from quorum_operator.door import SecureDoor
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube.searches import Searches
 from quorum_operator.other_ways import OtherWays
@@ -41,6 +42,8 @@ class Remembered:
     """What is waited for, and since when."""
     opened: Opened | None = None
     """The way to pods with certificates, as it was found last."""
+    secured: bool = False
+    """Members take TLS alone; else they are still asked in clear text."""
     certificates: tuple[CertificatesSeen, float] | None = None
     """How far the certificates were then, and when they are to be looked at again."""
     certificates_wait: tuple[str, float] | None = None
@@ -51,6 +54,11 @@ class Remembered:
     """What annotations of the resource asked for then."""
     left: dict[str, str | None] = field(default_factory=dict)
     """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
+
+    @property
+    def door(self) -> SecureDoor | None:
+        """The way to pods that take TLS alone; None: in clear text."""
+        return self.opened.door if self.opened is not None and self.secured else None
 
     def is_moving(self, now: float) -> bool:
         """Whether something was done just now."""

@@ -9,20 +9,12 @@ from quorum_operator.crd_model import CrdModel, cel_rule
 _MOST_IDENTITIES = 32
 _RESERVED = ("admin", "backup", "operator")
 
-_MODE = "(has({0}.tls) && has({0}.tls.mode) ? {0}.tls.mode : '')"
-_NOW, _BEFORE = _MODE.format("self"), _MODE.format("oldSelf")
-_FIXED = (
-    "spec.tls.mode can't be changed: members with and without certificates do not understand each other. Make a new"
-    " MetadataQuorum with the other mode"
-)
-TLS_RULES = ((f"{_NOW} == {_BEFORE} || {_NOW} == '' || {_BEFORE} == ''", _FIXED),)
-"""CEL rules of the whole spec, each with its message."""
-
 
 class TlsMode(StrEnum):
     """Whether members prove who they are."""
 
     MANAGED = "Managed"
+    MIGRATING = "Migrating"
     DISABLED = "Disabled"
 
 
@@ -75,8 +67,10 @@ class TlsSpec(CrdModel):
     mode: TlsMode | None = Field(
         default=None,
         description="Managed: the operator makes an authority for the quorum, and a certificate for each member, which"
-        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Managed. It is"
-        " written down when the quorum is formed, and holds from then on.",
+        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Managed for a new"
+        " quorum; another one stays as it is. A running quorum goes from Disabled to Managed one restart of a member at a"
+        " time, and back until the last of these restarts begins. Migrating: as Managed, but members still take clear text"
+        " beside TLS; for brokers and clients that need time.",
     )
     identities: list[TlsIdentity] | None = Field(
         default=None,
@@ -90,9 +84,13 @@ class TlsSpec(CrdModel):
 
 
 class TlsStatus(CrdModel):
-    """The certificates of a quorum with mode Managed."""
+    """The certificates of a quorum."""
 
     mode: TlsMode
+    stage: str | None = Field(
+        default=None,
+        description="On the way from clear text to TLS: Plain, Accepting, Dialling or Closed.",
+    )
     authority: int | None = Field(default=None, description="Generation that signs.")
     renewal_at: str | None = Field(
         default=None, description="When the first certificate is replaced."

@@ -34,6 +34,7 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
         leave_claims=earlier.policy is EarlierClaimsPolicy.LEAVE,
         cluster_id=spec.cluster_id,
         restores=spec.restore_from is not None,
+        tls_mode=spec.tls.mode if spec.tls is not None else None,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
 

@@ -20,6 +20,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.observed import Identity, Key, NodeReport, QuorumView, ReplicaView
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import Described
 from quorum_operator.reconcile import Reconciler
 
@@ -243,13 +244,14 @@ def running_quorum(members: int = 3, *, tls: bool = False, **spec: object) -> Ke
         **spec,
     }
     model = MetadataQuorumSpec.model_validate(document)
+    stage = TlsStage.CLOSED if tls else TlsStage.PLAIN
     api = KeptObjects(document)
     born = identity.build(
         OWNER, index=1, cluster_id="c1", founder_id=1, founder_uuid="U1", initial_voters=3, tls=tls
     )
     born["metadata"]["annotations"] = {names.ANNOTATION_FORMED: "true"}
     _put(api, paths.namespaced("configmaps", SPACE), born)
-    for each in base_objects.build_all(OWNER, model, secured=tls):
+    for each in base_objects.build_all(OWNER, model, stage):
         _put(api, base_objects.path_of(each).rpartition("/")[0], each)
     _put(api, paths.namespaced("secrets", SPACE), token_secret.build(OWNER, "old"))
     _put(
@@ -275,15 +277,11 @@ def _put(api: KeptObjects, collection: str, body: Object) -> None:
     api._keep(f"{collection}/{body['metadata']['name']}", body)
 
 
-def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls: bool) -> None:
-    member = stateful_set.Member(node_id, 1, replace(IDENTITY, tls=tls), founder=node_id == 1)
-    owned = stateful_set.build(OWNER, spec, member)
-    name = owned["metadata"]["name"]
-    owned["metadata"]["creationTimestamp"] = time_text(99_999)
-    owned["metadata"]["annotations"][names.ANNOTATION_UUID] = f"U{node_id}"
-    _put(api, paths.namespaced("statefulsets", SPACE), owned)
+def start_pod(api: KeptObjects, owned: Object, node_id: int) -> None:
+    """As the StatefulSet controller and the kubelet do: from the template as it is now."""
     pod = copy.deepcopy(owned["spec"]["template"])
-    pod["metadata"].update(name=f"{name}-0", creationTimestamp=time_text(99_999))
+    name = f"{owned['metadata']['name']}-0"
+    pod["metadata"].update(name=name, creationTimestamp=time_text(99_999))
     pod["spec"]["nodeName"] = f"h{node_id}"
     pod["status"] = {
         "phase": "Running",
@@ -292,6 +290,16 @@ def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls
         "containerStatuses": [{"state": {"running": {}}}],
     }
     _put(api, paths.namespaced("pods", SPACE), pod)
+
+
+def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls: bool) -> None:
+    member = stateful_set.Member(node_id, 1, replace(IDENTITY, tls=tls), founder=node_id == 1)
+    owned = stateful_set.build(OWNER, spec, member)
+    name = owned["metadata"]["name"]
+    owned["metadata"]["creationTimestamp"] = time_text(99_999)
+    owned["metadata"]["annotations"][names.ANNOTATION_UUID] = f"U{node_id}"
+    _put(api, paths.namespaced("statefulsets", SPACE), owned)
+    start_pod(api, owned, node_id)
     claim = {
         "metadata": {
             "name": f"data-{name}-0",

@@ -12,6 +12,7 @@ from quorum_operator.desired import backup
 from quorum_operator.desired.names import Owner
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import Incarnation, PodFacts, QuorumView
+from quorum_operator.planner.tls_stage import TlsStage
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -63,8 +64,11 @@ def members_seen(
 
 
 def _may_be_alive(pod: PodFacts | None) -> bool:
-    """A container that was never started presents nothing: it reads what its Secret holds when it starts."""
-    return pod is not None and pod.phase not in _ENDED and (pod.running or pod.started)
+    """A container that was never started presents nothing: it reads what its Secret holds when it starts. Nor does one that was told
+    of no certificate."""
+    if pod is None or pod.tls_stage is TlsStage.PLAIN:
+        return False
+    return pod.phase not in _ENDED and (pod.running or pod.started)
 
 
 def _loaded(each: Incarnation, known: dict[str, Read]) -> Loaded | None:

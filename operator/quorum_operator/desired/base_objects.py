@@ -7,6 +7,7 @@ from typing import Any
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import config, disruption_budget, network_policy, services
 from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
+from quorum_operator.planner.tls_stage import TlsStage
 
 Object = dict[str, Any]
 
@@ -18,16 +19,20 @@ _COLLECTIONS = {
 }
 
 
-def build_all(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) -> list[Object]:
+def build_all(
+    owner: Owner, spec: MetadataQuorumSpec, stage: TlsStage = TlsStage.PLAIN
+) -> list[Object]:
     """The config, the Services, the disruption budget and the network policy, annotated with their content's hash.
-    `secured`: the members have certificates."""
+    `stage`: what members are told of certificates. Those that take both are told by their own arguments, not by the config:
+    a container that starts again while the stage changes has what its pod was made for."""
+    secured = stage is TlsStage.CLOSED
     built = [
         config.build(owner, spec.config or {}, secured=secured),
-        services.build_nodes(owner, secured=secured),
-        services.build_admin(owner, secured=secured),
+        services.build_nodes(owner, stage),
+        services.build_admin(owner, stage),
         services.build_bootstrap(owner),
         disruption_budget.build(owner),
-        network_policy.build(owner, spec, secured=secured),
+        network_policy.build(owner, spec, stage),
     ]
     for each in built:
         text = json.dumps(each, sort_keys=True)

@@ -22,6 +22,7 @@ from quorum_operator.desired.names import (
 from quorum_operator.desired.tls import admin_port
 from quorum_operator.network_policy_crd import NetworkPeer, NetworkPolicyMode, NetworkPolicySpec
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.tls_stage import TlsStage
 
 KIND = "NetworkPolicy"
 ROLES = ("broker", "client")
@@ -45,8 +46,12 @@ def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> boo
     return max(identities, key=lambda each: each.index).network_policy
 
 
-def build(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) -> dict[str, Any]:
-    """The policy. `secured`: the admin API and the metrics have a port each; probes of the kubelet pass in any case."""
+def build(
+    owner: Owner, spec: MetadataQuorumSpec, stage: TlsStage = TlsStage.PLAIN
+) -> dict[str, Any]:
+    """The policy. With TLS alone the admin API and the metrics have a port each; while a quorum is on the way to it the admin API
+    has both. Probes of the kubelet pass in any case."""
+    secured = stage is TlsStage.CLOSED
     asked = spec.network_policy or NetworkPolicySpec()
     members: Rule = {"podSelector": {"matchLabels": _members(owner)}}
     holders = {
@@ -60,10 +65,19 @@ def build(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) -> d
         admin_rules = [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
         # A rule without peers would let everybody in.
         admin_rules += [{"from": metrics, "ports": [_port(ADMIN_PORT)]}] if metrics else []
+    if stage.takes_both:
+        admin_rules += [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
     controller = [members, {"podSelector": holders}, *_peers(asked.controller_from)]
     egress = [
         {"ports": [_port(port, kind) for port in DNS_PORTS for kind in ("UDP", "TCP")]},
-        {"to": [members], "ports": [_port(CONTROLLER_PORT), _port(admin_port(secured))]},
+        {
+            "to": [members],
+            "ports": [
+                _port(CONTROLLER_PORT),
+                _port(admin_port(secured)),
+                *([_port(SECURE_ADMIN_PORT)] if stage.takes_both else []),
+            ],
+        },
     ]
     if asked.egress_to:
         egress.append({"to": _peers(asked.egress_to)})

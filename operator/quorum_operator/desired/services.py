@@ -3,30 +3,42 @@
 from typing import Any
 
 from quorum_operator.desired.names import (
+    ADMIN_PORT,
     CONTROLLER_PORT,
     LABEL_INSTANCE,
     LABEL_NAME,
+    SECURE_ADMIN_PORT,
     Owner,
     metadata,
 )
 from quorum_operator.desired.tls import admin_port
+from quorum_operator.planner.tls_stage import TlsStage
 
 _CONTROLLER = {"name": "controller", "port": CONTROLLER_PORT, "targetPort": "controller"}
 
 
-def _admin(secured: bool) -> dict[str, Any]:
-    return {"name": "admin", "port": admin_port(secured), "targetPort": "admin"}
+def _admin(stage: TlsStage) -> list[dict[str, Any]]:
+    port = admin_port(stage is TlsStage.CLOSED)
+    if not stage.takes_both:
+        return [{"name": "admin", "port": port, "targetPort": "admin"}]
+    # By number: pods of the stages before and after call other ports by these names.
+    plain = {"name": "admin", "port": ADMIN_PORT, "targetPort": ADMIN_PORT}
+    return [plain, {**plain, "name": "admin-tls"} | _both(SECURE_ADMIN_PORT)]
 
 
-def build_nodes(owner: Owner, *, secured: bool) -> dict[str, Any]:
+def _both(port: int) -> dict[str, Any]:
+    return {"port": port, "targetPort": port}
+
+
+def build_nodes(owner: Owner, stage: TlsStage) -> dict[str, Any]:
     """Headless; not-ready pods are published, because formation needs them to find each other."""
     spec = {"type": "ClusterIP", "clusterIP": "None", "publishNotReadyAddresses": True}
-    return _service(owner, owner.nodes_service, [_CONTROLLER, _admin(secured)], spec)
+    return _service(owner, owner.nodes_service, [_CONTROLLER, *_admin(stage)], spec)
 
 
-def build_admin(owner: Owner, *, secured: bool) -> dict[str, Any]:
+def build_admin(owner: Owner, stage: TlsStage) -> dict[str, Any]:
     """Admin API of the ready pods."""
-    return _service(owner, owner.admin_service, [_admin(secured)], {"type": "ClusterIP"})
+    return _service(owner, owner.admin_service, _admin(stage), {"type": "ClusterIP"})
 
 
 def build_bootstrap(owner: Owner) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from quorum_operator.desired.names import (
     metadata,
 )
 from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice, Templates
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quantity import canonical
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
@@ -149,8 +150,10 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
-    common = config.properties(owner, spec.config or {}, secured=member.identity.tls)
+    stage = member.identity.tls_stage
+    common = config.properties(owner, spec.config or {}, secured=stage is TlsStage.CLOSED)
     parts = [spec.image, _resources(spec), common, *pod_template.restarts(spec)]
+    parts += [stage.value] if stage.takes_both else []
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
@@ -190,7 +193,7 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if member.identity.network_policy:
         notes[ANNOTATION_NETWORK_POLICY] = "true"
-    if member.identity.tls:
+    if member.identity.tls_stage is TlsStage.CLOSED:
         notes[ANNOTATION_TLS] = "true"
     if member.may_format and member.replica_uuid is None:
         notes[ANNOTATION_UUID] = member.identity.founder_uuid
@@ -200,7 +203,7 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
 
 def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The pod template."""
-    secured = member.identity.tls
+    secured = member.identity.tls_stage is not TlsStage.PLAIN
     pod: dict[str, Any] = {
         **pod_template.of_pod(spec),
         "automountServiceAccountToken": False,
@@ -259,7 +262,7 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         arguments += backup.restore_arguments(spec)
     if member.recovery is not None:
         arguments += ["--recover", str(member.recovery)]
-    secured = member.identity.tls
+    secured = member.identity.tls_stage is not TlsStage.PLAIN
     health = "health" if secured else "admin"
     container: dict[str, Any] = {
         "name": "node",
@@ -310,7 +313,9 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
     """The properties that only this incarnation has."""
     identity = member.identity
     host = owner.host(owner.member(member.node_id, member.number))
-    scheme, port = tls.admin_scheme(identity.tls), tls.admin_port(identity.tls)
+    stage = identity.tls_stage
+    secured = stage is not TlsStage.PLAIN
+    scheme, port = tls.admin_scheme(secured), tls.admin_port(secured)
     own = {
         "node.id": str(member.node_id),
         "cluster.id": identity.cluster_id,
@@ -319,6 +324,8 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
         "admin.listener": f"{scheme}://0.0.0.0:{port}",
         "admin.advertised.listener": f"{scheme}://{host}:{port}",
     }
+    if not identity.tls:  # what all members share may change while this one runs
+        own |= tls.properties_at(stage)
     if member.may_format:
         # Everyone else learns the number of initial voters from the log.
         own["formation.initial.voters"] = str(identity.initial_voters)

@@ -1,14 +1,16 @@
 """What certificates change in the objects of a quorum: properties of its nodes, a volume, and ports. Pure.
 
-Whether a quorum has certificates stands in its identity, which was written when it formed: neither an upgrade of the operator nor
-a change of the spec makes members that speak TLS and members that do not.
+Whether a quorum has certificates stands in its identity: in what was written when it formed, or in the stage that it has come to
+since (`planner/tls_migration.py`). No upgrade of the operator makes members that speak TLS and members that do not.
 """
 
 from typing import Any
 
+from quorum_node.configuration.keys.security import MIGRATION
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT, TLS_PATH
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.tls_stage import TOLD, TlsStage
 from quorum_operator.tls_crd import TlsMode
 
 DEFAULT_MODE = TlsMode.MANAGED
@@ -16,27 +18,35 @@ DEFAULT_MODE = TlsMode.MANAGED
 
 
 def asked_mode(spec: MetadataQuorumSpec) -> TlsMode:
-    """What a new quorum is formed with."""
+    """What a new quorum is formed with: there is nothing to migrate."""
     asked = spec.tls.mode if spec.tls is not None else None
-    return asked or DEFAULT_MODE
+    return TlsMode.MANAGED if asked is TlsMode.MIGRATING else asked or DEFAULT_MODE
 
 
-def is_on(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool:
-    """Whether the members have certificates. Before there is an identity the spec tells."""
+def stage_of(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> TlsStage:
+    """What the members are told. Before there is an identity the spec tells."""
     if not identities:
-        return asked_mode(spec) is TlsMode.MANAGED
-    return max(identities, key=lambda each: each.index).tls
+        return TlsStage.CLOSED if asked_mode(spec) is TlsMode.MANAGED else TlsStage.PLAIN
+    return max(identities, key=lambda each: each.index).tls_stage
+
+
+def is_certified(
+    spec: MetadataQuorumSpec, identities: tuple[Identity, ...], stage: TlsStage
+) -> bool:
+    """Whether its members have certificates, or are to get some before they are told of them."""
+    asked = spec.tls.mode if spec.tls is not None else None
+    coming = bool(identities) and asked in (TlsMode.MANAGED, TlsMode.MIGRATING)
+    return stage is not TlsStage.PLAIN or coming
 
 
 def contradiction(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> str | None:
-    """The spec asks for another mode than the quorum was formed with: what to do. None if it does not."""
+    """The spec asks for a way back that there is not: what to do. None if it does not."""
     asked = spec.tls.mode if spec.tls is not None else None
-    formed = TlsMode.MANAGED if is_on(spec, identities) else TlsMode.DISABLED
-    if asked is None or asked is formed:
+    if asked is not TlsMode.DISABLED or stage_of(spec, identities) is not TlsStage.CLOSED:
         return None
     return (
-        f"spec.tls.mode is {asked.value}, and this quorum was formed with {formed.value}, which holds: write {formed.value},"
-        " or make a new MetadataQuorum"
+        "spec.tls.mode is Disabled, and the members of this quorum take TLS alone, from which there is no way back: write"
+        " Managed, or make a new MetadataQuorum"
     )
 
 
@@ -62,6 +72,17 @@ def properties() -> dict[str, str]:
         # Else a certificate would open every door of the quorum, whatever its role.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     }
+
+
+def properties_at(stage: TlsStage) -> dict[str, str]:
+    """Of a member at a stage of the migration. Nobody can be asked for a right as long as some come without a certificate."""
+    if stage is TlsStage.PLAIN:
+        return {}
+    if stage is TlsStage.CLOSED:
+        return properties()
+    rights = "authorizer.class.name"
+    secured = {key: value for key, value in properties().items() if key != rights}
+    return {**secured, MIGRATION.name: TOLD[stage]}
 
 
 def volume(member: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from quorum_operator.planner.observed import (
     StorageChoice,
     VolumeFacts,
 )
+from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 
 Object = dict[str, Any]
 
@@ -43,7 +44,13 @@ def identity_facts(config_map: Object, index: int) -> Identity:
         restarting=notes.get(names.ANNOTATION_RESTARTING),
         network_policy=data.get("networkPolicy") == "true",
         tls=data.get("tls") == TLS_ON,
+        migration=_stage(notes.get(names.ANNOTATION_TLS_STAGE)),
     )
+
+
+def _stage(text: str | None) -> TlsStage:
+    """Of the annotation. What nobody has written down is none."""
+    return TlsStage(text) if text in list(TlsStage) else TlsStage.PLAIN
 
 
 _GIVEN_UP = " given up"
@@ -130,11 +137,6 @@ def overrides_in(pod_spec: Object) -> dict[str, str]:
     pairs = pairwise(arguments)
     told = [text.partition("=") for option, text in pairs if option == "--override"]
     return {key: value for key, _, value in told}
-
-
-def is_secured(overrides: dict[str, str]) -> bool:
-    """Whether a process with these properties serves its admin API to who has a certificate only."""
-    return overrides.get("admin.listener", "").startswith("https://")
 
 
 def founding_facts(overrides: dict[str, str]) -> Founding | None:
@@ -249,6 +251,7 @@ def pod_facts(
         unusable_volume=unusable_volume,
         unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
         restart_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_RESTART),
+        tls_stage=stage_of_process(overrides_in(pod["spec"])),
     )
 
 

@@ -38,6 +38,7 @@ from quorum_operator.planner.observed import (
     Templates,
     VolumeFacts,
 )
+from quorum_operator.planner.tls_stage import TlsStage, stage_left, stage_of_process
 
 Object = dict[str, Any]
 
@@ -74,8 +75,10 @@ class Cluster:
     """The admin token, where the objects were checked."""
     config_created_at: float | None = None
     """When the ConfigMap of the nodes was made, where the objects were checked."""
-    secured: bool = False
-    """Its members have certificates."""
+    tls_stage: TlsStage = TlsStage.PLAIN
+    """What its members are told of certificates."""
+    certified: bool = False
+    """It has certificates, or is to get some."""
 
 
 async def observe(
@@ -103,11 +106,11 @@ async def observe(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
     )
     policed = network_policy.is_wanted(spec, identities)
-    secured = _is_secured(spec, identities, parts)
+    stage = _tls_stage(spec, identities, parts)
     volumes, events, checked = await asyncio.gather(
         _volumes(api, parts, copies),
         _events(api, owner.namespace, parts, now - SOON_S),
-        _check(api, owner, spec, policed, secured=secured) if check_objects else _unchecked(),
+        _check(api, owner, spec, policed, stage) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
@@ -133,17 +136,20 @@ async def observe(
         used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),
         storage_class_exists=has_class,
-        secured=secured,
+        tls_stage=stage,
+        certified=tls.is_certified(spec, identities, stage),
     )
 
 
-def _is_secured(spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts) -> bool:
-    """Whether members have certificates; where the identity is gone, its claims and StatefulSets tell."""
+def _tls_stage(
+    spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts
+) -> TlsStage:
+    """Where the identity is gone, its claims and StatefulSets tell."""
     if identities or not (parts.sets or parts.claims):
-        return tls.is_on(spec, identities)
-    claims = (facts.claim_facts(each).tls for each in parts.claims.values())
-    sets = (facts.is_secured(facts.overrides_of(each)) for each in parts.sets.values())
-    return any(claims) or any(sets)
+        return tls.stage_of(spec, identities)
+    if any(facts.claim_facts(each).tls for each in parts.claims.values()):
+        return TlsStage.CLOSED
+    return stage_left(stage_of_process(facts.overrides_of(each)) for each in parts.sets.values())
 
 
 def _strays(parts: Parts) -> Iterator[Stray]:
@@ -229,9 +235,9 @@ async def _unchecked() -> _Checked:
 
 
 async def _check(
-    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None, *, secured: bool
+    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None, stage: TlsStage
 ) -> _Checked:
-    wanted = base_objects.build_all(owner, spec, secured=secured)
+    wanted = base_objects.build_all(owner, spec, stage)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
@@ -338,7 +344,7 @@ def _incarnations(
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
                 cluster_id=facts.overrides_of(each).get("cluster.id"),
                 founding=facts.founding_facts(facts.overrides_of(each)),
-                tls=facts.is_secured(facts.overrides_of(each)),
+                tls_stage=stage_of_process(facts.overrides_of(each)),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
                 not_made=creation_events.not_made(events.get(meta["uid"], []))
                 if pod is None

@@ -13,6 +13,8 @@ class LoadedCertificates:
     bundle: frozenset[str]
     problem: str = ""
     """Why it does not use what its files hold now."""
+    clear_text: frozenset[str] = frozenset()
+    """Addresses that speak clear text to it, or did lately; while it takes that beside TLS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from quorum_operator.crd import Phase
 _STEPS = (
     *("AddVoter", "AdoptObject", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
     *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
+    "RecordTlsStage",
     *(
         "RebuildIdentity",
         "RebuildMember",
@@ -40,7 +41,10 @@ REASONS: dict[str, tuple[str, ...]] = {
     "ClaimsInDoubt": ("NoDoubt", "EarlierResource", "NotCertain"),
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
-    "TlsReady": ("Disabled", "WriteRefused", "Issuing", "Renewing", "CertificatesIssued"),
+    "TlsReady": (
+        *("Disabled", "WriteRefused", "Issuing", "Migrating", "GoingBack", "Renewing"),
+        "CertificatesIssued",
+    ),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
         *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),

@@ -17,7 +17,10 @@ from quorum_operator.planner.member_problems import LEFT
 from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
+from quorum_operator.planner.tls_migration import is_migrating
+from quorum_operator.planner.tls_migration import told as told_of_tls
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
+from quorum_operator.tls_crd import TlsMode
 
 READY = "Ready"
 """All wanted voters are there, live, and their pods ready."""
@@ -149,7 +152,7 @@ def _findings(
     yield _foreign(at)
     yield _identity(at)
     yield _claims(at)
-    yield tls_ready(at.seen.certificates)
+    yield _tls_under_way(at) or tls_ready(at.seen.certificates)
     yield trust_pending(at.seen.certificates)
     yield _storage(at)
     yield backup_current(at.seen.backups, at.now)
@@ -270,12 +273,24 @@ def _claims(at: Situation) -> Finding:
     return Finding(CLAIMS_IN_DOUBT, True, "EarlierResource" if earlier else "NotCertain", message)
 
 
+def _tls_under_way(at: Situation) -> Finding | None:
+    """Of a quorum on its way from clear text to TLS, or back."""
+    if not is_migrating(at):
+        return None
+    back = at.seen.wanted.tls_mode is TlsMode.DISABLED
+    found = at.seen.certificates
+    problems = f". {'; '.join(found.problems)}" if found is not None and found.problems else ""
+    return Finding(
+        TLS_READY, False, "GoingBack" if back else "Migrating", told_of_tls(at) + problems
+    )
+
+
 def tls_ready(found: CertificatesSeen | None) -> Finding:
     """Of a quorum; `found`: None where it has no certificates."""
     if found is None:
         message = (
             "members listen in plaintext, and accept requests from anyone who reaches their ports: only the network policy keeps others"
-            " out. New quorums have certificates, unless spec.tls.mode is Disabled"
+            " out. spec.tls.mode: Managed gives them certificates, one restart of a member at a time"
         )
         return Finding(TLS_READY, False, "Disabled", message)
     if found.refused:

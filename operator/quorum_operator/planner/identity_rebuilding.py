@@ -15,6 +15,7 @@ from functools import cached_property
 from quorum_operator.planner.observed import ClaimFacts, Founding, Key, NodeReport
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RebuildIdentity, Step, Wait
+from quorum_operator.planner.tls_stage import TlsStage, stage_left
 
 RETRY_S = 5.0
 _GONE = "the identity ConfigMap is gone"
@@ -36,6 +37,7 @@ def plan_missing_identity(at: Situation) -> Step:
         reason=f"{_GONE}: {left.proof}",
         network_policy=left.network_policy,
         tls=left.tls,
+        migration=left.migration,
     )
 
 
@@ -84,7 +86,15 @@ class IdentityLeft:
     @cached_property
     def tls(self) -> bool:
         """Whether it was formed with certificates, as any claim of its cluster, or any of its StatefulSets, says."""
-        return any(each.tls for each in self._claims) or any(e.tls for e in self.at.current)
+        closed = any(e.tls_stage is TlsStage.CLOSED for e in self.at.current)
+        return closed or any(each.tls for each in self._claims)
+
+    @cached_property
+    def migration(self) -> TlsStage:
+        """How far it was on its way to TLS, as its StatefulSets and pods say."""
+        stages = [e.tls_stage for e in self.at.current]
+        stages += [e.pod.tls_stage for e in self.at.current if e.pod is not None]
+        return TlsStage.PLAIN if self.tls else stage_left(stages)
 
     @cached_property
     def _reports(self) -> list[NodeReport]:

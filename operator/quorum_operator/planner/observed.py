@@ -16,7 +16,9 @@ from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.noticed import NotMade, Suspicion
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quantity import value_of
+from quorum_operator.tls_crd import TlsMode
 
 
 class Key(NamedTuple):
@@ -77,6 +79,8 @@ class Wanted:
     """That a new quorum is to have."""
     restores: bool = False
     """A new quorum begins with a backup: one voter first, then the others are added."""
+    tls_mode: TlsMode | None = None
+    """What the spec says; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,13 @@ class Identity:
     """Formed with a NetworkPolicy: it has one unless the spec says otherwise."""
     tls: bool = False
     """Formed with certificates: its members have them, whatever the spec says."""
+    migration: TlsStage = TlsStage.PLAIN
+    """How far one that was formed without them has come."""
+
+    @property
+    def tls_stage(self) -> TlsStage:
+        """What its members are told now."""
+        return TlsStage.CLOSED if self.tls else self.migration
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,8 @@ class PodFacts:
     """The StatefulSet has another template now than the one that this pod was made from."""
     runs_other: bool = False
     """And it has another image, other arguments or resources."""
+    tls_stage: TlsStage = TlsStage.CLOSED
+    """Of its process, by the arguments it was started with. One that is not known may present a certificate."""
     token_refused_since: float | None = None
     """Since when its node does not take the admin token that is in the Secret now."""
 
@@ -327,8 +340,8 @@ class Incarnation:
     """That its process is started with."""
     founding: Founding | None = None
     """Its process is started with the permission to form a quorum."""
-    tls: bool = False
-    """Its process is started with an admin API that takes certificates only."""
+    tls_stage: TlsStage = TlsStage.PLAIN
+    """What its next process is told of certificates."""
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
     pod: PodFacts | None = None

@@ -38,6 +38,7 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.taking_back import plan_taking_back
+from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
 
 Rule = Callable[[Situation], Step | None]
 
@@ -327,6 +328,7 @@ def _rules() -> Iterator[Rule]:
     yield _paused
     yield _labels
     yield plan_identity
+    yield plan_way_back
     yield _objects
     yield plan_new_formation
     yield plan_rebuild
@@ -349,6 +351,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_restart
     yield plan_suspicion
     yield _away
+    yield plan_next_stage
 
 
 RULES: tuple[Rule, ...] = tuple(_rules())

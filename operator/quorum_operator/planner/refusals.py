@@ -45,7 +45,12 @@ _IN_ORDER = (
 def subject_of(seen: Observation, step: Step) -> str:
     """The object that a step changes, as `Kind/name`; a voter by its key. Of several objects: the first."""
     match step:
-        case steps.CreateIdentity(index) | steps.RebuildIdentity(index) | steps.RecordFormed(index):
+        case (
+            steps.CreateIdentity(index)
+            | steps.RebuildIdentity(index)
+            | steps.RecordFormed(index)
+            | steps.RecordTlsStage(index)
+        ):
             return f"ConfigMap/{seen.name}-identity" + (f"-{index}" if index > 1 else "")
         case steps.ApplyObjects(objects):
             return objects[0]

@@ -22,6 +22,7 @@ from quorum_operator.planner.observed import (
     ReplicaView,
 )
 from quorum_operator.planner.reachability import Reachability
+from quorum_operator.planner.tls_stage import TlsStage
 
 
 class Why(StrEnum):
@@ -82,6 +83,11 @@ class Situation:
         return max(
             [*found, *(each.claim.marks.formation or 0 for each in self.own_claims)], default=0
         )
+
+    @cached_property
+    def tls_stage(self) -> TlsStage:
+        """What members are told of certificates."""
+        return self.identity.tls_stage if self.identity is not None else TlsStage.PLAIN
 
     @cached_property
     def own_claims(self) -> tuple[LoneClaim, ...]:

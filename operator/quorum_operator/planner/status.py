@@ -27,6 +27,7 @@ from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 from quorum_operator.planner.suspicion import suspicion_of
 from quorum_operator.planner.times import text_of
+from quorum_operator.planner.tls_migration import is_migrating
 from quorum_operator.tls_crd import TlsMode, TlsStatus
 
 MAX_REPAIRS = 10
@@ -74,7 +75,8 @@ def _tls(at: Situation) -> TlsStatus | None:
     if found is None:
         return None
     due = text_of(found.renewal_at) if found.renewal_at is not None else None
-    return TlsStatus(mode=TlsMode.MANAGED, authority=found.authority, renewal_at=due)
+    mode = TlsMode.MIGRATING if is_migrating(at) else TlsMode.MANAGED
+    return TlsStatus(mode=mode, stage=at.tls_stage.value, authority=found.authority, renewal_at=due)
 
 
 def _cluster_id(at: Situation, earlier: MetadataQuorumStatus) -> str | None:

@@ -14,6 +14,7 @@ from quorum_operator.planner.observed import (
     LoneClaim,
     StorageChoice,
 )
+from quorum_operator.planner.tls_stage import TlsStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class RebuildIdentity:
     """It was formed with a NetworkPolicy, as its claims say."""
     tls: bool = False
     """It was formed with certificates, as its claims or its StatefulSets say."""
+    migration: TlsStage = TlsStage.PLAIN
+    """How far it was on its way to TLS, as its StatefulSets say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,17 @@ class RecordFormed:
     """Mark the identity: from here on nobody may format as a voter, and nothing forms again."""
 
     index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTlsStage:
+    """Write the stage on the identity: templates of members follow from it."""
+
+    index: int
+    stage: TlsStage
+    version: str
+    """Of the identity that it was decided by."""
     reason: str
 
 
@@ -281,6 +295,7 @@ Step = (
     | ExpandVolume
     | RecordReplicaUuid
     | RecordFormed
+    | RecordTlsStage
     | LatchFailure
     | Unlatch
     | BeginRecovery

@@ -5,7 +5,9 @@ import pytest
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, config, network_policy, stateful_set, tls
 from quorum_operator.desired.names import Owner
+from quorum_operator.kube import facts
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.tls_stage import TlsStage, stage_left, stage_of_process
 from quorum_operator.tls_crd import TlsMode
 
 OWNER = Owner("demo", "space", "uid", "operators")
@@ -59,7 +61,7 @@ def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
 
 def test_the_policy_opens_the_metrics_to_whom_it_names_and_to_nobody_else() -> None:
     def ports(**asked: object) -> list[tuple[int, int]]:
-        built = network_policy.build(OWNER, spec(networkPolicy=asked), secured=True)
+        built = network_policy.build(OWNER, spec(networkPolicy=asked), stage=TlsStage.CLOSED)
         return [
             (rule["ports"][0]["port"], len(rule.get("from", ())))
             for rule in built["spec"]["ingress"]
@@ -75,20 +77,20 @@ def test_the_policy_opens_the_metrics_to_whom_it_names_and_to_nobody_else() -> N
 def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str | None) -> None:
     wanted = spec() if asked is None else spec(tls={"mode": asked})
     found = (identity(on=not formed), identity(on=formed, index=2))
-    assert tls.is_on(wanted, found) is formed
+    stage = TlsStage.CLOSED if formed else TlsStage.PLAIN
+    assert tls.stage_of(wanted, found) is stage
     told = tls.contradiction(wanted, found)
-    agrees = asked is None or (asked == "Managed") is formed
-    assert (told is None) is agrees
+    assert (told is not None) is (formed and asked == "Disabled")
 
 
 def test_a_new_quorum_has_what_the_spec_says() -> None:
-    assert tls.is_on(spec(), ()) is True
-    assert tls.is_on(spec(tls={"mode": "Disabled"}), ()) is False
+    assert tls.stage_of(spec(), ()) is TlsStage.CLOSED
+    assert tls.stage_of(spec(tls={"mode": "Disabled"}), ()) is TlsStage.PLAIN
     assert tls.asked_mode(spec(tls={"identities": []})) is TlsMode.MANAGED
 
 
 def test_a_quorum_of_before_stays_without_certificates() -> None:
     """Neither an upgrade of the operator nor the default changes what it was formed with."""
     formed = identity(on=False)
-    assert tls.is_on(spec(), (formed,)) is False
+    assert tls.stage_of(spec(), (formed,)) is TlsStage.PLAIN
     assert tls.contradiction(spec(), (formed,)) is None

@@ -142,24 +142,17 @@ def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
     assert all(api.objects[path]["spec"] == before[path]["spec"] for path in sets)
 
 
-@pytest.mark.parametrize("formed", [False, True])
-def test_another_mode_in_the_spec_changes_nothing_and_is_told(formed: bool) -> None:
-    """Members of which some speak TLS and some do not are no quorum."""
-    other = "Disabled" if formed else "Managed"
-    api = running_quorum(3, tls=formed)
+def test_there_is_no_way_back_from_tls_alone() -> None:
+    api = running_quorum(3, tls=True)
     scene = Scene(api)
-    if formed:
-        scene.settle()
-    api.change_spec(tls={"mode": other})
+    scene.settle()
+    api.change_spec(tls={"mode": "Disabled"})
     sets = {path: copy.deepcopy(each) for path, each in api.objects.items() if "sets/" in path}
-    nodes = scene.nodes if formed else SoundNodes(3)
-    asyncio.run((scene.operator() if formed else reconciler(api, nodes)).reconcile(SPACE, NAME))
+    asyncio.run(scene.operator().reconcile(SPACE, NAME))
     told = api.condition("SpecInvalid")
     assert told["status"] == "True"
-    assert other in told["message"]
-    assert "make a new MetadataQuorum" in told["message"]
+    assert "no way back: write Managed, or make a new MetadataQuorum" in told["message"]
     assert all(api.objects[path]["spec"] == each["spec"] for path, each in sets.items())
-    assert (leaf_path(1) in api.objects) is formed
 
 
 def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:

@@ -1,0 +1,141 @@
+"""A running quorum goes from clear text to TLS, and back, stage by stage. Pure.
+
+Owns when the next stage may be written down. What is written down is all that there is to remember: templates follow from it, and
+`restart.py` brings one member after the other to it. A member is never more than one stage away from another one:
+
+* `Dialling` is written when no process is `Plain` any more, for those could not be dialled by TLS;
+* `Closed` when all of them are `Dialling`, and nobody is left who speaks clear text;
+* on the way back, `Plain` when no process is `Dialling` any more.
+
+From every stage but the last the way back is open, also while members are on their way to it.
+"""
+
+from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import RecordTlsStage, Step, Wait
+from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.tls_crd import TlsMode
+
+RETRY_S = 2.0
+_NAMED = 6
+_BACK = "To go back set spec.tls.mode to Disabled"
+
+
+def plan_way_back(at: Situation) -> Step | None:
+    """At once, whatever the stage waits for: what it waits for may be why somebody goes back."""
+    stage = at.tls_stage
+    if at.seen.wanted.tls_mode is not TlsMode.DISABLED or not stage.takes_both:
+        return None
+    if stage is TlsStage.DIALLING:
+        return _record(at, TlsStage.ACCEPTING, "spec.tls.mode is Disabled")
+    if _at_stage(at, TlsStage.DIALLING):
+        return None  # one that takes clear text alone could not be dialled by them
+    return _record(at, TlsStage.PLAIN, "spec.tls.mode is Disabled")
+
+
+def plan_next_stage(at: Situation) -> Step | None:
+    """When all members have come to the stage that is written down."""
+    stage = at.tls_stage
+    if not is_migrating(at) or at.seen.wanted.tls_mode in (None, TlsMode.DISABLED):
+        return None
+    awaited = awaits(at)
+    if awaited is not None:
+        final = stage is TlsStage.DIALLING and at.seen.wanted.tls_mode is TlsMode.MIGRATING
+        return None if final else Wait(f"TLS: stage {stage.value}", awaited, RETRY_S)
+    if stage is TlsStage.PLAIN:
+        return _record(at, TlsStage.ACCEPTING, "each member has a certificate")
+    if stage is TlsStage.ACCEPTING:
+        return _record(at, TlsStage.DIALLING, "each member takes TLS")
+    return _record(at, TlsStage.CLOSED, "members dial by TLS, and nobody speaks clear text")
+
+
+def is_migrating(at: Situation) -> bool:
+    """Whether it is on its way, or is to begin."""
+    stage, asked = at.tls_stage, at.seen.wanted.tls_mode
+    if at.identity is None or not at.identity.formed or stage is TlsStage.CLOSED:
+        return False
+    return stage is not TlsStage.PLAIN or asked in (TlsMode.MIGRATING, TlsMode.MANAGED)
+
+
+def awaits(at: Situation) -> str | None:
+    """What has to be before the next stage, in words; None: nothing."""
+    stage, found = at.tls_stage, at.seen.certificates
+    if stage is TlsStage.PLAIN:
+        if found is None or not found.usable:
+            why = "" if found is None else "; ".join(filter(None, [found.refused, found.waits]))
+            return "certificates are being issued" + (f": {why}" if why else "")
+        return None
+    behind = _not_at_stage(at, stage)
+    if behind:
+        return f"{', '.join(behind)} not restarted for this stage yet"
+    unused = _without_certificate(at)
+    if unused:
+        return f"{', '.join(unused)} not using a certificate yet"
+    if stage is TlsStage.ACCEPTING:
+        return None
+    if at.seen.wanted.tls_mode is not TlsMode.MANAGED:
+        return "spec.tls.mode: Managed, which closes the ports to clear text for good"
+    plain = {each for one in _running(at) for each in _clear_text(one)}
+    if plain:
+        more = " …" if len(plain) > _NAMED else ""
+        return (
+            f"these addresses still speak clear text to members: {', '.join(sorted(plain)[:_NAMED])}{more}."
+            " Give brokers and clients at them certificates (spec.tls.identities) and TLS: the port stays the same"
+        )
+    return None
+
+
+def told(at: Situation) -> str:
+    """The stage, what is awaited, and the way back: for people."""
+    stage = at.tls_stage
+    if at.seen.wanted.tls_mode is TlsMode.DISABLED:
+        return f"going back to clear text, stage {stage.value}: members are restarted one at a time"
+    doing = {
+        TlsStage.PLAIN: "members still speak clear text alone",
+        TlsStage.ACCEPTING: "members take TLS beside clear text, and dial each other in clear text",
+        TlsStage.DIALLING: "members dial each other by TLS, and still take clear text",
+    }[stage]
+    awaited = awaits(at)
+    next_ = f"awaited: {awaited}" if awaited else "the next stage is about to begin"
+    if at.seen.wanted.tls_mode is None:
+        next_ = "spec.tls.mode is not set, so it stays so. Set Managed to go on"
+    return f"on the way to TLS, stage {stage.value}: {doing}; {next_}. {_BACK}"
+
+
+def _record(at: Situation, stage: TlsStage, reason: str) -> RecordTlsStage:
+    identity = at.identity
+    assert identity is not None
+    return RecordTlsStage(identity.index, stage, identity.resource_version, reason)
+
+
+def _running(at: Situation) -> list[Incarnation]:
+    """Those that run or are to run, and those whose pod still ends."""
+    return [each for each in at.seen.incarnations if each.replicas > 0 or each.pod is not None]
+
+
+def _at_stage(at: Situation, stage: TlsStage) -> list[str]:
+    return [each.name for each in _running(at) if stage in _stages(each)]
+
+
+def _not_at_stage(at: Situation, stage: TlsStage) -> list[str]:
+    return [each.name for each in _running(at) if _stages(each) != {stage}]
+
+
+def _stages(each: Incarnation) -> set[TlsStage]:
+    """Of its process, and of the process that takes its place."""
+    found = {each.tls_stage} if each.replicas > 0 else set()
+    return found | {each.pod.tls_stage} if each.pod is not None else found
+
+
+def _without_certificate(at: Situation) -> list[str]:
+    return [
+        each.name
+        for each in _running(at)
+        if each.report is None or each.report.certificates is None
+    ]
+
+
+def _clear_text(each: Incarnation) -> frozenset[str]:
+    report = each.report
+    certificates = report.certificates if report is not None else None
+    return certificates.clear_text if certificates is not None else frozenset()

@@ -1,0 +1,95 @@
+"""A quorum in one process that goes from clear text to TLS: pods are made from templates as they are, and serve at once.
+
+After every write it is asked whether all processes that are there understand each other, and whether most of them are there.
+"""
+
+from dataclasses import replace
+
+from quorum_operator.admin_call import Answer
+from quorum_operator.kube import facts
+from quorum_operator.planner.observed import Key, NodeReport, QuorumView
+from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
+from quorum_operator.quorum_client import Described
+from support.kept_objects import KeptObjects, SoundNodes, pod_path, set_path, start_pod
+from support.secured_quorum import SecuredNodes
+
+STRANGERS = (
+    {TlsStage.PLAIN, TlsStage.DIALLING},
+    {TlsStage.PLAIN, TlsStage.CLOSED},
+    {TlsStage.ACCEPTING, TlsStage.CLOSED},
+)
+"""Stages of two processes of which one does not understand the other."""
+
+
+class MigratingNodes(SecuredNodes):
+    """`clear_text`: who speaks it to members. `broken`: members whose process does not start with certificates."""
+
+    def __init__(self, api: KeptObjects, members: int = 3) -> None:
+        super().__init__(api, members)
+        self.leader = 1
+        self.clear_text: frozenset[str] = frozenset()
+        self.broken: set[int] = set()
+        self.seen: list[TlsStage] = []
+        """Stages that all members have had, in this order."""
+
+    def stage(self, node_id: int) -> TlsStage | None:
+        """Of a process; None where there is none."""
+        pod = self._api.objects.get(pod_path(node_id))
+        return None if pod is None else stage_of_process(facts.overrides_in(pod["spec"]))
+
+    def kubelet(self) -> None:
+        """Pods that are missing are made."""
+        for node_id in range(1, self.members + 1):
+            if self.stage(node_id) is None:
+                start_pod(self._api, self._api.objects[set_path(node_id)], node_id)
+            pod = self._api.objects[pod_path(node_id)]
+            if self.is_broken(node_id):
+                pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+                waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+                pod["status"]["containerStatuses"] = [{"state": waiting}]
+        stages = {self.stage(each) for each in range(1, self.members + 1)}
+        if len(stages) == 1 and (not self.seen or {self.seen[-1]} != stages):
+            self.seen += [each for each in stages if each is not None]
+
+    def is_broken(self, node_id: int) -> bool:
+        return node_id in self.broken and self.stage(node_id) is not TlsStage.PLAIN
+
+    def complaints(self) -> list[str]:
+        """What must not be at any time."""
+        there = {each: self.stage(each) for each in range(1, self.members + 1)}
+        stages = {each for each in there.values() if each is not None}
+        found = [f"{pair} at once" for pair in STRANGERS if pair <= stages]
+        missing = [each for each, stage in there.items() if stage is None or self.is_broken(each)]
+        return [*found, *([f"{missing} are away"] if len(missing) > 1 else [])]
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        stage = self.stage(node_id)
+        if stage is None or self.is_broken(node_id):
+            return None
+        if stage is TlsStage.PLAIN:
+            return await SoundNodes.report(self, ip, node_id)
+        said = await super().report(ip, node_id)
+        if said is None or said.certificates is None or not stage.takes_both:
+            return said
+        told = replace(said.certificates, clear_text=self.clear_text)
+        return replace(said, certificates=told)
+
+    async def describe(self, ips: list[str]) -> Described:
+        found = await super().describe(ips)
+        if found.view is None:
+            return found
+        away = {each for each in range(1, self.members + 1) if self.stage(each) is None}
+        away |= {each for each in self.broken if self.is_broken(each)}
+        voters = tuple(
+            replace(each, fetching=each.key.id not in away, caught_up=each.key.id not in away)
+            for each in found.view.voters
+        )
+        view: QuorumView = replace(
+            found.view, leader=Key(self.leader, f"U{self.leader}"), voters=voters
+        )
+        return Described(view, None)
+
+    async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
+        """The leader hands over."""
+        self.leader = successor_id
+        return Answer(True)

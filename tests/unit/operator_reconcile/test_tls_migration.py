@@ -1,0 +1,226 @@
+"""A running quorum goes from clear text to TLS and back in the real reconcile: stage by stage, wherever it is cut off."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from quorum_operator.certificate_keeper import CertificateKeeper
+from quorum_operator.desired import names
+from quorum_operator.door import SecureDoor
+from quorum_operator.metrics import Metrics
+from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.reconcile import Reconciler
+from support.kept_objects import NAME, SPACE, running_quorum
+from support.migrating_quorum import MigratingNodes
+
+PLAIN, ACCEPTING, DIALLING, CLOSED = TlsStage
+IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
+MOST_LOOKS = 250
+
+
+class Killed(BaseException):
+    """The operator's process ends."""
+
+
+class Scene:
+    """A quorum of three that was formed in clear text; after every write it is looked at."""
+
+    def __init__(self) -> None:
+        self.api = running_quorum(3)
+        self.nodes = MigratingNodes(self.api)
+        self.complaints: list[str] = []
+        self.left: float = float("inf")
+        """So many more writes, then the operator is killed."""
+        self.api.refuse = self._before
+        self.api.objects[self.api.resource_path]["metadata"]["generation"] = 1
+
+    def _before(self, verb: str, path: str) -> None:
+        self.complaints += self.nodes.complaints()
+        if verb in {"get", "list"}:
+            return
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def operator(self) -> Reconciler:
+        unchecked: Any = self.api
+        nodes: Any = self.nodes
+        clock = lambda: float(self.nodes.now)  # noqa: E731
+        refuse = httpx.MockTransport(lambda _: httpx.Response(500))
+        keeper = CertificateKeeper(unchecked, clock, lambda _: httpx.AsyncClient(transport=refuse))
+        return Reconciler(unchecked, nodes, Metrics(), None, clock=clock, certificates=keeper)
+
+    def ask(self, mode: str | None) -> None:
+        self.api.change_spec(tls=None if mode is None else {"mode": mode})
+
+    def look(self, operator: Reconciler) -> None:
+        asyncio.run(operator.reconcile(SPACE, NAME))
+        self.nodes.kubelet()
+        self.complaints += self.nodes.complaints()
+        self.nodes.now += 1
+        assert self.complaints == []
+
+    def rest(self, looks: int = 4) -> None:
+        """Until nothing is written any more."""
+        operator, quiet = self.operator(), 0
+        for _ in range(MOST_LOOKS):
+            before = len(self.api.writes)
+            self.look(operator)
+            quiet = quiet + 1 if len(self.api.writes) == before else 0
+            if quiet >= looks:
+                return
+        raise AssertionError(self.told())
+
+    def told(self) -> str:
+        found = self.api.condition("TlsReady")
+        return f"{found.get('reason')}: {found.get('message')}"
+
+    @property
+    def stage(self) -> str:
+        return self.api.objects[IDENTITY]["metadata"]["annotations"].get(
+            names.ANNOTATION_TLS_STAGE, "Plain"
+        )
+
+
+def test_it_goes_to_tls_when_the_spec_says_so() -> None:
+    scene = Scene()
+    scene.rest()
+    assert (scene.stage, scene.nodes.seen) == ("Plain", [PLAIN]), "nothing by itself"
+    scene.ask("Managed")
+    scene.rest()
+    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING, CLOSED]
+    assert scene.told().startswith("CertificatesIssued")
+    assert scene.api.status["tls"]["mode"] == "Managed"
+    config = scene.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
+    assert "StandardAuthorizer" in config["data"]["node.properties"]
+    assert isinstance(scene.nodes.doors[-1], SecureDoor)
+    writes = [path for _, path in scene.api.writes]
+    restarted = next(i for i, path in enumerate(writes) if "/pods/" in path)
+    made = [i for i, path in enumerate(writes) if path.endswith("-1-tls")][:3]
+    assert len(made) == 3
+    assert max(made) < restarted, "each has a certificate before the first one restarts"
+
+
+@pytest.mark.long
+def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
+    scene = Scene()
+    scene.ask("Migrating")
+    scene.rest()
+    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING]
+    assert scene.api.status["tls"]["stage"] == "Dialling"
+    assert "spec.tls.mode: Managed, which closes" in scene.told()
+    assert "To go back set spec.tls.mode to Disabled" in scene.told()
+    assert scene.nodes.doors == [], (
+        "as long as pods of both kinds are there they are asked in clear text"
+    )
+    scene.ask("Disabled")
+    scene.rest()
+    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING, ACCEPTING, PLAIN]
+    assert scene.told().startswith("Disabled")
+    scene.ask("Managed")
+    scene.rest()
+    assert scene.nodes.seen[-1] is CLOSED
+
+
+@pytest.mark.long
+def test_a_spec_that_says_nothing_leaves_it_where_it_is() -> None:
+    scene = Scene()
+    scene.ask("Migrating")
+    scene.rest()
+    scene.ask(None)
+    scene.rest()
+    assert scene.stage == "Dialling"
+    assert "spec.tls.mode is not set" in scene.told()
+
+
+def test_the_ports_are_not_closed_to_brokers_that_speak_clear_text() -> None:
+    scene = Scene()
+    scene.nodes.clear_text = frozenset({"10.9.9.9"})
+    scene.ask("Managed")
+    scene.rest()
+    assert scene.stage == "Dialling"
+    assert "10.9.9.9" in scene.told()
+    assert scene.api.status["plan"]["step"] == "Wait"
+    scene.nodes.clear_text = frozenset()
+    scene.rest()
+    assert scene.stage == "Closed"
+
+
+def test_a_member_that_does_not_start_with_certificates_stops_it_and_the_way_back_is_open() -> None:
+    """Such as one of an image that does not know the key."""
+    scene = Scene()
+    scene.nodes.broken = {1, 2, 3}
+    scene.ask("Managed")
+    scene.rest()
+    stages = [scene.nodes.stage(each) for each in (1, 2, 3)]
+    assert stages.count(ACCEPTING) == 1, "the others go on"
+    assert "not restarted for this stage yet" in scene.told()
+    scene.ask("Disabled")
+    scene.rest()
+    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [PLAIN] * 3
+
+
+@pytest.mark.long
+def test_from_tls_alone_there_is_no_way_back() -> None:
+    scene = Scene()
+    scene.ask("Managed")
+    scene.rest()
+    scene.ask("Disabled")
+    scene.rest()
+    assert scene.stage == "Closed"
+    assert "no way back" in scene.api.condition("SpecInvalid")["message"]
+    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(ACCEPTING, marks=pytest.mark.long),
+        DIALLING,
+        pytest.param(CLOSED, marks=pytest.mark.long),
+    ],
+)
+def test_an_identity_that_is_deleted_on_the_way_does_not_lose_the_way(stage: TlsStage) -> None:
+    scene = Scene()
+    scene.ask("Managed")
+    operator = scene.operator()
+    for _ in range(MOST_LOOKS):
+        scene.look(operator)
+        if scene.stage == stage.value:
+            break
+    for _ in range(3):  # some of the members have come that far
+        scene.look(operator)
+    del scene.api.objects[IDENTITY]
+    scene.rest()
+    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+
+
+def killed_after(writes: int, *modes: str) -> None:
+    """The operator is killed after so many writes, again and again, and goes through these modes all the same."""
+    scene = Scene()
+    for mode in modes:
+        scene.ask(mode)
+        for _ in range(60):
+            scene.left = writes
+            try:
+                scene.rest()
+                break
+            except Killed:
+                scene.nodes.kubelet()
+                scene.complaints += scene.nodes.complaints()
+        scene.left = float("inf")
+        scene.rest()
+    assert scene.complaints == []
+    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+
+
+def test_an_operator_that_is_killed_again_and_again_comes_to_the_end() -> None:
+    killed_after(11, "Managed")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("writes", range(1, 30))
+def test_wherever_it_is_killed_there_and_back_and_there(writes: int) -> None:
+    killed_after(writes, "Migrating", "Disabled", "Managed")
