@@ -296,12 +296,7 @@ class Reconciler:
         )
         if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())
-        known.secured = cluster.tls_stage is TlsStage.CLOSED
-        if cluster.certified and reads is self._api:
-            known.opened = await self._certificates.open(owner, spec, cluster, known.opened)
-        elif not cluster.certified:
-            await close(known.opened)
-            known.opened = None
+        await self._open(owner, spec, cluster, live=reads is self._api)
         nodes = self._nodes_of(known)
         incarnations, described = await self._ask_nodes(
             nodes, known, cluster, newest, all_of_them=reads is self._api
@@ -344,6 +339,18 @@ class Reconciler:
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
         )
+
+    async def _open(
+        self, owner: Owner, spec: MetadataQuorumSpec, cluster: Cluster, *, live: bool
+    ) -> None:
+        """The way to the pods of a quorum with certificates."""
+        known = self._memory.of(owner)
+        known.secured = cluster.tls_stage is TlsStage.CLOSED
+        if cluster.certified and live:
+            known.opened = await self._certificates.open(owner, spec, cluster, known.opened)
+        elif not cluster.certified:
+            await close(known.opened)
+            known.opened = None
 
     def door_of(self, namespace: str, name: str) -> SecureDoor | None:
         """The way to the pods of a quorum with certificates, as the last look found it; None: in plain text."""

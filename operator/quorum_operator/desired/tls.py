@@ -6,11 +6,10 @@ since (`planner/tls_migration.py`). No upgrade of the operator makes members tha
 
 from typing import Any
 
-from quorum_node.configuration.keys.security import MIGRATION
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT, TLS_PATH
 from quorum_operator.planner.observed import Identity
-from quorum_operator.planner.tls_stage import TOLD, TlsStage
+from quorum_operator.planner.tls_stage import MIGRATION, TOLD, TlsStage
 from quorum_operator.tls_crd import TlsMode
 
 DEFAULT_MODE = TlsMode.MANAGED
@@ -82,7 +81,7 @@ def properties_at(stage: TlsStage) -> dict[str, str]:
         return properties()
     rights = "authorizer.class.name"
     secured = {key: value for key, value in properties().items() if key != rights}
-    return {**secured, MIGRATION.name: TOLD[stage]}
+    return {**secured, MIGRATION: TOLD[stage]}
 
 
 def volume(member: str) -> dict[str, Any]:

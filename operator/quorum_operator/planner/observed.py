@@ -68,19 +68,15 @@ class Wanted:
     repair_enabled: bool = True
     debounce_s: float = 30.0
     max_replacements_per_hour: int = 6
-    unreachable_after_s: float | None = None
-    """None: members on hosts that stay away are waited for."""
+    unreachable_after_s: float | None = None  # None: members on hosts that stay away are waited for
     recovery: Confirmation | None = None
     adopt: str | None = None
     """Cluster id whose claims, of an earlier resource, are to be run again."""
     leave_claims: bool = False
     """Claims of an earlier resource are left as they are, and something new is founded."""
-    cluster_id: str | None = None
-    """That a new quorum is to have."""
-    restores: bool = False
-    """A new quorum begins with a backup: one voter first, then the others are added."""
-    tls_mode: TlsMode | None = None
-    """What the spec says; None: nothing."""
+    cluster_id: str | None = None  # that a new quorum is to have
+    restores: bool = False  # a new quorum begins with a backup: one voter, then the others
+    tls_mode: TlsMode | None = None  # None: the spec says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +93,9 @@ class Identity:
     resource_version: str = ""
     restarting: str | None = None
     """UID of the pod that was picked last for a restart (see `RestartMember`)."""
-    network_policy: bool = False
-    """Formed with a NetworkPolicy: it has one unless the spec says otherwise."""
-    tls: bool = False
-    """Formed with certificates: its members have them, whatever the spec says."""
-    migration: TlsStage = TlsStage.PLAIN
-    """How far one that was formed without them has come."""
+    network_policy: bool = False  # formed with one: it has one unless the spec says otherwise
+    tls: bool = False  # formed with certificates: its members have them, whatever the spec says
+    migration: TlsStage = TlsStage.PLAIN  # how far one that was formed without them has come
 
     @property
     def tls_stage(self) -> TlsStage:
@@ -154,7 +147,7 @@ class PodFacts:
     runs_other: bool = False
     """And it has another image, other arguments or resources."""
     tls_stage: TlsStage = TlsStage.CLOSED
-    """Of its process, by the arguments it was started with. One that is not known may present a certificate."""
+    """Of its process, by its arguments. One that is not known may present a certificate."""
     token_refused_since: float | None = None
     """Since when its node does not take the admin token that is in the Secret now."""
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from quorum_node.configuration.keys.security import MIGRATION
+MIGRATION = "quorum.tls.migration"
+"""The property that a member is told its stage by, while it takes both."""
 
 
 class TlsStage(StrEnum):
@@ -31,7 +32,7 @@ TOLD: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING:
 def stage_of_process(overrides: Mapping[str, str]) -> TlsStage:
     """Of a process that is started with these properties."""
     for stage, told in TOLD.items():
-        if overrides.get(MIGRATION.name) == told:
+        if overrides.get(MIGRATION) == told:
             return stage
     secured = overrides.get("admin.listener", "").startswith("https://")
     return TlsStage.CLOSED if secured else TlsStage.PLAIN

@@ -2,12 +2,20 @@
 
 import pytest
 
+from quorum_node.configuration.keys import security
+from quorum_node.configuration.listener_config import Migration
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, config, network_policy, stateful_set, tls
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
 from quorum_operator.planner.observed import Identity
-from quorum_operator.planner.tls_stage import TlsStage, stage_left, stage_of_process
+from quorum_operator.planner.tls_stage import (
+    MIGRATION,
+    TOLD,
+    TlsStage,
+    stage_left,
+    stage_of_process,
+)
 from quorum_operator.tls_crd import TlsMode
 
 OWNER = Owner("demo", "space", "uid", "operators")
@@ -94,3 +102,75 @@ def test_a_quorum_of_before_stays_without_certificates() -> None:
     formed = identity(on=False)
     assert tls.stage_of(spec(), (formed,)) is TlsStage.PLAIN
     assert tls.contradiction(spec(), (formed,)) is None
+
+
+def at(stage: TlsStage, node_id: int = 2) -> stateful_set.Member:
+    return stateful_set.Member(
+        node_id, 1, Identity(1, "c1", 1, "U1", 3, formed=True, migration=stage)
+    )
+
+
+def arguments(stage: TlsStage) -> dict[str, str]:
+    pod = stateful_set.build_template(OWNER, spec(), at(stage))["spec"]
+    return facts.overrides_in(pod)
+
+
+def test_a_node_knows_what_the_operator_tells_it() -> None:
+    assert security.MIGRATION.name == MIGRATION
+    assert {*TOLD.values(), "none"} == {each.value for each in Migration}
+
+
+@pytest.mark.parametrize("stage", list(TlsStage))
+def test_the_arguments_of_a_pod_tell_its_stage_and_all_that_it_needs(stage: TlsStage) -> None:
+    """What all members share may be of the stage before or after: a container may start again at any time."""
+    told = arguments(stage)
+    assert stage_of_process(told) is stage
+    assert ("ssl.keystore.location" in told) is (stage is not TlsStage.PLAIN)
+    assert ("authorizer.class.name" in told) is (stage is TlsStage.CLOSED)
+    assert told["listeners"] == "CONTROLLER://0.0.0.0:9093", "brokers keep the address they know"
+
+
+def test_every_stage_restarts_the_members_and_two_of_them_change_the_config() -> None:
+    found = [stateful_set.hashes(OWNER, spec(), at(each)) for each in TlsStage]
+    assert len({each.restart_hash for each in found}) == len(found)
+    configs = [base_objects.build_all(OWNER, spec(), each)[0]["data"] for each in TlsStage]
+    assert configs[0] == configs[1] == configs[2] != configs[3]
+
+
+def test_while_members_take_both_services_and_policy_have_both_ports_of_the_admin_api() -> None:
+    built = {
+        each["metadata"]["name"]: each
+        for each in base_objects.build_all(OWNER, spec(), TlsStage.DIALLING)
+    }
+    ports = {each["name"]: each["port"] for each in built["demo-admin"]["spec"]["ports"]}
+    assert ports == {"admin": 8080, "admin-tls": 8443}
+    targets = [each["targetPort"] for each in built["demo-admin"]["spec"]["ports"]]
+    assert targets == [8080, 8443], "pods of other stages call other ports by the same name"
+    policy = built["demo-members"]["spec"]
+    opened = [each["port"] for rule in policy["ingress"] for each in rule["ports"]]
+    assert opened == [9093, 8080, 8443]
+    assert [each["port"] for each in policy["egress"][1]["ports"]] == [9093, 8080, 8443]
+
+
+def test_the_way_to_a_pod_that_is_going_over_is_there_in_either_stage() -> None:
+    """Port names that a Service goes by: pods that take both and pods that take TLS alone."""
+    for stage in (TlsStage.DIALLING, TlsStage.CLOSED):
+        (node,) = stateful_set.build_template(OWNER, spec(), at(stage))["spec"]["containers"]
+        ports = {each["name"]: each["containerPort"] for each in node["ports"]}
+        assert (ports["admin"], ports["health"]) == (8443, 8080)
+
+
+@pytest.mark.parametrize(
+    ("left", "goes_on"),
+    [
+        ((), TlsStage.PLAIN),
+        ((TlsStage.PLAIN, TlsStage.ACCEPTING), TlsStage.ACCEPTING),
+        ((TlsStage.ACCEPTING, TlsStage.DIALLING), TlsStage.ACCEPTING),
+        ((TlsStage.DIALLING, TlsStage.DIALLING), TlsStage.DIALLING),
+        ((TlsStage.DIALLING, TlsStage.CLOSED), TlsStage.CLOSED),
+    ],
+)
+def test_where_the_identity_is_gone_members_tell_the_stage(
+    left: tuple[TlsStage, ...], goes_on: TlsStage
+) -> None:
+    assert stage_left(left) is goes_on
