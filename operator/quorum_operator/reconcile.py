@@ -226,7 +226,7 @@ class Reconciler:
                 spec,
                 earlier.backup,
                 seen.now,
-                secured=tls.is_on(spec, seen.identities),
+                secured=tls.takes_tls_everywhere(spec, seen.identities),
                 idle=seen.deleting or seen.wanted.paused,
             )
             known.backups = (found, seen.generation, now)

@@ -29,6 +29,11 @@ def stage_of(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> TlsS
     return max(identities, key=lambda each: each.index).tls_stage
 
 
+def takes_tls_everywhere(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool:
+    """Whether a client is to come by TLS: every member takes it, and as long as some client comes in clear text the ports stay open."""
+    return stage_of(spec, identities) in (TlsStage.DIALLING, TlsStage.CLOSED)
+
+
 def is_certified(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], stage: TlsStage
 ) -> bool:

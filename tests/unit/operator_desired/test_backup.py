@@ -12,6 +12,7 @@ from quorum_operator.desired import backup, network_policy, stateful_set
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_NAME, Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.tls_stage import TlsStage
 
 OWNER = Owner("demo", "space", "uid-1")
 ASKED = BackupSpec(schedule="@daily", claim_name="backups", keep=3)
@@ -46,7 +47,7 @@ def test_its_pods_are_clients_and_no_members() -> None:
     made = backup.build(OWNER, SPEC, ASKED, secured=True)
     labels = pod_of(made)["metadata"]["labels"]
     assert labels.keys().isdisjoint({LABEL_NAME, LABEL_INSTANCE})
-    policy = network_policy.build(OWNER, SPEC, secured=True)["spec"]
+    policy = network_policy.build(OWNER, SPEC, TlsStage.CLOSED)["spec"]
     controller = next(each for each in policy["ingress"] if each["ports"][0]["port"] == 9093)
     selectors = [each["podSelector"] for each in controller["from"] if "podSelector" in each]
     assert any(_selects(each, labels) for each in selectors)

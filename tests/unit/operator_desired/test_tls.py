@@ -142,6 +142,8 @@ def test_while_members_take_both_services_and_policy_have_both_ports_of_the_admi
         each["metadata"]["name"]: each
         for each in base_objects.build_all(OWNER, spec(), TlsStage.DIALLING)
     }
+    going = (Identity(1, "c1", 1, "U1", 3, formed=True, migration=TlsStage.DIALLING),)
+    assert tls.takes_tls_everywhere(spec(), going), "a backup in clear text would keep them open"
     ports = {each["name"]: each["port"] for each in built["demo-admin"]["spec"]["ports"]}
     assert ports == {"admin": 8080, "admin-tls": 8443}
     targets = [each["targetPort"] for each in built["demo-admin"]["spec"]["ports"]]
