@@ -72,8 +72,7 @@ class Wanted:
     recovery: Confirmation | None = None
     adopt: str | None = None
     """Cluster id whose claims, of an earlier resource, are to be run again."""
-    leave_claims: bool = False
-    """Claims of an earlier resource are left as they are, and something new is founded."""
+    leave_claims: bool = False  # claims of an earlier resource stay, and something new is founded
     cluster_id: str | None = None  # that a new quorum is to have
     restores: bool = False  # a new quorum begins with a backup: one voter, then the others
     tls_mode: TlsMode | None = None  # None: the spec says nothing
@@ -91,8 +90,7 @@ class Identity:
     formed: bool
     """Formation may be complete: no directory may be formatted as a voter ever again."""
     resource_version: str = ""
-    restarting: str | None = None
-    """UID of the pod that was picked last for a restart (see `RestartMember`)."""
+    restarting: str | None = None  # UID of the pod that was picked last (see `RestartMember`)
     network_policy: bool = False  # formed with one: it has one unless the spec says otherwise
     tls: bool = False  # formed with certificates: its members have them, whatever the spec says
     migration: TlsStage = TlsStage.PLAIN  # how far one that was formed without them has come
@@ -421,8 +419,7 @@ class Templates:
 class Refusal:
     """A step that was refused, or that had no effect, and is held back until `retry_at` (seconds since 1970)."""
 
-    step: str
-    """Its kind."""
+    step: str  # its kind
     subject: str
     """The object or voter that it is about, such as StatefulSet/demo-1-1."""
     reason: str
@@ -430,8 +427,7 @@ class Refusal:
     message: str
     retry_at: float
     since: float
-    times: int = 1
-    """How often in a row."""
+    times: int = 1  # how often in a row
     tell: bool = True
     """Whether people are told, or this passes by itself within moments."""
 
