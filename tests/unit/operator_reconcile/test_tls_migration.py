@@ -96,9 +96,11 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
     config = scene.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
     assert "StandardAuthorizer" in config["data"]["node.properties"]
     assert isinstance(scene.nodes.doors[-1], SecureDoor)
-    writes = [path for _, path in scene.api.writes]
-    restarted = next(i for i, path in enumerate(writes) if "/pods/" in path)
-    made = [i for i, path in enumerate(writes) if path.endswith("-1-tls")][:3]
+    writes = scene.api.writes
+    restarted = next(
+        i for i, (verb, path) in enumerate(writes) if verb == "delete" and "/pods/" in path
+    )
+    made = [i for i, (_, path) in enumerate(writes) if path.endswith("-1-tls")][:3]
     assert len(made) == 3
     assert max(made) < restarted, "each has a certificate before the first one restarts"
 
