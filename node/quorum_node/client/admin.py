@@ -363,10 +363,11 @@ def _check(code: int, message: str) -> None:
     if code in _RETRIED:
         raise _TryAgain(message or _name(code))
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        text = message or (
-            "voters can't be changed through this listener; use the admin API and its token"
+        # A node that says nothing more than the name of the error has closed this listener for changes of voters.
+        closed = "voters can't be changed through this listener; use the admin API and its token"
+        raise AuthorizationFailed(
+            _name(code), message if message not in ("", _name(code)) else closed
         )
-        raise AuthorizationFailed(_name(code), text)
     raise RequestRefused(_name(code), message)
 
 
