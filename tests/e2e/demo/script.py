@@ -31,6 +31,8 @@ class Demo:
     def close(self) -> None:
         if self._load is not None:
             self._load.stop()
+        if self.quorum is not None:
+            self.quorum.close()
 
     def run(self) -> Report:
         ready = self._set_up()

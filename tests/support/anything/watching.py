@@ -41,6 +41,7 @@ class RoundWatch(Looking):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
+        self._quorum.close()
         self.log.end()
 
     @property

@@ -48,6 +48,8 @@ class Arena:
         """The namespace may take some more seconds to go: nobody else has its name."""
         if self.load is not None:
             self.load.stop()
+        if self.quorum is not None:
+            self.quorum.close()
         self._remove_namespace()
 
     def _remove_namespace(self) -> None:
@@ -89,6 +91,8 @@ class Arena:
 
     def apply(self, **spec: object) -> Quorum:
         """Applies the resource and returns at once."""
+        if self.quorum is not None:
+            self.quorum.close()
         self.quorum = installation.apply_quorum(
             self.stage.api, self.document(**spec), self.namespace
         )

@@ -41,7 +41,11 @@ class ForwardedTls:
         except (OSError, websocket.WebSocketException) as error:
             raise NotConnected(f"{path}: {error!r}") from None
         self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
-        self._done("do_handshake")
+        try:
+            self._done("do_handshake")
+        except OSError as error:
+            self.close()
+            raise NotConnected(f"{path}: {error!r}") from None
 
     def settimeout(self, seconds: float) -> None:
         """Of each wait for a frame."""

@@ -47,6 +47,13 @@ class PodConnections:
                     pass  # it may have been closed since, and a GET may be repeated
             return self._ask(address, self._connected(address), path, timeout_s)
 
+    def close(self) -> None:
+        """Those that are kept."""
+        with self._one_at_a_time:
+            for each in self._kept.values():
+                each.close()
+            self._kept.clear()
+
     def _connected(self, address: PodAddress) -> http.client.HTTPConnection:
         pod = kube.core(address.namespace, "pods", address.pod)
         path = f"{pod}/portforward?ports={address.port}"

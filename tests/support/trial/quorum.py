@@ -77,6 +77,10 @@ class Quorum:
         self._connections = PodConnections(api.access, self.admin.context)
         self._secured: dict[str, bool] = {}
 
+    def close(self) -> None:
+        """Connections to its pods; later questions make others."""
+        self._connections.close()
+
     @property
     def path(self) -> str:
         return kube.quorums(self.namespace, self.name)
@@ -154,13 +158,19 @@ class Quorum:
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx, NotConnected without an answer."""
         pods = kube.core(self.namespace, "pods")
-        if pod not in self._secured:
-            self._secured[pod] = _is_secured(self.api.get(f"{pods}/{pod}"))
-        if not self._secured[pod]:
-            return self.api.get(f"{pods}/http:{pod}:{ADMIN_PORT}/proxy{path}", timeout_s=timeout_s)
-        host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
-        address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
-        return self._connections.get(address, path, timeout_s=timeout_s)
+        secured = self._secured.get(pod)
+        if secured is None:
+            secured = self._secured[pod] = _is_secured(self.api.get(f"{pods}/{pod}"))
+        try:
+            if not secured:
+                target = f"{pods}/http:{pod}:{ADMIN_PORT}/proxy{path}"
+                return self.api.get(target, timeout_s=timeout_s)
+            host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
+            address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
+            return self._connections.get(address, path, timeout_s=timeout_s)
+        except NO_ANSWER:
+            self._secured.pop(pod, None)  # the next pod of this name may be another one
+            raise
 
     def node_description(self, pod: str) -> Json:
         """What the node in the pod says of itself; empty when it doesn't answer."""

@@ -1,0 +1,47 @@
+"""A running quorum goes from clear text to TLS and back under load, by its spec alone."""
+
+import pytest
+
+from support.trial.arena import MOVE_TIMEOUT_S, Arena
+from support.trial.waiting import wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+
+def go(arena: Arena, mode: str, reason: str, stage: str | None = None) -> None:
+    """Until the condition says so at this stage and nothing is left to do."""
+    quorum = arena.the_quorum
+    quorum.patch({"tls": {"mode": mode}})
+
+    def arrived() -> bool:
+        told = quorum.condition("TlsReady")
+        idle = (quorum.status().get("plan") or {}).get("step") == "Nothing"
+        current = quorum.status().get("observedGeneration") == _generation(arena)
+        there = stage is None or (quorum.status().get("tls") or {}).get("stage") == stage
+        return bool(told and told["reason"] == reason and there and idle and current)
+
+    wait_for(
+        f"{mode}: {reason}",
+        arrived,
+        timeout_s=MOVE_TIMEOUT_S,
+        seen=lambda: (quorum.condition("TlsReady"), quorum.summary()),
+    )
+    quorum.wait_healthy(3, timeout_s=60)
+
+
+def _generation(arena: Arena) -> int:
+    return int(arena.the_quorum.resource()["metadata"]["generation"])
+
+
+def test_a_quorum_migrates_under_load_goes_back_and_ends_with_certificates(arena: Arena) -> None:
+    """The writer speaks clear text, so it ends before the last stage closes those ports."""
+    quorum = arena.create_under_load(3, tls={"mode": "Disabled"})
+    before = arena.claims_by_uid()
+    go(arena, "Migrating", "Migrating", "Dialling")
+    go(arena, "Disabled", "Disabled")
+    go(arena, "Migrating", "Migrating", "Dialling")
+    arena.prove_nothing_lost(at_least=100)
+    go(arena, "Managed", "CertificatesIssued")
+    assert quorum.status()["tls"]["mode"] == "Managed"
+    assert quorum.is_secured()
+    assert arena.claims_by_uid() == before
