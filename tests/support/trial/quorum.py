@@ -157,20 +157,25 @@ class Quorum:
 
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx, NotConnected without an answer."""
-        pods = kube.core(self.namespace, "pods")
-        secured = self._secured.get(pod)
-        if secured is None:
-            secured = self._secured[pod] = _is_secured(self.api.get(f"{pods}/{pod}"))
-        try:
-            if not secured:
-                target = f"{pods}/http:{pod}:{ADMIN_PORT}/proxy{path}"
-                return self.api.get(target, timeout_s=timeout_s)
-            host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
-            address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
-            return self._connections.get(address, path, timeout_s=timeout_s)
-        except NO_ANSWER:
-            self._secured.pop(pod, None)  # the next pod of this name may be another one
-            raise
+        known = self._secured.get(pod)
+        if known is not None:
+            try:
+                return self._fetch(pod, path, timeout_s, secured=known)
+            except NO_ANSWER:
+                self._secured.pop(pod, None)
+        # The pod of this name may be another one by now, with other ports.
+        found = self.api.get(kube.core(self.namespace, "pods", pod))
+        answer = self._fetch(pod, path, timeout_s, secured=_is_secured(found))
+        self._secured[pod] = _is_secured(found)
+        return answer
+
+    def _fetch(self, pod: str, path: str, timeout_s: float, *, secured: bool) -> dict[str, Any]:
+        if not secured:
+            target = kube.core(self.namespace, "pods", f"http:{pod}:{ADMIN_PORT}")
+            return self.api.get(f"{target}/proxy{path}", timeout_s=timeout_s)
+        host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
+        address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
+        return self._connections.get(address, path, timeout_s=timeout_s)
 
     def node_description(self, pod: str) -> Json:
         """What the node in the pod says of itself; empty when it doesn't answer."""
