@@ -18,7 +18,8 @@ def go(arena: Arena, mode: str, reason: str, stage: str | None = None) -> None:
         idle = (quorum.status().get("plan") or {}).get("step") == "Nothing"
         current = quorum.status().get("observedGeneration") == _generation(arena)
         there = stage is None or (quorum.status().get("tls") or {}).get("stage") == stage
-        return bool(told and told["reason"] == reason and there and idle and current)
+        settled = there and idle and current and _rolled(arena)
+        return bool(settled and told and told["reason"] == reason)
 
     wait_for(
         f"{mode}: {reason}",
@@ -27,6 +28,22 @@ def go(arena: Arena, mode: str, reason: str, stage: str | None = None) -> None:
         seen=lambda: (quorum.condition("TlsReady"), quorum.summary()),
     )
     quorum.wait_healthy(3, timeout_s=60)
+
+
+def _rolled(arena: Arena) -> bool:
+    """Every pod is ready and of its StatefulSet's newest template."""
+    newest = {
+        each["metadata"]["name"]: each["status"].get("updateRevision")
+        for each in arena.the_quorum.stateful_sets()
+    }
+    pods = arena.the_quorum.pods()
+    return len(pods) == len(newest) and all(
+        pod["metadata"]["labels"]["controller-revision-hash"]
+        == newest[pod["metadata"]["name"].removesuffix("-0")]
+        and "deletionTimestamp" not in pod["metadata"]
+        and all(each["ready"] for each in pod["status"].get("containerStatuses", [{"ready": 0}]))
+        for pod in pods
+    )
 
 
 def _generation(arena: Arena) -> int:
