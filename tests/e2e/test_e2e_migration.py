@@ -57,7 +57,11 @@ def test_a_quorum_migrates_under_load_goes_back_and_ends_with_certificates(arena
     go(arena, "Migrating", "Migrating", "Dialling")
     go(arena, "Disabled", "Disabled")
     go(arena, "Migrating", "Migrating", "Dialling")
-    arena.prove_nothing_lost(at_least=100)
+    arena.the_load.wait_for_acknowledgement(timeout_s=30)
+    # Voters' endpoints change with the stage, so records of the same voters are no double step here.
+    verdict = arena.the_load.verdict()
+    assert (verdict.lost, verdict.stale) == ((), ())
+    assert verdict.acknowledged >= 100
     go(arena, "Managed", "CertificatesIssued")
     assert quorum.status()["tls"]["mode"] == "Managed"
     assert quorum.is_secured()
