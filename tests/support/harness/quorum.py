@@ -16,7 +16,7 @@ from support.harness.kube_api import ApiError, Json
 from support.harness.service import WayIn
 from support.trial import kube
 from support.trial.kube import Kube
-from support.trial.quorum import Described, Quorum, Voter
+from support.trial.quorum import ADMIN_PORT, SECURE_ADMIN_PORT, Described, Quorum, Voter
 from support.trial.waiting import wait_for
 from support.workload.judgement import VoterSet, double_steps
 from support.workload.replica_log import read_replica_log
@@ -59,7 +59,7 @@ class HarnessQuorum(Quorum):
     @property
     def admin_port(self) -> int:
         """Of each pod."""
-        return 8443 if self._tls else 8080
+        return SECURE_ADMIN_PORT if self._tls else ADMIN_PORT
 
     @property
     def way_in(self) -> WayIn | None:
@@ -74,9 +74,8 @@ class HarnessQuorum(Quorum):
         if address is None:
             raise ApiError("GET", path, 503, f"{pod} has no address yet")
         if self._tls:
-            host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
             url = f"https://{address}:{self.admin_port}{path}"
-            answer = self.admin.get(url, host, timeout_s=timeout_s)
+            answer = self.admin.get(url, self.host_of(pod), timeout_s=timeout_s)
         else:
             url = f"http://{address}:{self.admin_port}{path}"
             answer = self._pods.get(url, timeout=timeout_s)

@@ -150,6 +150,10 @@ class Quorum:
         """Whether its admin API is served over TLS alone. False while there is no pod."""
         return any(_is_secured(pod) for pod in self.pods())
 
+    def host_of(self, pod: str) -> str:
+        """The name that the certificate of the member in this pod has."""
+        return f"{pod}.{self.name}-nodes.{self.namespace}.svc"
+
     def authorities(self) -> str:
         """What a client trusts, in PEM; empty where it is gone."""
         trust = self.api.find(kube.core(self.namespace, "configmaps", f"{self.name}-trust"))
@@ -173,8 +177,7 @@ class Quorum:
         if not secured:
             target = kube.core(self.namespace, "pods", f"http:{pod}:{ADMIN_PORT}")
             return self.api.get(f"{target}/proxy{path}", timeout_s=timeout_s)
-        host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
-        address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
+        address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, self.host_of(pod))
         return self._connections.get(address, path, timeout_s=timeout_s)
 
     def node_description(self, pod: str) -> Json:
