@@ -60,10 +60,11 @@ def _has_template(each: Incarnation, wanted: Templates) -> bool:
 def _crashed_before(at: Situation, pod: PodFacts) -> bool:
     """Whether it ended with another configuration than there is now, which it may never get to read.
 
-    The kubelet keeps what an immutable ConfigMap said for as long as a pod on its host uses it.
+    The kubelet keeps what an immutable ConfigMap said for as long as a pod on its host uses it. Both times are whole
+    seconds, so of two that are equal the pod may be the older one. One restart too many is harmless: the next pod is newer.
     """
     made_at = at.seen.config_created_at
-    return pod.exit_code is not None and made_at is not None and pod.created_at < made_at
+    return pod.exit_code is not None and made_at is not None and pod.created_at <= made_at
 
 
 def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
