@@ -201,6 +201,8 @@ class SimulatedHost:
             data = self.log.read(self.state.end_offset, 1 << 20, offset)
             try:
                 batches = split_batches(data)[0]
+                if not batches:
+                    raise CorruptBatch(0, f"no batch ends by {offset}")
             except CorruptBatch as error:
                 raise StorageFailure(
                     f"unreadable from {self.state.end_offset} on: {error}"

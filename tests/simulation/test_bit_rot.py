@@ -16,6 +16,7 @@ LIMIT_MS = 20_000.0
 NOTICED_MS = 2500.0
 FIELDS = {
     "base offset": 7,
+    "base offset, far beyond the end": 3,
     "length": 11,
     "epoch": 15,
     "magic": 16,

@@ -247,9 +247,15 @@ class SegmentedLog:
         assert start_offset >= self._bases[0], f"read at {start_offset}, log from {self._bases[0]}"
         segment = self._segments[bisect_right(self._bases, start_offset) - 1]
         try:
-            return segment.read(start_offset, max_bytes, limit_offset)
+            data = segment.read(start_offset, max_bytes, limit_offset)
         except OSError as error:
             raise self._fail(error, f"read {segment.path}") from error
+        if not data and limit_offset >= self.end_offset:
+            self._failure = StorageFailure(
+                f"{segment.path} is damaged: what it has of offset {start_offset} ends beyond the log's end, {self.end_offset}"
+            )
+            raise self._failure
+        return data
 
     def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """As `read`, but from the disk and not from memory, and looked through: for who found it damaged.

@@ -241,15 +241,23 @@ class Segment:
         self.files.close(self.fd)
 
     def _position_of(self, offset: int) -> int:
-        """Position of the batch that holds `offset`, or the end of the file."""
+        """Position of the batch that holds `offset`, or the end of the file.
+
+        Batches follow each other without a gap. No checksum covers a base offset, so one that is not the next is damage.
+        """
         entry = bisect_right(self._index_offsets, offset) - 1
-        position = self._index_positions[entry] if entry >= 0 else 0
+        position, following = 0, self.base_offset
+        if entry >= 0:
+            position, following = self._index_positions[entry], self._index_offsets[entry]
         while position < self.size_bytes:
             chunk = self._pread(min(_READ_AHEAD_BYTES, self.size_bytes - position), position)
             walked = 0
             while len(chunk) - walked >= _SPAN_BYTES:
                 base, length, last_delta = _SPAN.unpack_from(chunk, walked)
-                if base + last_delta >= offset:
+                if base != following:
+                    raise self._misplaced(position + walked, base, following)
+                following = base + last_delta + 1
+                if following > offset:
                     return position + walked
                 size = LENGTH_PREFIX_BYTES + length
                 if length < _MIN_LENGTH or position + walked + size > self.size_bytes:
@@ -278,6 +286,10 @@ class Segment:
         if start + walked != position:
             raise self._damaged(position, 0)
         return offset
+
+    def _misplaced(self, position: int, base: int, following: int) -> StorageFailure:
+        what = f"base offset {base} where {following} follows"
+        return StorageFailure(f"{self.path} is damaged at byte {position}: {what}")
 
     def _damaged(self, position: int, length: int) -> StorageFailure:
         return StorageFailure(f"{self.path} is damaged at byte {position}: batch length {length}")

@@ -135,6 +135,12 @@ class Applier:
         try:
             data = self._log.read(committed.end_offset, _PIECE_BYTES, self._high_watermark)
             batches = split_batches(data)[0]
+            if not batches:
+                # A damaged offset or length reaches beyond what is committed: to try again would not end.
+                found = (
+                    f"no batch from offset {committed.end_offset} on ends by {self._high_watermark}"
+                )
+                raise CorruptBatch(0, found)
         except _DAMAGE as error:  # below the high watermark: the replica must stop
             self._port.unreadable(error)
             return
