@@ -318,14 +318,41 @@ class MembershipPlan:
             delay_ms = self._random.random() * 4000
             self._cluster.scheduler.after(delay_ms, self._retire, host)
 
+    def _is_last_known(self, host: SimulatedHost, leader: SimulatedHost) -> bool:
+        """Whether a member that was cut off for long would be left with nobody to ask.
+
+        It stands for the Service that real bootstrap servers are reached by: there is somebody behind it always.
+        """
+        left = {
+            each.address
+            for each in self._cluster.hosts.values()
+            if each is not host and not each.machine.retired
+        }
+        return any(
+            not (_known_addresses(each) & left - {each.address})
+            for each in self.wanted
+            if each is not leader
+        )
+
     def _retire(self, host: SimulatedHost) -> None:
         leader = self._cluster.leader
         if host in self.wanted or leader is None or self.ended:
             return
         if host.key in leader.replica.voters.latest.voters:
             return
-        if self.may_switch_off(host):
+        if self.may_switch_off(host) and not self._is_last_known(host, leader):
             host.machine.retired = True
             host.machine.crash()
         else:
             self._cluster.scheduler.after(RETIRE_AGAIN_MS, self._retire, host)
+
+
+def _known_addresses(host: SimulatedHost) -> set[str]:
+    """Of its configuration and of every voters record that it has."""
+    recorded = {
+        endpoint.host
+        for entry in host.replica.voters.entries
+        for voter in entry.voters
+        for endpoint in voter.endpoints
+    }
+    return recorded | {endpoint.host for endpoint in host.config.bootstrap}

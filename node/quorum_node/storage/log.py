@@ -202,6 +202,8 @@ class SegmentedLog:
         try:
             self._lower_synced_end(self._bases[0])
             self._drop_segments_from(self._bases[0])
+            # Else a power cut may empty the first segment and leave a later one, which looks like lost records.
+            sync_directory(self._directory, self._files)
             segment = self._segments[0]
             segment.truncate_to(segment.base_offset)
             segment.sync()

@@ -40,6 +40,8 @@ class EpochsNeedAReason(Invariant):
         self._links: dict[str, _Link] = {}
         self._leaders: dict[int, SimulatedHost] = {}
         """By epoch, as long as they lead."""
+        self._led_since_ms = 0.0
+        """Since when the newest epoch has a leader: a candidate may have granted a pre-vote just before it won."""
         self._newest = 0
         self._begun: set[int] = set()
 
@@ -71,6 +73,7 @@ class EpochsNeedAReason(Invariant):
         self._leaders = {e: leader for e, leader in self._leaders.items() if leader is not host}
         if change.role is RoleName.LEADER:
             self._leaders[change.leader_epoch] = host
+            self._led_since_ms = self.cluster.scheduler.now_ms
         if change.role is RoleName.CANDIDATE and change.leader_epoch > self._newest:
             self._check(host, change.leader_epoch)
         if change.role is RoleName.CANDIDATE:
@@ -104,7 +107,7 @@ class EpochsNeedAReason(Invariant):
             return False
         now_ms = self.cluster.scheduler.now_ms
         if voter is leader:
-            return now_ms >= leader.frozen_until_ms
+            return now_ms >= leader.frozen_until_ms and self._led_since_ms <= now_ms - CAMPAIGN_MS
         link = self._links.get(voter.address)
         return (
             link is not None
