@@ -10,7 +10,7 @@ import pytest
 from quorum_node.records.batches import Record, encode_batch
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.log import SegmentedLog
-from quorum_simulation.files.file_system import SimulatedFiles
+from quorum_simulation.files.file_system import PowerLost, SimulatedFiles
 
 FOLDER = Path("/log")
 pytestmark = pytest.mark.requirement("K595-06")
@@ -64,34 +64,8 @@ def test_a_segment_is_begun_before_the_last_one_was_synced(seed: int, shuffled: 
     assert opened(files).end_offset == again.end_offset
 
 
-class _PowerIsGone(BaseException):
-    """Nothing after it is carried out."""
-
-
-def _cut_before(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, operations: int) -> None:
-    """The power goes before the operation of that number, counted from now, that changes anything."""
-    done = 0
-
-    def counted(name: str) -> None:
-        original = getattr(files, name)
-
-        def operation(*arguments: object, **options: object) -> object:
-            nonlocal done
-            done += 1
-            if done > operations:
-                raise _PowerIsGone
-            return original(*arguments, **options)
-
-        monkeypatch.setattr(files, name, operation)
-
-    for name in ("write", "pwrite", "ftruncate", "fsync", "fdatasync", "rename", "unlink"):
-        counted(name)
-
-
-@pytest.mark.parametrize("operations", range(24))
-def test_a_reset_that_is_cut_short_anywhere_is_no_damage(
-    monkeypatch: pytest.MonkeyPatch, operations: int
-) -> None:
+@pytest.mark.parametrize("calls", range(24))
+def test_a_reset_that_is_cut_short_anywhere_is_no_damage(calls: int) -> None:
     """What was synced of the older log is known from a snapshot, and the log may still be there, or in part, or empty."""
     before, downloaded = SnapshotId(4, 1), SnapshotId(50, 3)
     for seed, shuffled in product(range(20), (False, True)):
@@ -101,10 +75,9 @@ def test_a_reset_that_is_cut_short_anywhere_is_no_damage(
             append(log, epoch=1)
         log.flush()
         assert len(log.segments) > 2
-        with monkeypatch.context() as patch:
-            _cut_before(files, patch, operations)
-            with suppress(_PowerIsGone):
-                log.reset_to(downloaded)
+        files.calls_left = calls
+        with suppress(PowerLost):
+            log.reset_to(downloaded)
         files.lose_power()
         again = SegmentedLog(
             FOLDER,
