@@ -86,6 +86,8 @@ class SimulatedHost:
         self.waiting: dict[int, Waiting] = {}
         self.up = False
         self.run = 0
+        self.was_up = False
+        """Whether any start has succeeded; there is no replica before."""
         self.halted: HaltReason | None = None
         self.log: SimulatedLog
         self.snapshots: SimulatedSnapshots
@@ -147,7 +149,7 @@ class SimulatedHost:
         """The directory is open: join in, as the real process does."""
         assert not self.up
         self.run += 1
-        self.up, self.halted = True, None
+        self.up, self.was_up, self.halted = True, True, None
         clock = self.machine.clock
         self.disk.look(opened.snapshots)
         self._state_file, self.opened_state = opened.state_file, opened.state

@@ -16,7 +16,7 @@ from quorum_node.raft.messages import (
     Response,
     VoterChangeResponse,
 )
-from quorum_node.raft.voters import VoterSet
+from quorum_node.raft.voters import VotersEntry, VoterSet
 from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.alterations import Alterations
 from quorum_simulation.cluster import CLUSTER_ID, Cluster
@@ -145,12 +145,13 @@ class MembershipPlan:
                 self._want_something_else(leader)
             return
         doubled = newcomers and self._is_doubled(leader, newcomers[0])
-        may_shrink = len(voters) > 1 and bool(surplus)
+        # No leader sees a death in the moment that it happens: a voter fewer might be one too few.
+        may_shrink = len(voters) > 1 and bool(surplus) and not self.death_is_news()
         leaves_first = self._remove_first and surplus and self._may_go_first(voters, surplus[0])
         if newcomers and not (may_shrink and (leaves_first or doubled)):
             self._add(leader, newcomers[0], bool(surplus))
             self._be_impatient(leader, surplus)
-        elif not newcomers or doubled or self._has_caught_up(leader, newcomers[0]):
+        elif may_shrink and (not newcomers or doubled or self._has_caught_up(leader, newcomers[0])):
             self._remove(leader, surplus[0])
 
     def _look_by_target(self, leader: SimulatedHost) -> None:
@@ -318,20 +319,16 @@ class MembershipPlan:
             delay_ms = self._random.random() * 4000
             self._cluster.scheduler.after(delay_ms, self._retire, host)
 
-    def _is_last_known(self, host: SimulatedHost, leader: SimulatedHost) -> bool:
+    def is_last_known(self, host: SimulatedHost, leader: SimulatedHost) -> bool:
         """Whether a member that was cut off for long would be left with nobody to ask.
 
         It stands for the Service that real bootstrap servers are reached by: there is somebody behind it always.
         """
-        left = {
-            each.address
-            for each in self._cluster.hosts.values()
-            if each is not host and not each.machine.retired
-        }
+        left = {each.address for each in self.wanted if each is not host}
         return any(
             not (_known_addresses(each) & left - {each.address})
             for each in self.wanted
-            if each is not leader
+            if each is not leader and each.was_up
         )
 
     def _retire(self, host: SimulatedHost) -> None:
@@ -340,7 +337,7 @@ class MembershipPlan:
             return
         if host.key in leader.replica.voters.latest.voters:
             return
-        if self.may_switch_off(host) and not self._is_last_known(host, leader):
+        if self.may_switch_off(host) and not self.is_last_known(host, leader):
             host.machine.retired = True
             host.machine.crash()
         else:
@@ -348,11 +345,13 @@ class MembershipPlan:
 
 
 def _known_addresses(host: SimulatedHost) -> set[str]:
-    """Of its configuration and of every voters record that it has."""
-    recorded = {
-        endpoint.host
-        for entry in host.replica.voters.entries
-        for voter in entry.voters
-        for endpoint in voter.endpoints
-    }
-    return recorded | {endpoint.host for endpoint in host.config.bootstrap}
+    """Where it may look for the leader: of its newest voters record, also if a power cut takes the last one, and configured."""
+    entries = host.replica.voters.entries
+    durable = [entry for entry in entries if entry.offset < host.replica.durable_end]
+    newest = [_addresses(entry) for entry in (*durable[-1:], entries[-1])]
+    configured = {endpoint.host for endpoint in host.config.bootstrap}
+    return set.intersection(*newest) | configured
+
+
+def _addresses(entry: VotersEntry) -> set[str]:
+    return {endpoint.host for voter in entry.voters for endpoint in voter.endpoints}

@@ -45,13 +45,15 @@ class FollowingPlan(MembershipPlan):
             self._remove_first = self._random.random() < 0.5
 
     def _needs_no_more(self, host: SimulatedHost) -> bool:
-        """Whether this partition has let go of a machine."""
+        """Whether this partition has let go of a machine, and none of its members knows that one alone."""
         leader = self._cluster.leader
         if leader is None or not isinstance(leader.replica.role, Leader):
             return False
         voters = leader.replica.voters
-        key = self._cluster.hosts[host.address].key
-        return key not in voters.latest.voters and key not in voters.committed.voters
+        here = self._cluster.hosts[host.address]
+        if here.key in voters.latest.voters or here.key in voters.committed.voters:
+            return False
+        return not self.is_last_known(here, leader)
 
     def _retire_later(self, key: ReplicaKey) -> None:
         """Machines are switched off by the first partition's plan."""

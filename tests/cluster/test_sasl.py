@@ -23,6 +23,7 @@ from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsRes
 from quorum_node.protocol.frames import encode_request
 from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorum_node.security.scram.mechanism import ScramMechanism
+from support.client_properties import by_password
 from support.local_quorum import wait_until
 from support.sasl_quorum import (
     PASSWORD,
@@ -173,12 +174,7 @@ def test_a_user_that_is_deleted_is_gone(quorum: SaslQuorum) -> None:
 
 def test_the_properties_of_kafkas_tools(quorum: SaslQuorum, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    path.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-        f"ssl.truststore.type=PEM\nssl.truststore.location={quorum.folder('admin') / 'ca.crt'}\n"
-        f'sasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
-    )
+    path.write_text(by_password(USER, PASSWORD, quorum.folder("admin") / "ca.crt"))
     told = security_of_command_config(path)
     assert PASSWORD not in repr(told)
     with QuorumAdminClient(quorum.servers("TOOLS"), 20_000, told.tls, told.sasl) as client:

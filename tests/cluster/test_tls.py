@@ -17,6 +17,7 @@ from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import encode_request
 from quorum_node.quorumctl.main import main as quorumctl
+from support.client_properties import by_certificate
 from support.local_quorum import LocalNode, wait_until
 from support.made_certificates import Issued
 from support.tls_quorum import (
@@ -141,11 +142,7 @@ def test_quorumctl_shows_a_certificate(
 ) -> None:
     folder = quorum.folder("admin")
     config = tmp_path / "client.properties"
-    config.write_text(
-        "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
-        f"ssl.keystore.location={folder / 'keystore.pem'}\n"
-        f"ssl.truststore.location={folder / 'ca.crt'}\n"
-    )
+    config.write_text(by_certificate(folder))
     follower = quorum.followers[0]
     for options in (["--tls", str(folder)], ["--command-config", str(config)]):
         at = ["--admin", follower.admin_url, *options]

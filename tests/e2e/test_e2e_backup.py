@@ -5,7 +5,7 @@ import pytest
 from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.arena import CREATE_TIMEOUT_S, STORAGE_CLASS, Arena
-from support.trial.kafka import KafkaBrokers
+from support.trial.kafka import KafkaBrokers, identities
 from support.trial.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -71,10 +71,12 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena
     api = arena.stage.api
     make_claim(arena)
     backup = {"schedule": "0 0 1 1 *", "claimName": _CLAIM}
-    quorum = arena.create(3, backup=backup)
+    tls = identities()
+    quorum = arena.create(3, backup=backup, tls=tls)
     cluster_id = quorum.status()["clusterId"]
     with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
         brokers.wait_ready()
+        brokers.make_user()
         clients = brokers.clients
         clients("create t 6 3")
         clients.start_load("t", 200)
@@ -86,17 +88,19 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena
         destroy(arena)
 
         restore = {"claimName": _CLAIM, "path": "q"}
-        again = arena.apply(replicas=3, clusterId=cluster_id, restoreFrom=restore, backup=backup)
+        again = arena.apply(
+            replicas=3, clusterId=cluster_id, restoreFrom=restore, backup=backup, tls=tls
+        )
         again.wait_healthy(3, timeout_s=CREATE_TIMEOUT_S)
         again.wait_phase("Ready", timeout_s=120)
         assert again.status()["clusterId"] == cluster_id
         founder = next(each for each in again.status()["members"] if each["id"] == 1)
         pod = api.get(kube.core(arena.namespace, "pods", founder["pod"]))
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
-        # Whoever trusts certificates of the deleted authority has to read the new ones.
-        for name in brokers.pods():
-            api.delete(kube.core(arena.namespace, "pods", name), grace_s=0)
+        # Certificates of the deleted authority are worth nothing; users and their rights are in the backup.
+        brokers.restart()
         brokers.wait_ready()
+        clients = brokers.clients
         wait_for("all replicas in sync", lambda: clients.in_sync("t"), timeout_s=180)
         after = clients.partitions("t")
         assert {number: each.replicas for number, each in after.items()} == {

@@ -1,4 +1,4 @@
-"""Stock Kafka brokers on a MetadataQuorum, as in examples/kafka: the disk of a controller dies; partitions move."""
+"""Stock Kafka brokers on a MetadataQuorum with certificates, as in examples/kafka: the disk of a controller dies; partitions move."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.arena import Arena
-from support.trial.kafka import KafkaBrokers
+from support.trial.kafka import KafkaBrokers, identities
 from support.trial.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -18,9 +18,10 @@ def test_producers_get_over_dead_disks_of_controllers(
     arena: Arena, record_property: Callable[[str, object], None]
 ) -> None:
     """First under the active controller, then under another one; nothing acknowledged is lost, nobody sees an error."""
-    quorum = arena.create(3, tls={"mode": "Disabled"})  # the example of brokers is in plain text
+    quorum = arena.create(3, tls=identities())
     with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
         brokers.wait_ready()
+        brokers.make_user()
         clients = brokers.clients
         clients("create t 6 3")
         clients.start_load("t", 200)
@@ -43,9 +44,10 @@ def test_producers_get_over_dead_disks_of_controllers(
 @pytest.mark.requirement("OP-08")
 def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
     """A few at a time, while the operator is killed; nothing acknowledged is lost."""
-    quorum = arena.create(3, tls={"mode": "Disabled"})  # the example of brokers is in plain text
+    quorum = arena.create(3, tls=identities())
     with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
         brokers.wait_ready()
+        brokers.make_user()
         clients = brokers.clients
         clients("create t 12 2")
         clients.start_load("t", 100)

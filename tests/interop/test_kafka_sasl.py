@@ -9,10 +9,10 @@ import pytest
 from quorum_node.client import QuorumAdminClient
 from quorum_node.security.scram.mechanism import ScramMechanism
 from support import stock_kafka
+from support.client_properties import by_password
 from support.sasl_quorum import PASSWORD, READER, READER_PASSWORD, USER, SaslQuorum, login_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
-_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,9 @@ def properties(
     protocol: str = "SASL_SSL",
 ) -> Path:
     path = folder / f"{user}.properties"
-    path.write_text(
-        f"security.protocol={protocol}\nsasl.mechanism={mechanism}\n"
-        f'sasl.jaas.config={_MODULE} required username="{user}" password="{password}";\n'
-        "default.api.timeout.ms=20000\nrequest.timeout.ms=10000\n"
-        f"ssl.truststore.type=PEM\nssl.truststore.location={quorum.folder('admin') / 'ca.crt'}\n"
-    )
+    authorities = quorum.folder("admin") / "ca.crt"
+    told = by_password(user, password, authorities, mechanism=mechanism, protocol=protocol)
+    path.write_text(f"{told}default.api.timeout.ms=20000\nrequest.timeout.ms=10000\n")
     return path
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support import stock_kafka
+from support.client_properties import by_certificate
 from support.tls_quorum import TlsQuorum, certificate_of, new_authority, write_folder
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180), pytest.mark.long]
@@ -22,10 +23,7 @@ def describe(quorum: TlsQuorum, folder: Path) -> tuple[int, str]:
     """Exit code and output of kafka-metadata-quorum, with the certificate in a folder."""
     config = folder / "client.properties"
     config.write_text(
-        "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
-        f"ssl.keystore.location={folder / 'keystore.pem'}\n"
-        f"ssl.truststore.location={folder / 'ca.crt'}\n"
-        "default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n"
+        f"{by_certificate(folder)}default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n"
     )
     done = stock_kafka.run_tool(
         stock_kafka.METADATA_QUORUM,

@@ -1,11 +1,14 @@
 """Stock Kafka's command-line clients, and stock brokers, beside brokers of this software."""
 
+import json
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from support import stock_kafka
+from support.broker_admin import alter_brokers
 from support.java_brokers import JavaBrokers
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers
@@ -17,6 +20,8 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONFIGS = "kafka.admin.ConfigCommand"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 
 
 def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
@@ -58,6 +63,83 @@ def test_console_clients_and_tools_work_with_brokers_of_this_software(tmp_path: 
             assert "lastOffset: 99" in dumped
         tool(TOPICS, *server, "--delete", "--topic", "t")
         assert tool(TOPICS, *server, "--list").strip() == ""
+
+
+def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path: Path) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
+    ):
+        quorum.form()
+        brokers.start()
+        server = ("--bootstrap-server", brokers.bootstrap)
+        brokers.create_topic("t", [201, 202])
+        lines = "".join(f"line {number}\n" for number in range(100))
+        tool(PRODUCER, *server, "--topic", "t", given=lines)
+        offsets = tmp_path / "offsets.json"
+        wanted = [{"topic": "t", "partition": 0, "offset": 40}]
+        offsets.write_text(json.dumps({"version": 1, "partitions": wanted}))
+        deleted = tool(DELETE_RECORDS, *server, "--offset-json-file", str(offsets))
+        assert "low_watermark: 40" in deleted
+        assert tool(GET_OFFSETS, *server, "--topic", "t", "--time", "-2").strip() == "t:0:40"
+        said = tool(LOG_DIRS, *server, "--describe", "--topic-list", "t")
+        found = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+        sizes = {
+            each["broker"]: each["logDirs"][0]["partitions"][0]["size"] for each in found["brokers"]
+        }
+        assert set(sizes) == {201, 202}
+        assert sizes[201] == sizes[202] > 0
+        entity = ("--entity-type", "clients", "--entity-name", "c")
+        tool(CONFIGS, *server, "--alter", *entity, "--add-config", "producer_byte_rate=1024")
+        assert "producer_byte_rate=1024" in tool(CONFIGS, *server, "--describe", *entity)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_stock_clients_and_tools_read_what_was_compacted(tmp_path: Path, codec: str) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
+    ):
+        quorum.form()
+        brokers.start()
+        alter_brokers(brokers, {"log.cleaner.backoff.ms": "100"})
+        server = ("--bootstrap-server", brokers.bootstrap)
+        configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0"}
+        brokers.create_topic("t", [201], segment_bytes="1048576", **configs)
+        random = Random(7)
+        # Half of each batch goes, and random text is not compressed away.
+        text = "".join(
+            f"{key}:{round_}-{random.randbytes(500).hex()}\n"
+            for round_ in range(6)
+            for key in [*range(200), *(f"{round_}.{n}" for n in range(200))]
+        )
+        producing = ("--topic", "t", "--compression-codec", codec)
+        keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+        tool(PRODUCER, *server, *producing, *keyed, given=text)
+        wanted = dict(line.split(":") for line in text.splitlines())
+        wait_until(
+            lambda: "compacted below offset" in brokers.nodes[201].log_text, "it is compacted", 60
+        )
+        reading = ("--partition", "0", "--offset", "earliest", "--timeout-ms", "5000")
+        shown = (
+            "--formatter-property",
+            "print.key=true",
+            "--formatter-property",
+            "key.separator=:",
+        )
+        done = subprocess.run(
+            stock_kafka.java(CONSUMER, *server, "--topic", "t", *reading, *shown, heap_mb=256),
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+        read = [line.split(":") for line in done.stdout.splitlines()]
+        assert dict(read) == wanted
+        assert len(read) < 2400, "something went"
+        for segment in sorted(brokers.log_folder(201, "t").glob("*.log")):
+            dumped = tool(stock_kafka.DUMP_LOG, "--deep-iteration", "--files", str(segment))
+            assert "isvalid: false" not in dumped
+            assert f"compresscodec: {codec}" in dumped
 
 
 @pytest.mark.parametrize("leader", [101, 201])

@@ -118,7 +118,7 @@ class JavaBrokers:
             for index, port in enumerate(free_ports(brokers))
         }
         for broker in self.brokers.values():
-            broker.format(cluster_id, servers, extra)
+            broker.format(cluster_id, servers, {**extra, **self.properties_of(broker)})
         self._clients: Clients | None = None
 
     @classmethod
@@ -126,6 +126,10 @@ class JavaBrokers:
         """Brokers that know all nodes of a quorum of ours."""
         ports = [node.port for node in quorum.nodes.values()]
         return cls(root, quorum.cluster_id, ports, brokers, **properties)
+
+    def properties_of(self, broker: JavaBroker) -> dict[str, str]:
+        """What one broker is told besides."""
+        return {}
 
     def __enter__(self) -> "JavaBrokers":
         return self

@@ -62,9 +62,10 @@ class Clients:
         self._answer(START_SECONDS)
 
     @classmethod
-    def here(cls, bootstrap: str, root: Path) -> "Clients":
-        """On this machine; `bootstrap` are the brokers."""
-        return cls(stock_kafka.java(CLIENT_SHELL, bootstrap, classes=compiled_shell()), root)
+    def here(cls, bootstrap: str, root: Path, *properties: Path) -> "Clients":
+        """On this machine; `bootstrap` are the brokers. `properties`: a file for every client, such as who it is."""
+        arguments = (bootstrap, *map(str, properties))
+        return cls(stock_kafka.java(CLIENT_SHELL, *arguments, classes=compiled_shell()), root)
 
     def __call__(self, command: str, timeout_seconds: float = 90.0) -> str:
         """The answer to one command. Raises ClientFailed."""

@@ -1,15 +1,14 @@
-"""A node whose software knows no pre-vote: the real one, with Vote up to VOTE_MAX_VERSION (0 or 1) only.
+"""A node whose software knows no pre-vote: the real one, with Vote up to version 1 only.
 
 It announces no more in ApiVersions, refuses more, and so sends no more: what every Kafka controller
 before pre-vote looks like to its peers. Run as a process in place of `quorum_node.server`.
 """
 
-import os
 import sys
 
 from quorum_node.protocol import apis
 from quorum_node.server.process.main import main
 
 if __name__ == "__main__":
-    object.__setattr__(apis.VOTE, "max_version", int(os.environ["VOTE_MAX_VERSION"]))
+    object.__setattr__(apis.VOTE, "max_version", 1)
     sys.exit(main())

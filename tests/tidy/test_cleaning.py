@@ -8,16 +8,14 @@ verbs from running, and whatever lies in the state goes.
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.bare_python import BARE, mount_points
 from support.source_tree import ROOT
 
-BARE = f"{sys.executable} -I -S"
-"""The machine's own Python: neither the project nor what it depends on."""
 MADE = (
     ".venv",
     ".venv-bench",
@@ -84,8 +82,7 @@ def mount(arguments: list[str]) -> None:
 
 
 def mounts_below(directory: Path) -> list[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return sorted(p for p in (line.split()[4] for line in lines) if p.startswith(f"{directory}/"))
+    return sorted(each for each in mount_points() if each.startswith(f"{directory}/"))
 
 
 @pytest.fixture

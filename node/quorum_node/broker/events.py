@@ -51,6 +51,7 @@ class FollowerFetched:
     """A follower asks for what follows `fetch_offset`: it has written everything before.
 
     `last_fetched_epoch` is NO_EPOCH if it has none. `behind_bytes`: size of the leader's log from `fetch_offset` on.
+    `log_start_offset`: where its log begins, -1 if it does not say.
     """
 
     request_id: int
@@ -60,6 +61,7 @@ class FollowerFetched:
     fetch_offset: int
     last_fetched_epoch: int
     behind_bytes: int = 0
+    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)

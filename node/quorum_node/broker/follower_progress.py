@@ -13,7 +13,10 @@ BYTES_LAG_PATIENCE_FETCHES = 2
 
 
 class FollowerProgress:
-    """`end_offset`: the follower has written everything before; UNKNOWN_OFFSET until its first fetch."""
+    """`end_offset`: the follower has written everything before; UNKNOWN_OFFSET until its first fetch.
+
+    `log_start_offset`: where its log begins, in the same way.
+    """
 
     __slots__ = (
         "_far_behind_fetches",
@@ -24,10 +27,12 @@ class FollowerProgress:
         "broker_epoch",
         "caught_up_ms",
         "end_offset",
+        "log_start_offset",
     )
 
     def __init__(self, caught_up_ms: float) -> None:
         self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = -1
         self.caught_up_ms = caught_up_ms
         self.behind_bytes = 0
@@ -51,6 +56,7 @@ class FollowerProgress:
         self._newest_fetch_ms = now_ms
         self._leader_end_offset = leader_end_offset
         self.end_offset = event.fetch_offset
+        self.log_start_offset = event.log_start_offset
         self.broker_epoch = event.broker_epoch
         self.behind_bytes = event.behind_bytes
         if lag_max_bytes is None or event.behind_bytes <= lag_max_bytes:

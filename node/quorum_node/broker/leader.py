@@ -86,6 +86,16 @@ class Leader:
         return Duplicate(batch.base_offset, batch.end_offset)
 
     @property
+    def low_watermark(self) -> int:
+        """The logs of this replica and of all live followers begin there or later; UNKNOWN_OFFSET before their first fetch."""
+        starts = [
+            progress.log_start_offset
+            for replica_id, progress in self.followers.items()
+            if replica_id in self.state.active_brokers
+        ]
+        return min([self.state.log.start_offset, *starts])
+
+    @property
     def is_under_min_isr(self) -> bool:
         """Too few for acks=all. A partition with fewer replicas than min.insync.replicas needs all of them."""
         least = min(self.state.settings.min_insync_replicas, len(self.state.replicas))
@@ -113,6 +123,8 @@ class Leader:
             self.state.emit(answer)
             return
         progress = self.followers[event.replica_id]
+        if event.log_start_offset != progress.log_start_offset:
+            self.state.emit(ReadableMoved())
         progress.fetched(
             event, self.state.log.end_offset, self.state.settings.replica_lag_max_bytes, now_ms
         )

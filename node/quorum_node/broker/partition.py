@@ -101,6 +101,11 @@ class PartitionReplica:
         """Whether an AskRange has not been answered yet: it has to be asked again after a while."""
         return isinstance(self.role, Follower) and self.role.asks_range
 
+    @property
+    def low_watermark(self) -> int | None:
+        """See `Leader`; None if this replica does not lead."""
+        return self.role.low_watermark if isinstance(self.role, Leader) else None
+
     def producers(self) -> tuple[ProducerEntry, ...]:
         """For a producer snapshot."""
         return self._state.producers.snapshot()

@@ -32,10 +32,12 @@ _PLACED = Struct(">qii")
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """`max_message_bytes`: max.message.bytes of the topic; `segment_bytes`: a batch has to fit into one segment."""
+    """`max_message_bytes`: max.message.bytes of the topic; `segment_bytes`: a batch has to fit into one segment;
+    `needs_keys`: the topic is compacted, and who reads the records has to see that each has a key."""
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
+    needs_keys: bool = False
 
 
 def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:

@@ -5,7 +5,15 @@ Source: Kafka's protocol guide, "API Keys"; the versions that a stock 4.3 broker
 """
 
 from quorum_node.protocol import apis
+from quorum_node.protocol.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS as ALTER_REPLICA_LOG_DIRS,
+)
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.delete_records import DELETE_RECORDS as DELETE_RECORDS
+from quorum_node.protocol.describe_client_quotas import (
+    DESCRIBE_CLIENT_QUOTAS as DESCRIBE_CLIENT_QUOTAS,
+)
+from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS as DESCRIBE_LOG_DIRS
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.find_coordinator import FIND_COORDINATOR as FIND_COORDINATOR
 from quorum_node.protocol.init_producer_id import INIT_PRODUCER_ID as INIT_PRODUCER_ID
@@ -30,6 +38,10 @@ _SERVED = (
     OFFSET_FOR_LEADER_EPOCH,
     apis.DESCRIBE_CONFIGS,
     apis.DESCRIBE_CLUSTER,
+    DELETE_RECORDS,
+    ALTER_REPLICA_LOG_DIRS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_CLIENT_QUOTAS,
 )
 FORWARDED = frozenset(apis.FORWARDABLE)
 """Keys of requests that go to the active controller in an Envelope."""

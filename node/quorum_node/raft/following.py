@@ -43,7 +43,7 @@ def refused(
     replica: ReplicaState, follower: Follower, error: RaftError, leader: CurrentLeader
 ) -> None:
     """An answer that gives nothing: somebody else leads, or it has to be asked again."""
-    if observe_leader(replica, leader):
+    if observe_leader(replica, leader, follower.leader_id):
         return
     leading = replica.voters.latest.voters.newest(follower.leader_id)
     key = None if leading is None else leading.key

@@ -109,13 +109,18 @@ def electable(replica: ReplicaState, leader: Leader) -> list[ReplicaKey]:
     ]
 
 
+def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
+    """Whether a successor would be elected at once: it may campaign, and has what this leader has."""
+    return any(
+        progress is not None and safety.is_caught_up(replica, progress)
+        for progress in map(leader.progress.get, electable(replica, leader))
+    )
+
+
 def leave_to_others(replica: ReplicaState, leader: Leader) -> None:
     """A witness that leads all the same hands over as soon as another voter can take it."""
-    for key in electable(replica, leader):
-        progress = leader.progress.get(key)
-        if progress is not None and safety.is_caught_up(replica, progress):
-            start(replica, leader, None, None)
-            return
+    if may_take_over(replica, leader):
+        start(replica, leader, None, None)
 
 
 def request_shutdown(replica: ReplicaState) -> None:

@@ -68,8 +68,7 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
         return
     if request.voter.id == replica.key.id:
         message = "the leader hands over before another key of its own id becomes a voter"
-        refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
-        handover.start(replica, leader, None, None)
+        _hand_over_first(replica, leader, request_id, message)
         return
     leader.change = PendingChange(
         kind=ChangeKind.ADD,
@@ -102,10 +101,19 @@ def handle_remove_voter(
     if request.voter == replica.key and safety.needs_witness(replica, leader, voters):
         # What it wrote last might reach the witness alone, and then nobody left could lead.
         message = "the leader hands over before it leaves voters that need a witness's vote"
-        refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
-        handover.start(replica, leader, None, None)
+        _hand_over_first(replica, leader, request_id, message)
         return
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
+
+
+def _hand_over_first(replica: ReplicaState, leader: Leader, request_id: int, message: str) -> None:
+    """Refused by this leader; the next one is asked again. Nobody is elected who has not caught up."""
+    if not handover.may_take_over(replica, leader):
+        behind = "; no other voter that may lead has caught up yet: ask again when one has"
+        refuse(replica, request_id, Refusal(RaftError.UNSAFE_CHANGE, message + behind))
+        return
+    refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
+    handover.start(replica, leader, None, None)
 
 
 def begin_planned_add(

@@ -155,10 +155,13 @@ def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
     return True
 
 
-def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
+def observe_leader(
+    replica: ReplicaState, leader: CurrentLeader, responder_id: int = NO_LEADER
+) -> bool:
     """Learn from any response what the responder knows of the leader; True if the role changed.
 
-    (KIP-595: "we piggyback current leader and epoch information on all responses".)
+    `responder_id`: of the voter that was dialled, if it was one. (KIP-595: "we piggyback current leader and epoch
+    information on all responses".)
     """
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
@@ -177,10 +180,15 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
     if endpoint is not None and replica.leader_id == leader_id:
         _look_elsewhere(replica, endpoint)
         return False
-    if endpoint is None or replica.leader_id != NO_LEADER:
+    if endpoint is None:
         return False
-    if replica.known_leader_id not in (NO_LEADER, leader_id):
+    if replica.known_leader_id in (NO_LEADER, leader_id):
+        if replica.leader_id != NO_LEADER:
+            return False
+    elif responder_id != replica.known_leader_id:
         return False  # an epoch has one leader, also when that one has been given up
+    # Else who was taken for the leader says that it is another one: a request in its name was forged, and would keep
+    # this voter from following until the next epoch.
     become_follower(replica, leader.leader_epoch, leader_id, endpoint)
     return True
 

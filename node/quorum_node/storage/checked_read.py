@@ -5,8 +5,9 @@ covers. Must not know where the bytes come from, nor what a failure leads to.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
-from quorum_node.records.batches import CorruptBatch, split_batches
+from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.leader_epochs import EpochStarts
 
@@ -27,16 +28,22 @@ def check_batches(data: bytes, start_offset: int, epoch_starts: EpochStarts, nam
     if not first.base_offset <= start_offset < first.end_offset:
         text = f"offset {first.base_offset} stands there"
         raise StorageFailure(f"{name} is damaged at offset {start_offset}: {text}")
-    offset = first.base_offset
+    problem = misplaced(batches, first.base_offset, epoch_starts)
+    if problem is not None:
+        raise StorageFailure(f"{name} is damaged at {problem}")
+    return batches[-1].header.end_offset
+
+
+def misplaced(batches: Sequence[Batch], offset: int, epoch_starts: EpochStarts) -> str | None:
+    """What is wrong with the offsets and epochs of batches, the first of which is to stand at `offset`; None if nothing."""
     starts = [start for _, start in epoch_starts]
     for batch in batches:
         header = batch.header
         if header.base_offset != offset:
-            text = f"offset {header.base_offset} stands there"
-            raise StorageFailure(f"{name} is damaged at offset {offset}: {text}")
+            return f"offset {offset}: offset {header.base_offset} stands there"
         place = bisect_right(starts, offset) - 1
         if place >= 0 and header.leader_epoch != epoch_starts[place][0]:
-            text = f"epoch {header.leader_epoch} stands there, not {epoch_starts[place][0]}"
-            raise StorageFailure(f"{name} is damaged at offset {offset}: {text}")
+            found = f"epoch {header.leader_epoch} stands there, not {epoch_starts[place][0]}"
+            return f"offset {offset}: {found}"
         offset = header.end_offset
-    return offset
+    return None

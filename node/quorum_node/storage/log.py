@@ -219,7 +219,7 @@ class SegmentedLog:
             if self._synced_end is not None:
                 self._synced_end.cut_is_done()
         self._start_at(id)
-        self.epoch_starts = []
+        self.epoch_starts, self.control_batches = [], []
 
     def size_bytes_from(self, offset: int) -> int:
         """Size of the segments that hold anything from `offset` on."""

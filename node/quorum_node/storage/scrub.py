@@ -1,9 +1,9 @@
 """Reading again what is on the disk: bits that turned over since it was written and synced.
 
-Owns the comparison: of a segment, whole or as far as it was synced, against the CRC-32C of what was written; of
-quorum-state against its own checksum. Everything is read from the disk, not from the page cache, and through a
-descriptor of its own, as a segment's may be closed at any time. Knows nothing of when that is done, nor of
-what a failure leads to. Runs on a worker thread beside appends, truncations and deletions.
+Owns the comparison: of a segment, whole or as far as it was synced, against the CRC-32C of what was written, or where that is
+not known, against the checksums, offsets and epochs of its batches; of quorum-state against its own checksum. Everything
+is read from the disk, not from the page cache, and through a descriptor of its own, as a segment's may be closed at any
+time. Knows nothing of when that is done, nor of what a failure leads to. Runs on a worker thread beside appends, truncations and deletions.
 """
 
 import os
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from crc32c import crc32c
 
 from quorum_node.records.batches import CorruptBatch, split_batches
+from quorum_node.storage.checked_read import misplaced
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.segment import Segment
 
@@ -51,6 +52,8 @@ def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause
     """What is wrong with the first `size_bytes` of the file; None also when the reading was ended early."""
     files = segment.files
     found, read_bytes, rest = 0, 0, b""
+    # Read after `synced` was: whatever is synced has its epoch in there.
+    offset, epoch_starts = segment.base_offset, list(segment.epoch_starts)
     fd = files.open(segment.path, os.O_RDONLY)
     try:
         files.fadvise_dontneed(fd)
@@ -63,9 +66,13 @@ def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause
                 found = crc32c(data, found)
             else:  # it was cut since it was opened: what is left has no checksum as a whole
                 try:
-                    trailing = split_batches(rest + data)[1]
+                    batches, trailing = split_batches(rest + data)
                 except CorruptBatch as error:
                     return f"byte {read_bytes - len(rest + data) + error.position}: {error}"
+                problem = misplaced(batches, offset, epoch_starts)
+                if problem is not None:
+                    return problem
+                offset = batches[-1].header.end_offset if batches else offset
                 rest = (rest + data)[len(rest + data) - trailing :]
             if not pause(len(data)):
                 return None

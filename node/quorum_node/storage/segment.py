@@ -97,7 +97,9 @@ class Segment:
         What a killed process left in the page cache is synced before.
         """
         drop_cached(self.fd, self.files)
-        return self.scan(last_epoch, synced)
+        scan = self.scan(last_epoch, synced)
+        self.synced = SyncedPart(*self.tail)
+        return scan
 
     def scan(self, last_epoch: int, synced: KnownSynced) -> SegmentScan:
         """As `load`, but of what the page cache says."""

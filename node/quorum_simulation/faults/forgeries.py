@@ -121,8 +121,14 @@ class ForgeryFaults:
     def _believable_epoch(self, host: SimulatedHost) -> int:
         epoch = self._epoch(host)
         replica = host.replica
-        is_safe = replica.is_voter or replica.has_live_leader()
+        knows_voters = replica.is_voter and not (replica.ids_only and self._has_formed())
+        is_safe = knows_voters or replica.has_live_leader()
         return epoch if is_safe else min(epoch, replica.epoch)
+
+    def _has_formed(self) -> bool:
+        """Whether a static quorum has voters that a replica with an empty disk does not know yet."""
+        hosts = self._scene.cluster.hosts.values()
+        return any(host.was_up and not host.replica.ids_only for host in hosts)
 
     def _key(self) -> ReplicaKey:
         """Somebody's, or nobody's."""

@@ -55,6 +55,7 @@ class PowerFaults:
         """It may have had nothing to write."""
         if host.up and host.run == run and host.machine.files.calls_left is not None:
             host.machine.crash()
+        host.machine.files.calls_left = None  # nobody would start it after a cut that comes later
         self._scene.later(5, 1000, self._scene.restart, host)
 
     def _in_a_start(self) -> bool:

@@ -1,11 +1,12 @@
 """No leader counts a voter for offsets that it no longer holds.
 
-A disk may come back as it was a while ago. As soon as its replica has fetched from a leader and got an answer, that
-leader takes it for no more than it has.
+A disk may come back as it was a while ago. A leader that has answered a fetch of its replica since
+counts it for no more than it has.
 """
 
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import FetchResponse, InboundResponse
+from quorum_node.raft.messages import FetchResponse, Response
 from quorum_simulation.cluster import Cluster
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.invariants.invariant import Invariant, Violation
@@ -15,12 +16,16 @@ class GoneCopiesDoNotCount(Invariant):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._heard: set[tuple[str, int, int, int]] = set()
-        """(address and run of a voter, leader id and epoch) of every answer to a fetch."""
+        """(address and run of a voter, leader id and epoch) of every fetch that was taken."""
 
-    def answered(self, host: SimulatedHost, response: InboundResponse) -> None:
-        if host.machine.went_back and isinstance(response, FetchResponse):
-            told = response.leader
-            self._heard.add((host.address, host.run, told.leader_id, told.leader_epoch))
+    def responded(self, host: SimulatedHost, request_id: int, response: Response) -> None:
+        """The leader has taken a fetch: what else is answered comes from others, or says no."""
+        waiting = host.waiting.get(request_id)
+        if waiting is None or not isinstance(response, FetchResponse):
+            return
+        if response.error is RaftError.NONE and waiting.source.machine.went_back:
+            epoch = response.leader.leader_epoch
+            self._heard.add((waiting.source.address, waiting.run, host.key.id, epoch))
 
     def high_watermark(self, host: SimulatedHost, offset: int) -> None:
         role = host.replica.role

@@ -20,6 +20,7 @@ _CANNOT_START = frozenset(
         *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
     }
 )
+_RESTARTED_AGAIN = "CrashLoopBackOff"
 
 
 def is_disk_full(each: Incarnation) -> bool:
@@ -75,11 +76,21 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
     if pod.unschedulable is not None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
-        detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
+        detail = why_not_running(pod)
         if detail is None and each.host is not None and not each.host.ready:
             detail = f"its host {each.host.name} is {'not ready' if each.host.exists else 'gone'}"
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
+
+
+def why_not_running(pod: PodFacts) -> str | None:
+    """What is known of a pod that is not ready: what its process said when it ended, rather than that it is restarted."""
+    if pod.mount_failure is not None:
+        return pod.mount_failure
+    said = None if pod.running else pod.exit_message
+    if pod.waiting_reason in (None, _RESTARTED_AGAIN):
+        return said or pod.waiting_reason or pod.exit_reason
+    return pod.waiting_reason
 
 
 def cannot_start(pod: PodFacts) -> str | None:

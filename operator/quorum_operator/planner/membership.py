@@ -8,6 +8,7 @@ together, so that the stay at the even size is one commit.
 
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
+from quorum_operator.planner.member_problems import why_not_running
 from quorum_operator.planner.observed import Incarnation, Key, QuorumView
 from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Leaving, Situation, Slot, Why
@@ -110,7 +111,7 @@ def _with_obstacle(each: Incarnation) -> str:
     if pod.unschedulable is not None:
         return f"{each.name} (can't be scheduled: {pod.unschedulable})"
     if not pod.running and not pod.ready:
-        why = pod.mount_failure or pod.waiting_reason or pod.exit_message or pod.exit_reason
+        why = why_not_running(pod)
         return each.name if why is None else f"{each.name} ({why})"
     return each.name
 

@@ -1,7 +1,9 @@
 // Stock clients behind a line protocol: one command a line on standard input, one answer a line on standard output.
 // An answer begins with "ok" or "failed". It lives as long as a test, so that only one virtual machine has to start.
+// Arguments: the addresses of brokers, and perhaps a file of properties for every client, such as who it is.
 
 import java.io.BufferedReader;
+import java.io.FileInputStream;
 import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.*;
@@ -19,14 +21,22 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.*;
 
 public class ClientShell {
-    private final String bootstrap;
+    /** How every client reaches the brokers: `bootstrap.servers`, and how it says who it is. */
+    private final Map<String, Object> common;
     private final Admin admin;
     private final Map<String, Load> loads = new HashMap<>();
     private final Map<String, Follower> followers = new HashMap<>();
 
-    ClientShell(String bootstrap) {
-        this.bootstrap = bootstrap;
-        this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", "60000"));
+    ClientShell(Map<String, Object> common) {
+        this.common = common;
+        this.admin = Admin.create(with(common, "default.api.timeout.ms", "60000"));
+    }
+
+    /** A copy with these settings, name and value in turn. */
+    private static Map<String, Object> with(Map<String, Object> common, String... settings) {
+        Map<String, Object> all = new HashMap<>(common);
+        for (int i = 0; i < settings.length; i += 2) all.put(settings[i], settings[i + 1]);
+        return all;
     }
 
     /** Numbered messages, one after the other, until told to stop; remembers which ones were acknowledged. */
@@ -41,16 +51,11 @@ public class ClientShell {
         volatile long lastAck = System.nanoTime();
         final Thread thread = new Thread(this);
 
-        Load(String bootstrap, String topic, long ratePerSecond) {
+        Load(Map<String, Object> common, String topic, long ratePerSecond) {
             this.topic = topic;
             this.pauseMicros = 1_000_000 / ratePerSecond;
-            Map<String, Object> config = new HashMap<>();
-            config.put("bootstrap.servers", bootstrap);
-            config.put("acks", "all");
-            config.put("enable.idempotence", "true");
-            config.put("linger.ms", "5");
-            config.put("delivery.timeout.ms", "120000");
-            config.put("request.timeout.ms", "10000");
+            var config = with(common, "acks", "all", "enable.idempotence", "true", "linger.ms", "5",
+                "delivery.timeout.ms", "120000", "request.timeout.ms", "10000");
             producer = new KafkaProducer<>(config, new LongSerializer(), new ByteArraySerializer());
             thread.start();
         }
@@ -84,21 +89,22 @@ public class ClientShell {
 
     /** Reads a topic with a group as long as it lives; remembers which numbers came by. */
     private static final class Follower implements Runnable {
-        final String bootstrap, topic, group;
+        final Map<String, Object> common;
+        final String topic, group;
         final Set<Long> seen = ConcurrentHashMap.newKeySet();
         final AtomicBoolean stop = new AtomicBoolean();
         final Thread thread = new Thread(this);
         volatile Throwable failure;
 
-        Follower(String bootstrap, String topic, String group) {
-            this.bootstrap = bootstrap;
+        Follower(Map<String, Object> common, String topic, String group) {
+            this.common = common;
             this.topic = topic;
             this.group = group;
             thread.start();
         }
 
         public void run() {
-            try (var consumer = new KafkaConsumer<>(reading(bootstrap, group), new LongDeserializer(), new ByteArrayDeserializer())) {
+            try (var consumer = new KafkaConsumer<>(reading(common, group), new LongDeserializer(), new ByteArrayDeserializer())) {
                 consumer.subscribe(List.of(topic));
                 while (!stop.get())
                     for (var record : consumer.poll(Duration.ofMillis(500))) seen.add(record.key());
@@ -120,9 +126,8 @@ public class ClientShell {
         }
     }
 
-    private static Map<String, Object> reading(String bootstrap, String group) {
-        return Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "true",
-            "metadata.max.age.ms", "5000");
+    private static Map<String, Object> reading(Map<String, Object> common, String group) {
+        return with(common, "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "true", "metadata.max.age.ms", "5000");
     }
 
     /**
@@ -154,7 +159,7 @@ public class ClientShell {
 
     /** So many messages of so many bytes, spread evenly over the partitions. */
     private String fill(String topic, int count, int bytes) throws Exception {
-        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "acks", "all");
+        Map<String, Object> config = with(common, "acks", "all");
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         try (var producer = new KafkaProducer<>(config, new LongSerializer(), new ByteArraySerializer())) {
             int partitions = producer.partitionsFor(topic).size();
@@ -234,12 +239,12 @@ public class ClientShell {
             case "reassignments":
                 return String.valueOf(admin.listPartitionReassignments().reassignments().get().size());
             case "load":
-                loads.put(words[1], new Load(bootstrap, words[1], Long.parseLong(words[2])));
+                loads.put(words[1], new Load(common, words[1], Long.parseLong(words[2])));
                 return "started";
             case "fill":
                 return fill(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
             case "follow":
-                followers.put(words[1], new Follower(bootstrap, words[1], words[2]));
+                followers.put(words[1], new Follower(common, words[1], words[2]));
                 return "following";
             case "followed":
                 return String.valueOf(followers.get(words[1]).missing(loads.get(words[1]).numbers, Long.parseLong(words[2])));
@@ -267,7 +272,7 @@ public class ClientShell {
         long doubled = 0, disordered = 0;
         Map<Integer, Long> last = new HashMap<>();
         long end = System.currentTimeMillis() + timeoutMillis;
-        try (var consumer = new KafkaConsumer<>(reading(bootstrap, group), new LongDeserializer(), new ByteArrayDeserializer())) {
+        try (var consumer = new KafkaConsumer<>(reading(common, group), new LongDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(topic));
             while (!missing.isEmpty() && System.currentTimeMillis() < end) {
                 for (var record : consumer.poll(Duration.ofMillis(500))) {
@@ -288,7 +293,14 @@ public class ClientShell {
     }
 
     public static void main(String[] arguments) throws Exception {
-        ClientShell shell = new ClientShell(arguments[0]);
+        Map<String, Object> common = new HashMap<>();
+        if (arguments.length > 1) {
+            Properties properties = new Properties();
+            try (var in = new FileInputStream(arguments[1])) { properties.load(in); }
+            for (String name : properties.stringPropertyNames()) common.put(name, properties.getProperty(name));
+        }
+        common.put("bootstrap.servers", arguments[0]);
+        ClientShell shell = new ClientShell(common);
         System.out.println("ok ready");
         var in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {

@@ -12,22 +12,28 @@ from types import TracebackType
 import yaml
 
 from support import stock_kafka
+from support.client_properties import by_password
 from support.harness.kube_api import Json
 from support.java_clients import CLIENT_SHELL, Clients, compiled_shell
 from support.trial import kube
-from support.trial.bed import REPOSITORY, kafka_image, lifecycle, programs
+from support.trial.bed import REPOSITORY, kafka_image, lifecycle, programs, run
 from support.trial.quorum import Quorum
 from support.trial.stage import Stage
 from support.trial.waiting import wait_for
 
-EXAMPLE = REPOSITORY / "examples" / "kafka" / "brokers.yaml"
+EXAMPLE = REPOSITORY / "examples" / "kafka"
 NAME = "kafka"
+USER = "alice"
 _EXAMPLE_QUORUM = "demo"
-_CLIENT = "kafka-client"
+_TOOLS = "kafka-tools"
+_PROGRAM = "kafka-client-shell"
+_ACLS = "org.apache.kafka.tools.AclCommand"
 _READY_TIMEOUT_S = 300.0
 _GONE_TIMEOUT_S = 60.0
+_TOOL_TIMEOUT_S = 120.0
 _PLURALS = {
     "ConfigMap": kube.core,
+    "Pod": kube.core,
     "Service": kube.core,
     "PodDisruptionBudget": kube.policy,
     "StatefulSet": kube.apps,
@@ -46,6 +52,8 @@ class KafkaBrokers:
 
     def __enter__(self) -> "KafkaBrokers":
         lifecycle.load(self._stage.cluster, [self.image])
+        self._make_secret()
+        self._make_program()
         for document in documents(self._quorum.name, self.image):
             self._apply(document)
         return self
@@ -61,7 +69,7 @@ class KafkaBrokers:
             self._clients.close()
         api, namespace = self._stage.api, self._quorum.namespace
         api.delete(kube.apps(namespace, "statefulsets", NAME))
-        for pod in (*self.pods(), _CLIENT):
+        for pod in (*self.pods(), _TOOLS):
             api.delete(kube.core(namespace, "pods", pod), grace_s=0)
         wait_for("brokers to be gone", lambda: not self.pods(), timeout_s=_GONE_TIMEOUT_S)
 
@@ -87,37 +95,97 @@ class KafkaBrokers:
             seen=status,
         )
 
+    def restart(self) -> None:
+        """All at once, and their clients: they read certificates when they start."""
+        if self._clients is not None:
+            self._clients.close()
+            self._clients = None
+        api, namespace = self._stage.api, self._quorum.namespace
+        paths = [kube.core(namespace, "pods", pod) for pod in (*self.pods(), _TOOLS)]
+        before = {path: api.get(path)["metadata"]["uid"] for path in paths}
+        for path in paths:
+            api.delete(path, grace_s=0)
+
+        def left() -> list[str]:
+            found = {path: api.find(path) for path in paths}
+            return [p for p, pod in found.items() if pod and pod["metadata"]["uid"] == before[p]]
+
+        wait_for("the pods of before to be gone", lambda: not left(), timeout_s=_GONE_TIMEOUT_S)
+        for document in documents(self._quorum.name, self.image):
+            if document["kind"] == "Pod":
+                self._apply(document)
+
     @property
     def clients(self) -> Clients:
-        """Stock clients in a pod of their own, started on first use."""
+        """Stock clients in the pod of the tools, started on first use; they log in as `USER`."""
         if self._clients is None:
-            self._clients = self._start_clients()
+            self._wait_for_tools()
+            arguments = [CLIENT_SHELL, f"{NAME}:9092", "/etc/kafka-user/client.properties"]
+            java = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+            java += [f"-Dlog4j2.configurationFile=/program/{stock_kafka.LOGGING.name}"]
+            java += ["-cp", "/program/shell.jar:/opt/kafka/libs/*", *arguments]
+            self._clients = Clients([*self._exec(), *java], self._folder)
         return self._clients
 
-    def _start_clients(self) -> Clients:
-        namespace, api = self._quorum.namespace, self._stage.api
+    def make_user(self) -> None:
+        """As README.md of the example says it: rights of the administrator and of `USER`, who can log in then."""
+        self._wait_for_tools()
+        subject = f"CN=admin,OU=admin,O={self._quorum.name}.{self._quorum.namespace}"
+        self._grant(f"User:{subject}", "All", "--cluster")
+        self._grant(f"User:{USER}", "All", "--topic", "*", "--group", "*")
+        self._grant(f"User:{USER}", "Describe", "--cluster")
+        credential = f"SCRAM-SHA-512=[password={USER}s]"
+        who = ["--entity-type", "users", "--entity-name", USER]
+        told = ["--bootstrap-server", f"{NAME}:9091", "--alter", *who, "--add-config", credential]
+        self._tool(stock_kafka.CONFIGS, *told)
+
+    def _grant(self, principal: str, operation: str, *resources: str) -> None:
+        controllers = f"{self._quorum.name}-bootstrap:9093"
+        told = ["--bootstrap-controller", controllers, "--add", "--force", "--operation", operation]
+        self._tool(_ACLS, *told, "--allow-principal", principal, *resources)
+
+    def _tool(self, tool: str, *arguments: str) -> None:
+        told = ["sh", "/etc/kafka-tools/kafka.sh", tool, *arguments]
+        told += ["--command-config", "/etc/kafka-tools/admin.properties"]
+        run([*self._exec(), *told], timeout_s=_TOOL_TIMEOUT_S)
+
+    def _exec(self) -> list[str]:
+        kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._stage.kubeconfig)]
+        return [*kubectl, "-n", self._quorum.namespace, "exec", "-i", _TOOLS, "--"]
+
+    def _make_secret(self) -> None:
+        """Who the user is, as README.md makes it with kubectl."""
+        name = f"{NAME}-{USER}"
+        text = by_password(USER, f"{USER}s", Path("/etc/kafka-trust/ca.crt"))
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name},
+            "stringData": {"client.properties": text},
+        }
+        self._stage.api.apply(kube.core(self._quorum.namespace, "secrets", name), secret)
+
+    def _make_program(self) -> None:
+        """The client shell, for the pod of the tools."""
         program = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": _CLIENT},
+            "metadata": {"name": _PROGRAM},
             "data": {stock_kafka.LOGGING.name: stock_kafka.LOGGING.read_text()},
             "binaryData": {"shell.jar": base64.b64encode(_archive(compiled_shell())).decode()},
         }
-        api.apply(kube.core(namespace, "configmaps", _CLIENT), program)
-        path = kube.core(namespace, "pods", _CLIENT)
-        api.apply(path, _client_pod(self.image))
+        path = kube.core(self._quorum.namespace, "configmaps", _PROGRAM)
+        self._stage.api.apply(path, program)
+
+    def _wait_for_tools(self) -> None:
+        api = self._stage.api
+        path = kube.core(self._quorum.namespace, "pods", _TOOLS)
         wait_for(
-            "the pod of the clients",
+            "the pod of the tools",
             lambda: api.get(path).get("status", {}).get("phase") == "Running",
             timeout_s=60,
             seen=lambda: api.get(path).get("status"),
         )
-        kubectl = [str(programs.kubectl()), "--kubeconfig", str(self._stage.kubeconfig)]
-        java = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        java += [f"-Dlog4j2.configurationFile=/program/{stock_kafka.LOGGING.name}"]
-        java += ["-cp", "/program/shell.jar:/opt/kafka/libs/*", CLIENT_SHELL, f"{NAME}:9092"]
-        command = [*kubectl, "-n", namespace, "exec", "-i", _CLIENT, "--", *java]
-        return Clients(command, self._folder)
 
     def _apply(self, document: Json) -> None:
         kind, name = document["kind"], document["metadata"]["name"]
@@ -125,36 +193,30 @@ class KafkaBrokers:
         self._stage.api.apply(path, document)
 
 
+def identities() -> Json:
+    """`spec.tls` of the example's quorum: certificates for the brokers."""
+    quorum: Json = yaml.safe_load((EXAMPLE / "quorum.yaml").read_text())
+    tls: Json = quorum["spec"]["tls"]
+    return tls
+
+
 def documents(quorum: str, image: str) -> list[Json]:
-    """The example, with this quorum and this image in it."""
-    text = EXAMPLE.read_text().replace(f"{_EXAMPLE_QUORUM}-", f"{quorum}-")
-    text = text.replace(f"/quorum: {_EXAMPLE_QUORUM}\n", f"/quorum: {quorum}\n")
-    found: list[Json] = list(yaml.safe_load_all(text))
-    (brokers,) = (each for each in found if each["kind"] == "StatefulSet")
-    brokers["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    """The example, with this quorum and this image in it; the tools have the client shell beside them."""
+    found: list[Json] = []
+    for name in ("brokers.yaml", "tools.yaml"):
+        text = (EXAMPLE / name).read_text().replace(f"{_EXAMPLE_QUORUM}-", f"{quorum}-")
+        text = text.replace(f"/quorum: {_EXAMPLE_QUORUM}\n", f"/quorum: {quorum}\n")
+        found += yaml.safe_load_all(text.replace(f"O={_EXAMPLE_QUORUM}.", f"O={quorum}."))
+    for document in found:
+        if document["kind"] == "StatefulSet":
+            document["spec"]["template"]["spec"]["containers"][0]["image"] = image
+        if document["kind"] == "Pod":
+            (container,) = document["spec"]["containers"]
+            container["image"] = image
+            container["volumeMounts"].append({"name": "program", "mountPath": "/program"})
+            program = {"name": "program", "configMap": {"name": _PROGRAM}}
+            document["spec"]["volumes"].append(program)
     return found
-
-
-def _client_pod(image: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": _CLIENT},
-        "spec": {
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {
-                    "name": "client",
-                    "image": image,
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": ["sleep", "infinity"],
-                    "volumeMounts": [{"name": "program", "mountPath": "/program"}],
-                }
-            ],
-            "volumes": [{"name": "program", "configMap": {"name": _CLIENT}}],
-        },
-    }
 
 
 def _archive(folder: Path) -> bytes:

@@ -1,14 +1,22 @@
 """Which log is compacted next, how fast, and what is remembered of it."""
 
+import os
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from uuid import UUID
 
+import pytest
+from crc32c import crc32c
+
 from quorum_node.records.batches import Record
-from quorum_node.storage.broker.cleaner import Cleaner, Throttle
+from quorum_node.storage.broker.batch_walk import batch_at
+from quorum_node.storage.broker.cleaner import Cleaned, Cleaner, LeftOut, Stopped, Throttle
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
 from support.data_batches import data_batch
 
 COMPACTS = LogSettings(segment_bytes=500, compacts=True, deletes=False)
@@ -23,6 +31,24 @@ def fill(log: PartitionLog, count: int) -> None:
         log.append([data_batch(log.end_offset, records=[Record(b"k", b"v" * 30)])])
 
 
+def round_of(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned | LeftOut]:
+    told: list[Cleaned | LeftOut] = []
+    cleaner.clean_due({name: log.end_offset for name, log in directory.logs.items()}, told.append)
+    return told
+
+
+def cleaned_by(cleaner: Cleaner, directory: LogDirectory) -> list[Cleaned]:
+    return [each for each in round_of(cleaner, directory) if isinstance(each, Cleaned)]
+
+
+def records_of(log: PartitionLog) -> list[StoredRecord]:
+    offset, found = log.start_offset, []
+    while data := log.read(offset, 1):
+        found += stored_records(data)
+        offset = batch_at(data, 0, 0, len(data)).end_offset
+    return found
+
+
 def test_the_dirtiest_log_is_first_and_the_checkpoint_is_the_stock_one(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     logs = {
@@ -33,19 +59,14 @@ def test_the_dirtiest_log_is_first_and_the_checkpoint_is_the_stock_one(tmp_path:
     }
     for log in logs.values():
         fill(log, 30)
-    cleaner = Cleaner(
-        directory, lambda replica: directory.logs[replica].end_offset, lambda: 5_000, Throttle(None)
-    )
-    first, second = cleaner.clean_one(), cleaner.clean_one()
-    assert first is not None
-    assert second is not None
+    cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
+    first, second = cleaned_by(cleaner, directory)
     assert {first.replica, second.replica} == {("little", 0), ("much", 0)}
     assert first.after_bytes < first.before_bytes
-    assert cleaner.clean_one() is None, "nothing is due"
+    assert not cleaned_by(cleaner, directory), "nothing is due"
     fill(logs["much"], 30)
     fill(logs["little"], 6)
-    third = cleaner.clean_one()
-    assert third is not None
+    third, *_ = cleaned_by(cleaner, directory)
     assert third.replica == ("much", 0)
     lines = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
     assert lines[:2] == ["0", "2"]
@@ -59,17 +80,150 @@ def test_a_log_that_can_not_be_read_is_left_out_and_the_others_go_on(tmp_path: P
     bad = directory.open_log(("z", 0), UUID(int=5), COMPACTS)
     batch = data_batch(0, records=[Record(b"k", b"v" * 30)])
     data = bytearray(cast(bytes, batch.data))
-    data[22] |= 4
+    data[22] |= 7
+    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
     bad.append([batch._replace(data=bytes(data))])
     fill(bad, 30)
     good = directory.open_log(("a", 0), UUID(int=6), COMPACTS)
     fill(good, 30)
-    cleaner = Cleaner(
-        directory, lambda replica: directory.logs[replica].end_offset, lambda: 5_000, Throttle(None)
-    )
-    results = [cleaner.clean_one(), cleaner.clean_one()]
-    assert [each.replica for each in results if each] == [("a", 0)]
-    assert "codec 4" in cleaner.uncleanable["z", 0]
+    cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
+    told = round_of(cleaner, directory)
+    assert [each.replica for each in told if isinstance(each, Cleaned)] == [("a", 0)]
+    (left_out,) = (each for each in told if isinstance(each, LeftOut))
+    assert left_out.replica == ("z", 0)
+    assert "codec 7" in left_out.reason
+    fill(bad, 30)
+    assert not round_of(cleaner, directory), "it is told once"
+
+
+def test_bit_rot_is_not_given_a_new_checksum(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 30)
+    path = log.segments[0].path
+    content = bytearray(path.read_bytes())
+    content[70] ^= 1
+    path.write_bytes(content)
+    (left_out,) = round_of(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
+    assert isinstance(left_out, LeftOut)
+    assert "CRC-32C" in left_out.reason
+    assert path.read_bytes() == content, "nothing was changed"
+    assert not list(path.parent.glob("*.cleaned"))
+
+
+def test_a_log_that_goes_away_meanwhile_is_no_failed_disk(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 40)
+    held: list[bool] = []
+
+    class Going(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            if not held:
+                directory.delete(("t", 0))
+                held.append(os.fstat(log.segments[0].fd).st_size > 0)
+                again = directory.open_log(("t", 0), UUID(int=6), COMPACTS)
+                fill(again, 3)
+
+    cleaner = Cleaner(directory, lambda: 5_000, Going(None))
+    assert round_of(cleaner, directory) == []
+    assert held == [True], "its files stay open while they are read"
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(log.segments[0].fd)
+    assert ("t", 0) not in directory.cleaned, "the new topic of that name is not clean"
+    assert directory.failure is None
+    assert not list((tmp_path / "t-0").glob("*.cleaned"))
+
+
+def test_segments_that_retention_takes_stay_open_while_they_are_compacted(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    settings = replace(COMPACTS, file_delete_delay_ms=0)
+    log = directory.open_log(("t", 0), UUID(int=5), settings)
+    fill(log, 40)
+    first = log.segments[0]
+
+    class Going(Throttle):
+        def __call__(self, size_bytes: int) -> None:
+            if log.segments[0] is first:
+                log.delete_segments(2)
+                directory.remove_due()
+                assert os.fstat(first.fd).st_size
+
+    round_of(Cleaner(directory, lambda: 5_000, Going(None)), directory)
+    assert log.segments[0] is not first
+    directory.remove_due()
+    assert not first.path.with_suffix(".log.deleted").exists()
+    assert [each.key for each in records_of(log)][-1] == b"k"
+
+
+def test_a_log_that_is_cut_is_not_clean_behind_the_cut(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 40)
+    round_of(Cleaner(directory, lambda: 5_000, Throttle(None)), directory)
+    assert directory.cleaned["t", 0] > 10
+    log.truncate_to(10)
+    directory.note_cut(("t", 0), log)
+    assert directory.cleaned["t", 0] == 10
+    assert "t 0 10" in (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
+
+
+def test_what_a_log_that_is_gone_was_cleaned_to_is_not_remembered(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    directory.delete(("t", 0))
+    again = directory.open_log(("t", 0), UUID(int=6), COMPACTS)
+    directory.note_cleaned(("t", 0), log, 30)
+    assert ("t", 0) not in directory.cleaned
+    directory.note_cleaned(("t", 0), again, 20)
+    assert directory.cleaned["t", 0] == 20
+
+
+def test_a_log_whose_next_record_may_not_be_cleaned_is_not_due(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 40)
+    cleaner, told = Cleaner(directory, lambda: 5_000, Throttle(None)), list[object]()
+    for _ in range(3):
+        cleaner.clean_due({("t", 0): 17}, told.append)
+    assert [each.end_offset for each in told if isinstance(each, Cleaned)] == [17]
+
+
+def test_a_stop_drops_what_was_begun(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
+    fill(log, 40)
+    before = log.read(0, 1 << 20)
+    throttle = Throttle(10.0)
+    threading.Timer(0.1, throttle.stop).start()
+    with pytest.raises(Stopped):
+        round_of(Cleaner(directory, lambda: 5_000, throttle), directory)
+    assert log.read(0, 1 << 20) == before
+    assert not list((tmp_path / "t-0").glob("*.cleaned"))
+    fill(log, 3)
+
+
+def test_a_throttle_that_was_stopped_says_so_without_waiting() -> None:
+    throttle = Throttle(None)
+    throttle(1_000_000)
+    throttle.stop()
+    with pytest.raises(Stopped):
+        throttle(1)
+
+
+def test_the_throttle_gives_three_of_four_moments_to_others() -> None:
+    used, waited = 0.0, 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+
+    throttle = Throttle(None, lambda: 0.0, sleep, cpu_share=0.25, cpu_seconds=lambda: used)
+    throttle.begin()
+    for _ in range(1_000):
+        used += 0.0005
+        throttle(100)
+    assert waited == pytest.approx(3 * used, rel=0.05)
 
 
 def test_the_throttle_waits_for_as_long_as_the_bytes_take() -> None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import cast
 
 import pytest
+from crc32c import crc32c
 
 from quorum_node.broker.batch import Batch
 from quorum_node.records.batches import Record
@@ -197,11 +198,12 @@ def test_a_batch_that_can_not_be_read_here_leaves_the_log_as_it_is() -> None:
     log.append([keyed(0, ("a", "1"))])
     batch = keyed(1, ("a", "2"))
     data = bytearray(cast(bytes, batch.data))
-    data[22] |= 3  # lz4
+    data[22] |= 7
+    data[17:21] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
     log.append([batch._replace(data=bytes(data))])
     log.roll()
     before = log.read(0, 1 << 20)
-    with pytest.raises(Uncleanable, match="codec 3"):
+    with pytest.raises(Uncleanable, match="codec 7"):
         cleaned(log)
     assert log.read(0, 1 << 20) == before
 

@@ -128,6 +128,29 @@ def test_circumstances(reason: str) -> None:
     ("pod", "told"),
     [
         (
+            {"waiting_reason": "CrashLoopBackOff", "exit_message": "BadConfiguration: none of b"},
+            "NotReady: BadConfiguration: none of b",
+        ),
+        ({"exit_message": "BadConfiguration: none of b"}, "NotReady: BadConfiguration: none of b"),
+        (
+            {"waiting_reason": "CrashLoopBackOff", "exit_reason": "Error"},
+            "NotReady: CrashLoopBackOff",
+        ),
+        ({"waiting_reason": "PodInitializing", "exit_message": "old"}, "NotReady: PodInitializing"),
+        ({"exit_message": "before", "exit_reason": "Error", "running": True}, "NotReady: Error"),
+    ],
+)
+def test_a_process_that_ends_again_and_again_is_shown_with_what_it_said(
+    pod: dict[str, object], told: str
+) -> None:
+    """Such as why a backup is not restored. That it is tried again is no news."""
+    assert member_problem(with_pod(**{"running": False, **pod})) == told
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        (
             {"waiting_reason": "CreateContainerError", "waiting_message": "no such user"},
             "no such user",
         ),

@@ -7,13 +7,14 @@ import yaml
 
 from support import stock_kafka
 from support.trial.bed import KAFKA_IMAGE
-from support.trial.kafka import EXAMPLE, documents
+from support.trial.kafka import EXAMPLE, documents, identities
 
 
 def test_the_example_runs_the_version_that_the_interop_tests_run() -> None:
     (version,) = re.findall(r"<kafka.version>(.+)</kafka.version>", stock_kafka.POM.read_text())
     assert f"apache/kafka:{version}" == KAFKA_IMAGE
-    assert EXAMPLE.read_text().count(f"image: {KAFKA_IMAGE}\n") == 1
+    for name in ("brokers.yaml", "tools.yaml"):
+        assert (EXAMPLE / name).read_text().count(f"image: {KAFKA_IMAGE}\n") == 1
 
 
 def test_another_quorum_and_image_are_put_in_everywhere() -> None:
@@ -24,7 +25,47 @@ def test_another_quorum_and_image_are_put_in_everywhere() -> None:
     assert "name: q-identity" in text
 
 
-def test_the_start_script_is_a_shell_script() -> None:
-    (config,) = (each for each in documents("q", "i") if each["kind"] == "ConfigMap")
-    script = config["data"]["start.sh"]
-    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+def test_every_broker_mounts_the_certificate_that_the_quorum_makes_for_it() -> None:
+    """A name of a Secret is that of the quorum and of the identity, as docs/how-to/certificates.md says."""
+    holders = {each["name"]: each["nodeId"] for each in identities()["identities"]}
+    (brokers,) = (each for each in documents("q", "i") if each["kind"] == "StatefulSet")
+    first, count = brokers["spec"]["ordinals"]["start"], brokers["spec"]["replicas"]
+    assert holders == {f"kafka-{number}": number for number in range(first, first + count)}
+    volumes = {each["name"]: each for each in brokers["spec"]["template"]["spec"]["volumes"]}
+    sources = [each["secret"] for each in volumes["tls"]["projected"]["sources"]]
+    assert {each["name"] for each in sources} == {f"q-{holder}-tls" for holder in holders}
+    for source in sources:
+        folder = source["name"].removeprefix("q-").removesuffix("-tls")
+        assert {each["path"] for each in source["items"]} == {
+            f"{folder}/keystore.pem",
+            f"{folder}/ca.crt",
+        }
+
+
+def test_clients_log_in_and_everybody_else_shows_a_certificate() -> None:
+    (config,) = (
+        each
+        for each in documents("q", "i")
+        if each["kind"] == "ConfigMap" and "broker.properties" in each["data"]
+    )
+    lines = dict(
+        line.split("=", 1) for line in config["data"]["broker.properties"].splitlines() if line
+    )
+    kinds = dict(each.split(":") for each in lines["listener.security.protocol.map"].split(","))
+    assert kinds == {"CONTROLLER": "SSL", "BROKERS": "SSL", "CLIENTS": "SASL_SSL"}
+    assert lines["ssl.client.auth"] == "required"
+    assert lines["inter.broker.listener.name"] == "BROKERS"
+    assert lines["authorizer.class.name"].endswith("StandardAuthorizer")
+
+
+def test_scripts_are_shell_scripts() -> None:
+    scripts = [
+        text
+        for each in documents("q", "i")
+        if each["kind"] == "ConfigMap"
+        for name, text in each["data"].items()
+        if name.endswith(".sh")
+    ]
+    assert len(scripts) == 2
+    for script in scripts:
+        assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0

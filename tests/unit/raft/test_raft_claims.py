@@ -18,7 +18,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import Send
 from quorum_node.raft.roles import Follower
-from quorum_node.raft.transitions import become_unattached
+from quorum_node.raft.transitions import become_follower, become_unattached
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
@@ -164,25 +164,64 @@ def test_a_claim_fails_when_the_voter_itself_is_where_it_was() -> None:
     assert three.replica.leader_id == two.replica.leader_id
 
 
-@pytest.mark.requirement("K595-03", "K595-11")
-def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> None:
+def remembers_a_leader(leader_id: int) -> tuple[Cores, Node]:
+    """Voter 2 after a restart in epoch 7, which that voter leads as far as it knows; nobody answers anybody."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
     cores.crash(cores.nodes["1"])
     cores.partition(["1"], ["2"], ["3"])
     cores.crash(two)
-    two.state = QuorumState(7, 1, cluster_id=CLUSTER_ID, formed=True)
+    two.state = QuorumState(7, leader_id, cluster_id=CLUSTER_ID, formed=True)
     cores.restart(two)
     become_unattached(two.replica, 7)
     cores.advance(100)
     assert two.replica.leader_id == -1
+    return cores, two
+
+
+def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> None:
+    """That voter names the leader of epoch 7, to whatever it was asked."""
     for correlation, sent in list(two.replica.outstanding.items()):
-        if isinstance(sent.request, FetchRequest):
-            leader = CurrentLeader(3, two.replica.epoch, endpoints_of("3")[0])
+        asked = sent.peer is not None and sent.peer.id == responder_id
+        if asked and isinstance(sent.request, FetchRequest):
+            endpoint = endpoints_of(str(leader_id))[0] if leader_id > 0 else None
+            leader = CurrentLeader(leader_id, 7, endpoint)
             answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
             cores.do(two, ResponseReceived(correlation, answer))
-    assert (two.replica.epoch, two.replica.leader_id) == (7, -1)
+
+
+@pytest.mark.requirement("K595-03", "K595-11")
+def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> None:
+    cores, two = remembers_a_leader(1)
+    for _ in range(20):
+        answered_by(cores, two, 3, 3)
+        cores.advance(100)
+        assert (two.replica.epoch, two.replica.leader_id) == (7, -1)
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_leader_is_given_up_when_it_names_another_one_itself(follows: bool) -> None:
+    """A request in its name was forged. It would keep this voter from following until the next epoch."""
+    cores, two = remembers_a_leader(1)
+    if follows:
+        become_follower(two.replica, 7, 1, endpoints_of("1")[0])
+        cores.advance(300)
+    for _ in range(20):
+        answered_by(cores, two, 1, 3)
+        if two.replica.leader_id == 3:
+            break
+        cores.advance(100)
+    assert (two.replica.epoch, two.replica.leader_id) == (7, 3)
+    assert two.state.leader_id == 3
+
+
+@pytest.mark.requirement("K595-11")
+def test_a_leader_that_names_nobody_or_itself_is_not_given_up() -> None:
+    cores, two = remembers_a_leader(1)
+    answered_by(cores, two, 1, -1)
+    assert two.replica.known_leader_id == 1
 
 
 @pytest.mark.requirement("K595-11", "K595-17")

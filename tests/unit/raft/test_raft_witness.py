@@ -230,6 +230,33 @@ def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names:
     assert broken == []
 
 
+def test_a_leader_hands_over_to_nobody_who_has_not_caught_up() -> None:
+    """Whoever lags is not elected, and the witness can't be: the quorum would be without a leader for a while, again and again."""
+    cores, broken = with_witness("1", "2", "3", witnesses="3")
+    one, two = cores.nodes["1"], cores.nodes["2"]
+    cores.partition(["1", "3"], ["2"])
+    cores.advance(200)
+    cores.propose(one, "two lacks this")
+    cores.advance(3000)
+    requests = (
+        AddVoterRequest(CLUSTER_ID, key_of(1, 2), endpoints_of("1"), 3000, count_newcomer=True),
+        RemoveVoterRequest(CLUSTER_ID, one.key, 3000),
+    )
+    for request in requests:
+        answer = cores.request(one, request)
+        assert isinstance(answer, VoterChangeResponse)
+        assert answer.error is RaftError.UNSAFE_CHANGE, answer
+        assert one.is_leader
+    cores.heal()
+    cores.advance(5000)
+    answer = cores.request(one, requests[0])
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.NOT_QUORUM_LEADER
+    cores.advance(100)
+    assert two.is_leader
+    assert broken == []
+
+
 def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() -> None:
     """What it wrote last might reach the witness alone, whose vote the other one then never gets."""
     cores, broken = with_witness("1", "2", "3")

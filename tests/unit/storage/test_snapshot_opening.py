@@ -7,6 +7,8 @@ import pytest
 
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.batches import Record, encode_batch
+from quorum_node.records.control import VotersRecord, encode_control
+from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.directory import format_directory, open_directory
@@ -68,6 +70,28 @@ def damage(path: Path, id: SnapshotId) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
+
+
+@pytest.mark.requirement("K853-08")
+def test_voters_of_a_log_that_gives_way_to_a_snapshot_are_forgotten(path: Path) -> None:
+    """The power went after a downloaded snapshot was durable and before the log began anew behind it.
+
+    What the old log said last was never committed, perhaps. A replica that kept it would count other voters than the
+    quorum has.
+    """
+    first = opened(path)
+    record = encode_control(VotersRecord((Voter(ReplicaKey(1, ME)),)))
+    base = first.log.end_offset
+    data = encode_batch(
+        base_offset=base, leader_epoch=2, timestamp_ms=1, records=[record], control=True
+    )
+    first.log.append(data, base, base + 1, 2)
+    first.log.flush()
+    write_snapshot(first, SnapshotId(40, 3))
+    first.log.close()
+    again = opened(path)
+    assert again.log.start == SnapshotId(40, 3)
+    assert again.log.control_batches == []
 
 
 @pytest.mark.requirement("K853-08")

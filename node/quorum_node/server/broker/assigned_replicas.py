@@ -16,6 +16,7 @@ from quorum_node.broker.outputs import AskRange, ProposeIsr
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import PartitionKey, TopicsImage
+from quorum_node.server.broker.cleaning import Cleaning, HighWatermarks
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
@@ -61,6 +62,8 @@ class AssignedReplicas:
         self._retained_at = self._maintained_at = self._ticked_at
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
+        self._cleaning = Cleaning(directory, events, storage_failed)
+        self._cleaner_values = values.cleaner(self._image.configs)
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -93,6 +96,7 @@ class AssignedReplicas:
         """A later image, however far away."""
         before, self._image = self._image, image
         if before.configs is not image.configs:
+            self._cleaner_values = self._values.cleaner(image.configs)
             self._settings_changed(image)
         if before.topics is not image.topics:
             self._topics_changed(before.topics, image, _active_brokers(image.brokers))
@@ -104,6 +108,7 @@ class AssignedReplicas:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._cleaning.close()
         self._fetchers.close()
         self._isr_requests.close()
         for replica in self._replicas.values():
@@ -136,6 +141,7 @@ class AssignedReplicas:
         for replica in self._replicas.values():
             settings = self._values.settings(image.configs, replica.topic_name)
             replica.limit(self._values.limits(image.configs, replica.topic_name))
+            replica.log.configure(self._values.log_settings(image.configs, replica.topic_name))
             if settings != replica.settings:
                 replica.configure(settings)
 
@@ -171,10 +177,18 @@ class AssignedReplicas:
         if now - self._retained_at >= self._retention_seconds:
             self._retained_at = now
             self._retain()
+        self._cleaning.look(self._cleaner_values, self._compacting)
         if now - self._maintained_at >= _MAINTENANCE_SECONDS and self._maintenance is None:
             self._maintained_at = now
             self._maintenance = self._loop.run_in_executor(None, self._directory.maintain)
             self._maintenance.add_done_callback(self._maintained)
+
+    def _compacting(self) -> HighWatermarks:
+        return {
+            (each.topic_name, each.key.partition_id): each.core.high_watermark
+            for each in self._replicas.values()
+            if each.log.settings.compacts
+        }
 
     def _retain(self) -> None:
         """Old segments go, on leaders and followers alike: each by its own clock, and never what is not committed."""
@@ -231,6 +245,10 @@ class AssignedReplicas:
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
         """See `ReplicaPort`."""
         self._storage_failed(failure)
+
+    def maintain_soon(self) -> None:
+        """See `ReplicaPort`."""
+        self._maintained_at = float("-inf")
 
     def delete_log(self, replica: HostedReplica) -> None:
         """See `ReplicaPort`."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.problem import Problem
+from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.broker_apis import FORWARDED
 from quorum_node.protocol.configs import (
@@ -16,7 +17,10 @@ from quorum_node.protocol.configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from quorum_node.protocol.delete_records import DeleteRecordsRequest
 from quorum_node.protocol.describe import DescribeClusterRequest
+from quorum_node.protocol.describe_client_quotas import DescribeClientQuotasRequest
+from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.find_coordinator import (
@@ -30,12 +34,16 @@ from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.data_log import DataDirectory
+from quorum_node.server.broker.delete_records_api import DeleteRecordsApi
 from quorum_node.server.broker.fetch_api import FetchApi
 from quorum_node.server.broker.forwarding import Forwarding
+from quorum_node.server.broker.log_dirs_api import LogDirsApi
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.producer_ids import ProducerIds
+from quorum_node.server.broker.quotas_api import describe_quotas
 from quorum_node.server.listener.port import InboundRequest
 
 _NO_COORDINATOR = (
@@ -55,6 +63,7 @@ class BrokerApi:
         forwarding: Forwarding,
         producer_ids: ProducerIds,
         static: Mapping[str, str],
+        directory: DataDirectory,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
@@ -65,6 +74,8 @@ class BrokerApi:
         self._produce = ProduceApi(replicas, metadata.endpoint_to)
         self._fetch = FetchApi(replicas, metadata.endpoint_to)
         self._offsets = OffsetsApi(replicas)
+        self._deletions = DeleteRecordsApi(replicas)
+        self._log_dirs = LogDirsApi(replicas, directory)
 
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now or later."""
@@ -84,6 +95,14 @@ class BrokerApi:
                 inbound.reply(self._init_producer_id(body))
             case FindCoordinatorRequest():
                 inbound.reply(_no_coordinator(body))
+            case DeleteRecordsRequest():
+                self._deletions.handle(inbound, body)
+            case DescribeLogDirsRequest():
+                inbound.reply(self._log_dirs.describe(body))
+            case AlterReplicaLogDirsRequest():
+                inbound.reply(self._log_dirs.alter(body))
+            case DescribeClientQuotasRequest():
+                inbound.reply(describe_quotas(self._replicas.image.client_quotas, body))
             case DescribeConfigsRequest():
                 self._describe_configs(inbound, body)
             case None:

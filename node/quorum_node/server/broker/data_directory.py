@@ -3,7 +3,9 @@
 Owns the way from the protocols of `data_log.py` to `quorum_node.storage.broker`, which has the files.
 """
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -12,11 +14,20 @@ from quorum_node.broker.batch import Batch
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.schema.primitives import Buffer
-from quorum_node.server.broker.data_log import TimedOffset
+from quorum_node.server.broker.data_log import Compacted, CompactionLimits, TimedOffset
+from quorum_node.storage.broker.cleaner import (
+    CPU_SHARE,
+    Cleaned,
+    Cleaner,
+    LeftOut,
+    Stopped,
+    Throttle,
+)
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.retention import enforce_retention
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.broker.timestamp_search import (
     FoundOffset,
     offset_for_timestamp,
@@ -25,6 +36,7 @@ from quorum_node.storage.broker.timestamp_search import (
 from quorum_node.storage.directory_lock import lock_directory
 
 NO_EPOCH = -1
+UNKNOWN_BYTES = -1
 _STRAY_DELAY_MS = 3_600_000
 """A log that no metadata knows is kept for so long: time to notice a mistake."""
 
@@ -32,9 +44,13 @@ _STRAY_DELAY_MS = 3_600_000
 class OpenLog:
     """`DataLog` of one partition."""
 
-    def __init__(self, log: PartitionLog, high_watermark: int) -> None:
+    def __init__(
+        self, log: PartitionLog, high_watermark: int, was_cut: Callable[[PartitionLog], None]
+    ) -> None:
+        """`was_cut` is called when the log lost its end."""
         self._log = log
         self._high_watermark = high_watermark
+        self._was_cut = was_cut
 
     @property
     def size_bytes(self) -> int:
@@ -44,6 +60,15 @@ class OpenLog:
     def bytes_from(self, offset: int) -> int:
         """See `DataLog`."""
         return self._log.bytes_from(offset)
+
+    @property
+    def settings(self) -> LogSettings:
+        """See `DataLog`."""
+        return self._log.settings
+
+    def configure(self, settings: LogSettings) -> None:
+        """See `DataLog`."""
+        self._log.configure(settings)
 
     def opened(self) -> OpenedLog:
         """See `DataLog`."""
@@ -60,11 +85,13 @@ class OpenLog:
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
         """See `DataLog`."""
         self._log.truncate_to(end_offset)
+        self._was_cut(self._log)
         return self._log.producers()
 
     def restart_at(self, start_offset: int) -> None:
         """See `DataLog`."""
         self._log.restart_at(start_offset)
+        self._was_cut(self._log)
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
         """See `DataLog`."""
@@ -94,9 +121,19 @@ class OpenDataDirectory:
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
+        self._cleaner = Cleaner(directory, time_of_day_ms, Throttle(None, cpu_share=CPU_SHARE))
+        self.path = str(directory.path)
         self.directory_id = directory.directory_id
         closed = directory.closed_epoch
         self.previous_broker_epoch = NO_EPOCH if closed is None else closed
+
+    def volume_bytes(self) -> tuple[int, int]:
+        """See `DataDirectory`."""
+        try:
+            found = shutil.disk_usage(self.path)
+        except OSError:
+            return UNKNOWN_BYTES, UNKNOWN_BYTES
+        return found.total, found.free
 
     def found(self) -> tuple[FoundLog, ...]:
         """See `DataDirectory`."""
@@ -111,7 +148,11 @@ class OpenDataDirectory:
         """See `DataDirectory`."""
         replica = (topic_name, partition_id)
         log = self._directory.open_log(replica, topic_id, settings)
-        return OpenLog(log, self._directory.high_watermarks.get(replica, 0))
+        return OpenLog(
+            log,
+            self._directory.high_watermarks.get(replica, 0),
+            lambda log: self._directory.note_cut(replica, log),
+        )
 
     def set_aside(self, stray: FoundLog) -> None:
         """See `DataDirectory`."""
@@ -134,8 +175,20 @@ class OpenDataDirectory:
         self._directory.write_recovery_points()
         self._directory.remove_due()
 
+    def compact(
+        self,
+        high_watermarks: Mapping[tuple[str, int], int],
+        limits: CompactionLimits,
+        told: Callable[[Compacted], None],
+    ) -> None:
+        """See `DataDirectory`."""
+        self._cleaner.limit(limits.bytes_per_second, limits.map_bytes)
+        with suppress(Stopped):
+            self._cleaner.clean_due(high_watermarks, lambda outcome: told(_compacted(outcome)))
+
     def close(self, broker_epoch: int | None) -> None:
         """See `DataDirectory`."""
+        self._cleaner.stop()
         epoch = NO_EPOCH if broker_epoch is None else broker_epoch
         self._directory.close(epoch, cleanly=broker_epoch is not None)
 
@@ -144,6 +197,14 @@ def open_data_directory(path: Path, node_id: int, cluster_id: str) -> OpenDataDi
     """Open it, or make an empty one this broker's. Raises WrongDirectory, StorageFailure or DiskFull."""
     lock_directory(path)
     return OpenDataDirectory(LogDirectory(path, node_id=node_id, cluster_id=cluster_id))
+
+
+def _compacted(outcome: Cleaned | LeftOut) -> Compacted:
+    if isinstance(outcome, LeftOut):
+        return Compacted(*outcome.replica, -1, -1, -1, outcome.reason)
+    return Compacted(
+        *outcome.replica, outcome.end_offset, outcome.before_bytes, outcome.after_bytes
+    )
 
 
 def _timed(found: FoundOffset | None) -> TimedOffset | None:

@@ -3,7 +3,7 @@
 Owns the protocols that storage fulfils. Must not know files.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -24,6 +24,26 @@ class TimedOffset:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionLimits:
+    """`bytes_per_second`: read and written, None for no limit; `map_bytes`: memory for the newest offset of each key."""
+
+    bytes_per_second: float | None
+    map_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """A log that was compacted below `end_offset`, or, with a `refusal`, is left out until the next start."""
+
+    topic_name: str
+    partition_id: int
+    end_offset: int
+    before_bytes: int
+    after_bytes: int
+    refusal: str | None = None
+
+
 class DataLog(Protocol):
     """The log of one partition. Every method raises StorageFailure or DiskFull when the disk refuses."""
 
@@ -33,6 +53,13 @@ class DataLog(Protocol):
 
     def bytes_from(self, offset: int) -> int:
         """About how many bytes follow from `offset` on."""
+
+    @property
+    def settings(self) -> LogSettings:
+        """What the topic's configuration says of its files."""
+
+    def configure(self, settings: LogSettings) -> None:
+        """The configuration changed; what is on the disk follows with the next segment or the next look."""
 
     def opened(self) -> OpenedLog:
         """What was found at the start."""
@@ -79,6 +106,13 @@ class DataDirectory(Protocol):
     def previous_broker_epoch(self) -> int:
         """Of the run before, if that stopped in good order; else -1."""
 
+    @property
+    def path(self) -> str:
+        """As it stands in log.dirs."""
+
+    def volume_bytes(self) -> tuple[int, int]:
+        """How large its volume is, and how much of it may still be used; -1 where that is unknown."""
+
     def found(self) -> tuple[FoundLog, ...]:
         """Logs that lie there, opened or not."""
 
@@ -100,6 +134,17 @@ class DataDirectory(Protocol):
         """Sync what was appended, so that a later start has less to check, and remove files whose delay is over.
 
         May run on another thread than everything else here.
+        """
+
+    def compact(
+        self,
+        high_watermarks: Mapping[tuple[str, int], int],
+        limits: CompactionLimits,
+        told: Callable[[Compacted], None],
+    ) -> None:
+        """Compact each of these logs that is due; returns early, with what was begun dropped, when the directory is closed.
+
+        Runs on a thread of its own, beside everything else; `told` is called there. Raises StorageFailure or DiskFull.
         """
 
     def close(self, broker_epoch: int | None) -> None:

@@ -67,3 +67,19 @@ class BrokerEvents:
         _LOG.warning(
             f"{name}: broker {leader_id} sent bytes that are no batch ({why}); trying again"
         )
+
+    def compacted(self, name: str, end_offset: int, before_bytes: int, after_bytes: int) -> None:
+        """A round of the cleaner is done with one log."""
+        _LOG.info(
+            f"{name}: compacted below offset {end_offset}, from {before_bytes} to {after_bytes} bytes"
+        )
+
+    def not_compacted(self, name: str, why: str) -> None:
+        """Nothing is lost; it grows."""
+        _LOG.warning(f"{name} grows until the broker is started again: {why}")
+
+    def no_room_to_compact(self, why: str) -> None:
+        """The next round tries again."""
+        _LOG.warning(
+            f"nothing is compacted, as there is no room for the copy of a segment: {why}. Make room in log.dirs"
+        )

@@ -144,6 +144,7 @@ class FetchApi:
                 asked.current_leader_epoch,
                 asked.fetch_offset,
                 asked.last_fetched_epoch,
+                asked.log_start_offset,
             )
         part.answered(answer)
 

@@ -17,6 +17,7 @@ from quorum_node.broker.events import (
     FollowerFetched,
     Produced,
     SettingsChanged,
+    StartOffsetMoved,
     Ticked,
     Truncated,
     Written,
@@ -53,6 +54,9 @@ class ReplicaPort(Protocol):
 
     def propose_isr(self, replica: "HostedReplica", output: out.ProposeIsr) -> None:
         """IsrTaken or IsrRefused follows."""
+
+    def maintain_soon(self) -> None:
+        """The log begins later: that is to survive the end of the process."""
 
     def delete_log(self, replica: "HostedReplica") -> None:
         """The partition is gone."""
@@ -114,6 +118,7 @@ class HostedReplica:
         leader_epoch: int,
         fetch_offset: int,
         last_fetched_epoch: int,
+        log_start_offset: int,
     ) -> FetchAnswer:
         """What a follower may have; the leader takes note of what it has."""
         return self._ask(
@@ -124,6 +129,7 @@ class HostedReplica:
                 leader_epoch,
                 fetch_offset,
                 last_fetched_epoch,
+                log_start_offset=log_start_offset,
             )
         )
 
@@ -138,6 +144,18 @@ class HostedReplica:
         except (StorageFailure, DiskFull) as failure:
             self._failed(failure)
             return b""
+
+    def delete_records(self, start_offset: int) -> None:
+        """What lies before `start_offset`, which is committed, is not to be read any more."""
+        if self._has_failed or start_offset <= self.core.start_offset:
+            return
+        try:
+            self.log.delete_below(start_offset)
+        except (StorageFailure, DiskFull) as failure:
+            self._failed(failure)
+            return
+        self._port.maintain_soon()
+        self.take(StartOffsetMoved(start_offset))
 
     def watch(self, moved: Callable[[], None]) -> None:
         """`moved` is called whenever a fetch might be answered otherwise, from within."""
@@ -218,6 +236,7 @@ class HostedReplica:
                 self._events.appendleft(Truncated(()))
             case out.DeleteBefore():
                 self.log.delete_below(output.start_offset)
+                self._port.maintain_soon()
             case out.DeleteLog():
                 self._port.delete_log(self)
             case out.StartFetching():

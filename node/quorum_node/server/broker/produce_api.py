@@ -21,10 +21,13 @@ from quorum_node.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from quorum_node.records.batches import CorruptBatch
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.storage.broker.codecs import UnknownCodec
+from quorum_node.storage.broker.stored_records import has_all_keys
 
 EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """Where a broker is reached by who came through that listener: host, port, rack."""
@@ -91,6 +94,11 @@ class ProduceApi:
         if isinstance(batch, BrokerError):
             done(code_of(batch), -1, batch.value)
             return
+        if replica.limits.needs_keys:
+            refusal = _key_refusal(bytes(each.records or b""))
+            if refusal is not None:
+                done(ErrorCode.INVALID_RECORD, -1, refusal)
+                return
         # What a timeout ends is waiting: a batch that was appended stays.
         timeout_ms = float(max(0, body.timeout_ms))
         replica.produce(
@@ -162,3 +170,13 @@ class ProduceApi:
                     ProduceNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack)
                 )
         return tuple(found)
+
+
+def _key_refusal(data: bytes) -> str | None:
+    """Why a compacted topic does not take the batch: what has no key would be lost by compaction."""
+    try:
+        if has_all_keys(data):
+            return None
+        return "the topic is compacted: each record needs a key"
+    except (UnknownCodec, CorruptBatch) as error:
+        return f"the topic is compacted, and the batch's records can not be read: {error}"

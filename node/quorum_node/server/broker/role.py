@@ -157,7 +157,7 @@ class HostedBroker(NoRole):
         self._replicas = self._make_replicas(self._directory)
         self._replicas.start(committed.image)
         self._applied_offset = committed.end_offset - 1
-        self._api = self._make_api(self._replicas, cluster_id)
+        self._api = self._make_api(self._replicas, cluster_id, self._directory)
         self._owner.ready()
         lifecycle.image_applied()
 
@@ -228,7 +228,9 @@ class HostedBroker(NoRole):
             self._owner.storage_failed,
         )
 
-    def _make_api(self, replicas: AssignedReplicas, cluster_id: str) -> BrokerApi:
+    def _make_api(
+        self, replicas: AssignedReplicas, cluster_id: str, directory: DataDirectory
+    ) -> BrokerApi:
         def image() -> ClusterImage:
             return replicas.image
 
@@ -242,4 +244,5 @@ class HostedBroker(NoRole):
             Forwarding(self._channel, self._refuse),
             ProducerIds(self._channel, self._own),
             self._config.controller.settings.static_configs,
+            directory,
         )

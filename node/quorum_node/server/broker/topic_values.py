@@ -4,14 +4,18 @@ Owns the way from texts to values; what can't be read counts as the default. Mus
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from quorum_node.broker.produced_batch import BatchLimits
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.controller.topic_settings import broker_layers, effective
 from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import TOPIC
+from quorum_node.server.broker.data_log import CompactionLimits
 from quorum_node.storage.broker.log_settings import LogSettings
 
+DEDUPE_BUFFER_BYTES = 128 << 20
+BACKOFF_MS = 15_000
 _LOG_NUMBERS = {
     "segment_bytes": "segment.bytes",
     "segment_ms": "segment.ms",
@@ -20,7 +24,22 @@ _LOG_NUMBERS = {
     "retention_ms": "retention.ms",
     "retention_bytes": "retention.bytes",
     "file_delete_delay_ms": "file.delete.delay.ms",
+    "delete_retention_ms": "delete.retention.ms",
+    "min_compaction_lag_ms": "min.compaction.lag.ms",
+    "max_compaction_lag_ms": "max.compaction.lag.ms",
 }
+_NO_LIMIT = 1e300
+"""Java's largest double says that there is no limit."""
+_RATIO = "min.cleanable.dirty.ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerValues:
+    """Dynamic configs of brokers: `log.cleaner.enable`, `.backoff.ms`, `.io.max.bytes.per.second`, `.dedupe.buffer.size`."""
+
+    is_enabled: bool
+    backoff_ms: int
+    limits: CompactionLimits
 
 
 class TopicValues:
@@ -48,24 +67,59 @@ class TopicValues:
 
     def log_settings(self, configs: ConfigsImage, topic: str) -> LogSettings:
         """For the files of a log."""
-        texts = self.texts(configs, topic, tuple(_LOG_NUMBERS.values()))
-        policy = self.texts(configs, topic, ("cleanup.policy",)).get("cleanup.policy", "delete")
-        policies = {each.strip() for each in policy.split(",")}
+        names = (*_LOG_NUMBERS.values(), "cleanup.policy", _RATIO)
+        texts = self.texts(configs, topic, names)
+        policies = _policies(texts)
         defaults = LogSettings()
         numbers = {
             field: _number(texts, name, getattr(defaults, field))
             for field, name in _LOG_NUMBERS.items()
         }
-        return LogSettings(**numbers, deletes="delete" in policies, compacts="compact" in policies)
+        if "compact" in policies:
+            # What is not in a closed segment can not be compacted: as a stock broker, roll in time for the lag.
+            numbers["segment_ms"] = min(numbers["segment_ms"], numbers["max_compaction_lag_ms"])
+        return LogSettings(
+            **numbers,
+            deletes="delete" in policies,
+            compacts="compact" in policies,
+            min_cleanable_dirty_ratio=_fraction(texts, _RATIO, defaults.min_cleanable_dirty_ratio),
+        )
 
     def limits(self, configs: ConfigsImage, topic: str) -> BatchLimits:
         """For what producers send."""
-        texts = self.texts(configs, topic, ("max.message.bytes", "segment.bytes"))
+        texts = self.texts(configs, topic, ("max.message.bytes", "segment.bytes", "cleanup.policy"))
         limits = BatchLimits()
         return BatchLimits(
             _number(texts, "max.message.bytes", limits.max_message_bytes),
             _number(texts, "segment.bytes", limits.segment_bytes),
+            needs_keys="compact" in _policies(texts),
         )
+
+    def cleaner(self, configs: ConfigsImage) -> CleanerValues:
+        """For compaction."""
+        texts: dict[str, str] = {}
+        for layer in reversed(broker_layers(configs, self._broker_id, self._static)):
+            texts.update(layer.values)
+        limit = _fraction(texts, "log.cleaner.io.max.bytes.per.second", float("inf"))
+        return CleanerValues(
+            texts.get("log.cleaner.enable", "true").strip().lower() != "false",
+            _number(texts, "log.cleaner.backoff.ms", BACKOFF_MS),
+            CompactionLimits(
+                limit if 0 < limit < _NO_LIMIT else None,
+                _number(texts, "log.cleaner.dedupe.buffer.size", DEDUPE_BUFFER_BYTES),
+            ),
+        )
+
+
+def _policies(texts: Mapping[str, str]) -> set[str]:
+    return {each.strip() for each in texts.get("cleanup.policy", "delete").split(",")}
+
+
+def _fraction(texts: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        return float(texts.get(name, default))
+    except ValueError:
+        return default
 
 
 def _number(texts: Mapping[str, str], name: str, default: int) -> int:

@@ -1,12 +1,13 @@
 """Which log of a directory is compacted next, and how fast.
 
-Owns the choice, the throttle and cleaner-offset-checkpoint. Runs in a thread of its own, one log at a time; a log that can not be
+Owns the choice, the pauses and cleaner-offset-checkpoint. Runs in a thread of its own, one log at a time; a log that can not be
 compacted is left out, with the reason, until the broker starts again.
 Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
 """
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from quorum_node.storage.broker.compaction import (
@@ -18,32 +19,75 @@ from quorum_node.storage.broker.compaction import (
 )
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.offset_checkpoint import TopicPartition
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+CPU_SHARE = 0.25
+"""Of one core: requests are answered by the same interpreter."""
+_CPU_BURST_SECONDS = 0.002
+
+
+class Stopped(Exception):
+    """The broker ends: what was begun is dropped."""
 
 
 class Throttle:
-    """Waits so that no more than `bytes_per_second` are read and written; None: as fast as it goes."""
-
-    __slots__ = ("_bytes_per_second", "_clock_seconds", "_free_at", "_sleep")
+    """Waits so that no more than `bytes_per_second` are read and written (None: no limit), and no more than `cpu_share` of a
+    core is used by the thread that calls it. `stop` ends a wait, and every later call raises Stopped."""
 
     def __init__(
         self,
         bytes_per_second: float | None,
         clock_seconds: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
+        *,
+        cpu_share: float = 1.0,
+        cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         self._bytes_per_second = bytes_per_second
         self._clock_seconds = clock_seconds
-        self._sleep = sleep
+        self._stopped = threading.Event()
+        self._sleep = sleep or self._stopped.wait
         self._free_at = clock_seconds()
+        self._cpu_share = cpu_share
+        self._cpu_seconds = cpu_seconds
+        self._cpu_since = cpu_seconds()
+
+    def limit(self, bytes_per_second: float | None) -> None:
+        """Another limit from now on."""
+        self._bytes_per_second = bytes_per_second
+
+    def begin(self) -> None:
+        """Work begins, perhaps on another thread than before."""
+        self._cpu_since = self._cpu_seconds()
+
+    def stop(self) -> None:
+        """From any thread."""
+        self._stopped.set()
 
     def __call__(self, size_bytes: int) -> None:
-        """So much was read or written; waits if it was too early."""
-        if self._bytes_per_second is None:
-            return
-        now = self._clock_seconds()
-        self._free_at = max(self._free_at, now) + size_bytes / self._bytes_per_second
-        if self._free_at - now > 0.05:
-            self._sleep(self._free_at - now)
+        """So much was read or written; waits if it was too early. Raises Stopped."""
+        if self._stopped.is_set():
+            raise Stopped
+        pause = self._cpu_pause()
+        if self._bytes_per_second is not None:
+            now = self._clock_seconds()
+            self._free_at = max(self._free_at, now) + size_bytes / self._bytes_per_second
+            if self._free_at - now > 0.05:
+                pause = max(pause, self._free_at - now)
+        if pause:
+            self._sleep(pause)
+            if self._stopped.is_set():
+                raise Stopped
+
+    def _cpu_pause(self) -> float:
+        if self._cpu_share >= 1.0:
+            return 0.0
+        used = self._cpu_seconds() - self._cpu_since
+        if used < _CPU_BURST_SECONDS:
+            return 0.0
+        self._cpu_since += used
+        return used * (1.0 / self._cpu_share - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,57 +100,109 @@ class Cleaned:
     after_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A log that is not compacted any more until the broker starts again."""
+
+    replica: TopicPartition
+    reason: str
+
+
 class Cleaner:
-    """Of one directory. `uncleanable`: what is left out, with the reason for people."""
+    """Of one directory."""
 
     def __init__(
         self,
         directory: LogDirectory,
-        high_watermark_of: Callable[[TopicPartition], int],
         clock_ms: Callable[[], int],
         throttle: Throttle,
         map_bytes: int = DEFAULT_MAP_BYTES,
     ) -> None:
         self._directory = directory
-        self._high_watermark_of = high_watermark_of
         self._clock_ms = clock_ms
         self._throttle = throttle
         self._map_bytes = map_bytes
-        self.uncleanable: dict[TopicPartition, str] = {}
+        self._left_out: dict[TopicPartition, PartitionLog] = {}
 
-    def clean_one(self) -> Cleaned | None:
-        """Compact the log with the largest part that is not clean; None if no log is due.
+    def limit(self, bytes_per_second: float | None, map_bytes: int) -> None:
+        """For the next rounds."""
+        self._throttle.limit(bytes_per_second)
+        self._map_bytes = map_bytes
 
-        Raises StorageFailure or DiskFull.
+    def stop(self) -> None:
+        """From any thread: the round that runs ends with Stopped."""
+        self._throttle.stop()
+
+    def clean_due(
+        self,
+        high_watermarks: Mapping[TopicPartition, int],
+        told: Callable[[Cleaned | LeftOut], None] = lambda _: None,
+    ) -> None:
+        """One round: compact every log that is due, the one with the largest part that is not clean first.
+
+        `told` is called on this thread, after each log. Raises Stopped, StorageFailure or DiskFull.
         """
-        now_ms = self._clock_ms()
-        found = self._dirtiest(now_ms)
-        if found is None:
-            return None
-        replica, part = found
-        log = self._directory.logs[replica]
-        before_bytes = log.size_bytes
+        self._throttle.begin()
+        done: set[TopicPartition] = set()
+        while (found := self._dirtiest(high_watermarks, done)) is not None:
+            replica, log, part = found
+            done.add(replica)
+            with log.held:
+                outcome = self._clean(replica, log, part)
+            if isinstance(outcome, LeftOut):
+                self._left_out[replica] = log
+            if outcome is not None:
+                told(outcome)
+
+    def _clean(
+        self, replica: TopicPartition, log: PartitionLog, part: CleanablePart
+    ) -> Cleaned | LeftOut | None:
+        """None if nothing came of it: the log is closed, or was cut meanwhile."""
+        before_bytes, cuts = log.size_bytes, log.cuts
+
+        def is_another() -> bool:
+            return log.held.is_closed or log.cuts != cuts
+
+        def throttle(size_bytes: int) -> None:
+            self._throttle(size_bytes)
+            if log.held.is_closed:
+                raise _Gone
+
         try:
             end_offset = compact(
-                log, part, now_ms, map_bytes=self._map_bytes, throttle=self._throttle
+                log, part, self._clock_ms(), map_bytes=self._map_bytes, throttle=throttle
             )
         except Uncleanable as error:
-            self.uncleanable[replica] = str(error)
+            return None if is_another() else LeftOut(replica, str(error))
+        except _Gone:
             return None
-        self._directory.cleaned[replica] = end_offset
-        self._directory.write_cleaned()
+        except (StorageFailure, DiskFull):
+            if log.held.is_closed:
+                return None  # its directory has another name by now
+            raise
+        if is_another():
+            return None
+        self._directory.note_cleaned(replica, log, end_offset)
         return Cleaned(replica, end_offset, before_bytes, log.size_bytes)
 
-    def _dirtiest(self, now_ms: int) -> tuple[TopicPartition, CleanablePart] | None:
+    def _dirtiest(
+        self, high_watermarks: Mapping[TopicPartition, int], done: set[TopicPartition]
+    ) -> tuple[TopicPartition, PartitionLog, CleanablePart] | None:
+        now_ms = self._clock_ms()
         due = []
-        for replica, log in list(self._directory.logs.items()):
-            if log.settings.compacts and replica not in self.uncleanable:
-                cleaned = self._directory.cleaned.get(replica, 0)
-                part = cleanable_part(log, cleaned, self._high_watermark_of(replica), now_ms)
-                if part.is_due(log, now_ms):
-                    share = part.dirty_bytes / (part.clean_bytes + part.dirty_bytes)
-                    due.append((share, replica, part))
-        if not due:
-            return None
-        _, replica, part = max(due, key=lambda each: each[:2])
-        return replica, part
+        for replica, high_watermark in high_watermarks.items():
+            log = self._directory.logs.get(replica)
+            if log is None or not log.settings.compacts:
+                continue
+            if replica in done or self._left_out.get(replica) is log:
+                continue
+            cleaned = self._directory.cleaned.get(replica, 0)
+            part = cleanable_part(log, cleaned, high_watermark, now_ms)
+            if part.is_due(log, now_ms):
+                share = part.dirty_bytes / (part.clean_bytes + part.dirty_bytes)
+                due.append((share, replica, log, part))
+        return max(due, key=lambda each: each[:2])[1:] if due else None
+
+
+class _Gone(Exception):
+    """The log that is being compacted was closed."""

@@ -5,7 +5,6 @@ may have to stay for its producer's sequence numbers. Must not know which record
 touched. Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the base timestamp).
 """
 
-import zlib
 from collections.abc import Callable, Sequence
 from struct import Struct
 
@@ -20,6 +19,7 @@ from quorum_node.records.batches import (
 )
 from quorum_node.schema.primitives import encode_varint, read_varint
 from quorum_node.storage.broker.batch_walk import FileBatch
+from quorum_node.storage.broker.codecs import deflate
 from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
 
 HORIZON_FLAG = 0x40
@@ -71,9 +71,7 @@ def _rebuilt(batch: FileBatch, kept: Sequence[StoredRecord], horizon_ms: int | N
         bodies = [_moved(each, horizon_ms) for each in kept]
     content = b"".join(bodies)
     if attributes & COMPRESSION_MASK:
-        # The one codec that can be read here: see `stored_records`.
-        packer = zlib.compressobj(wbits=31)
-        content = packer.compress(content) + packer.flush()
+        content = deflate(attributes & COMPRESSION_MASK, content)
     newest = max(each.timestamp_ms for each in kept)
     return _framed(batch, attributes, base_ms, newest, len(kept), content)
 

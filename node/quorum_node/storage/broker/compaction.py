@@ -13,8 +13,11 @@ Source: Kafka's documentation, "Log Compaction"; the rules of a stock broker (`C
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from quorum_node.records.batches import CorruptBatch
+from crc32c import crc32c
+
+from quorum_node.records.batches import CRC_COVERS_FROM, CorruptBatch
 from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.compacted_batch import compacted, empty_batch, horizon_of
 from quorum_node.storage.broker.compaction_map import CompactionMap
 from quorum_node.storage.broker.compaction_transactions import PassedTransactions
@@ -27,7 +30,7 @@ from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.log_loading import CLEANED_SUFFIX
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.producer_walk import marker_of
-from quorum_node.storage.broker.stored_records import StoredRecord, UnknownCodec, stored_records
+from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
 from quorum_node.storage.errors import classify
 
 DEFAULT_MAP_BYTES = 128 << 20
@@ -50,7 +53,7 @@ class CleanablePart:
 
     def is_due(self, log: PartitionLog, now_ms: int) -> bool:
         """Whether so much is to be cleaned, or for so long, that it is worth a pass."""
-        if not self.dirty_bytes:
+        if not self.dirty_bytes or self.end_offset <= self.start_offset:
             return False
         share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
         is_late = now_ms - self.oldest_ms > log.settings.max_compaction_lag_ms
@@ -96,7 +99,7 @@ def compact(
     """Clean what `part` says, as far as the map reaches; returns the first offset that is not clean.
 
     `throttle` is told of bytes that were read and written, and may wait, or raise to give up. Raises StorageFailure, DiskFull,
-    and Uncleanable when a batch can not be read here.
+    and Uncleanable when a batch can not be read here or is damaged.
     """
     try:
         known = _newest_of_keys(log, part, map_bytes, throttle)
@@ -106,7 +109,7 @@ def compact(
         for group in _groups(log, known.end_offset):
             _Pass(log, known, passed, now_ms, throttle).replace(group)
         return known.end_offset
-    except (UnknownCodec, CorruptBatch) as error:
+    except (UnknownCodec, CorruptBatch, DamagedLog) as error:
         raise Uncleanable(
             f"{log.directory} is not compacted, as a batch can not be read here: {error}"
         ) from error
@@ -170,7 +173,16 @@ def _groups(log: PartitionLog, end_offset: int) -> list[list[DataSegment]]:
 
 
 def _bytes_of(segment: DataSegment, batch: FileBatch) -> bytes:
-    return read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+    """Checked: a batch that is written anew gets a checksum of what was read, which must be what was stored."""
+    data = read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+    if len(data) != batch.size_bytes:
+        raise DamagedLog(f"{segment.path} ends within the batch at byte {batch.position}")
+    crc = crc32c(memoryview(data)[CRC_COVERS_FROM:])
+    if crc != batch.crc:
+        raise DamagedLog(
+            f"{segment.path}, byte {batch.position}: CRC-32C is {crc:08x}, the header says {batch.crc:08x}"
+        )
+    return data
 
 
 class _Pass:
@@ -221,8 +233,6 @@ class _Pass:
 
     def _copy(self, segment: DataSegment, batch: FileBatch, target: DataSegment) -> None:
         data = _bytes_of(segment, batch)
-        if len(data) != batch.size_bytes:
-            raise DamagedLog(f"{segment.path} ends within the batch at byte {batch.position}")
         kept = self._compacted(data, batch)
         self._throttle(len(data) + len(kept or b""))
         if kept is not None:

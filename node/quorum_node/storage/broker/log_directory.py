@@ -215,11 +215,21 @@ class LogDirectory:
             self._write(checkpoints.RECOVERY_POINTS, self._recovery_points)
             self._write(checkpoints.LOG_STARTS, self._log_starts)
 
-    def write_cleaned(self) -> None:
-        """Replace cleaner-offset-checkpoint. Raises StorageFailure or DiskFull."""
+    def note_cleaned(self, replica: TopicPartition, log: PartitionLog, end_offset: int) -> None:
+        """Replace cleaner-offset-checkpoint: `log` is clean below `end_offset`; nothing if it is no longer the replica's.
+
+        Raises StorageFailure or DiskFull.
+        """
         self.check_usable()
         with self._lock:
-            self._write(checkpoints.CLEANED, self.cleaned)
+            if self.logs.get(replica) is log:
+                self.cleaned[replica] = end_offset
+                self._write(checkpoints.CLEANED, self.cleaned)
+
+    def note_cut(self, replica: TopicPartition, log: PartitionLog) -> None:
+        """`log` may end earlier than before: what takes the place of what was cut is not clean."""
+        if self.cleaned.get(replica, 0) > log.end_offset:
+            self.note_cleaned(replica, log, log.end_offset)
 
     def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
         """Cleanly: everything is flushed, and the marker says so. A directory that failed gets no marker."""

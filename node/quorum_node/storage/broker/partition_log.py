@@ -30,6 +30,7 @@ from quorum_node.storage.broker.data_segment import (
 )
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.fail_stop import FailStop
+from quorum_node.storage.broker.held_files import HeldFiles
 from quorum_node.storage.broker.log_loading import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
@@ -74,9 +75,10 @@ class PartitionLog(SegmentList):
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
         self._flushing = threading.RLock()
-        self._closed = False
+        self.held = HeldFiles()
+        """Keeps the files open for a reader that takes long."""
         self._stop = FailStop(directory, on_failure)
-        self._cuts = 0
+        self.cuts = 0
         """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
@@ -116,6 +118,10 @@ class PartitionLog(SegmentList):
 
     # -- what is known
 
+    def configure(self, settings: LogSettings) -> None:
+        """The topic's configuration changed: it holds from the next segment, or the next look, on."""
+        self.settings = settings
+
     @property
     def epoch_history(self) -> EpochHistory:
         """Leader epochs, as they are in their checkpoint."""
@@ -128,13 +134,8 @@ class PartitionLog(SegmentList):
 
     def opened(self, high_watermark: int) -> OpenedLog:
         """What a replica of the partition begins with. `high_watermark`: from replication-offset-checkpoint."""
-        return OpenedLog(
-            self.start_offset,
-            self.end_offset,
-            high_watermark,
-            self._epochs.starts,
-            self.producers(),
-        )
+        start, end = self.start_offset, self.end_offset
+        return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """See `ProducerTable.first_unstable_offset`: a reader of committed records gets nothing from there on."""
@@ -291,7 +292,7 @@ class PartitionLog(SegmentList):
         meanwhile. Raises StorageFailure.
         """
         self._stop.check()
-        cuts = self._cuts
+        cuts = self.cuts
         limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
         try:
             for segment in self.from_offset(offset):
@@ -299,9 +300,9 @@ class PartitionLog(SegmentList):
                     break
                 content = segment.read(offset, max_bytes, limit)
                 if content:
-                    return content if cuts == self._cuts else b""
+                    return content if cuts == self.cuts else b""
         except DamagedLog as error:
-            if cuts == self._cuts:
+            if cuts == self.cuts:
                 raise self._stop.fail(error) from error
         except OSError as error:
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
@@ -342,7 +343,7 @@ class PartitionLog(SegmentList):
             self._stop.guarded(lambda: self.before_lowering(self))
 
     def _cut(self, end_offset: int) -> None:
-        self._cuts += 1
+        self.cuts += 1
         keep = max(sum(each.base_offset < end_offset for each in self._segments), 1)
         going = self._segments[keep:]
         self._adopt(self._segments[:keep])
@@ -355,7 +356,7 @@ class PartitionLog(SegmentList):
         sync_directory(self.directory, self._files)
 
     def _drop_all(self, offset: int) -> None:
-        self._cuts += 1
+        self.cuts += 1
         going = self._segments
         self._set_aside(tuple(reversed(going)))
         self._snapshots.drop(lambda _: True)
@@ -441,9 +442,10 @@ class PartitionLog(SegmentList):
         self._removals.add(segments, self._clock_ms() + self.settings.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the files whose delay is over (None: all). Raises StorageFailure."""
+        """Remove the files whose delay is over (None: all); not while they are held. Raises StorageFailure."""
         with self._lock:
-            self._stop.guarded(lambda: self._removals.remove(now_ms))
+            if not self.held.are_held:
+                self._stop.guarded(lambda: self._removals.remove(now_ms))
 
     def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
         self._segments = segments
@@ -455,10 +457,10 @@ class PartitionLog(SegmentList):
         """
         with self._flushing:
             with self._lock:
-                if self._closed:
+                if self.held.is_closed:
                     return self.recovery_point
                 self._stop.check()
-                cuts, dirty = self._cuts, self._dirty
+                cuts, dirty = self.cuts, self._dirty
                 end_offset = self._segments[-1].end_offset
                 self._dirty = set()
             try:
@@ -467,10 +469,10 @@ class PartitionLog(SegmentList):
                 if dirty:
                     sync_directory(self.directory, self._files)
             except OSError as error:
-                if cuts == self._cuts:
+                if cuts == self.cuts:
                     raise self._stop.fail(classify(error, f"flush {self.directory}")) from error
             with self._lock:
-                if cuts != self._cuts:
+                if cuts != self.cuts:
                     self._dirty.update(each for each in dirty if each in self._segments)
                 else:
                     self.recovery_point = max(self.recovery_point, end_offset)
@@ -488,10 +490,7 @@ class PartitionLog(SegmentList):
                     lambda: self._snapshots.take(self._producers, self.end_offset, sync=True)
                 )
                 self._stop.guarded(lambda: sync_directory(self.directory, self._files))
-            for segment in self._segments:
-                segment.close()
-            self._removals.close()
-            self._closed = True
+            self.held.close((*self._segments, *self._removals.leave()))
             self._stop.disable(StorageFailure(f"{self.directory} is closed"))
 
     def disable(self, failure: StorageFailure) -> None:

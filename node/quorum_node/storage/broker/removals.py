@@ -37,8 +37,7 @@ class Removals:
                 self._files.unlink(path, missing_ok=True)
         return len(due)
 
-    def close(self) -> None:
-        """Leave the files for the next open, which removes them."""
-        for _, segment in self._waiting:
-            segment.close()
-        self._waiting = []
+    def leave(self) -> list[DataSegment]:
+        """The files stay for the next open, which removes them; what waits, to be closed."""
+        left, self._waiting = [segment for _, segment in self._waiting], []
+        return left

@@ -1,9 +1,8 @@
 """The records of a stored batch, whatever it was compressed with.
 
-Owns the codecs. Only compaction and searches by timestamp look inside a batch. Source: Kafka's documentation, "Record Batch".
+Only compaction, searches by timestamp and the check for keys look inside a batch. Source: Kafka's documentation, "Record Batch".
 """
 
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,15 +13,9 @@ from quorum_node.records.batches import (
     read_header,
 )
 from quorum_node.schema.primitives import MalformedRecord, read_varint
+from quorum_node.storage.broker.codecs import BadContent, inflate
 
 _LOG_APPEND_TIME = 0x08
-_GZIP = 1
-_MOST_BYTES = 256 << 20
-"""What a batch may inflate to: far above any that a producer may send."""
-
-
-class UnknownCodec(Exception):
-    """A codec that this node can not read."""
 
 
 class StoredRecord(NamedTuple):
@@ -40,16 +33,15 @@ def record_bytes(data: bytes) -> bytes:
     codec = read_header(data).attributes & COMPRESSION_MASK
     if not codec:
         return data[HEADER_BYTES:]
-    if codec != _GZIP:
-        raise UnknownCodec(f"codec {codec}")
-    inflater = zlib.decompressobj(wbits=31)
     try:
-        content = inflater.decompress(data[HEADER_BYTES:], _MOST_BYTES)
-    except zlib.error as error:
+        return inflate(codec, data[HEADER_BYTES:])
+    except BadContent as error:
         raise CorruptBatch(HEADER_BYTES, str(error)) from None
-    if inflater.unconsumed_tail:
-        raise CorruptBatch(HEADER_BYTES, f"inflates to more than {_MOST_BYTES} bytes")
-    return content
+
+
+def has_all_keys(data: bytes) -> bool:
+    """Whether compaction would keep anything of each record. Raises UnknownCodec, CorruptBatch."""
+    return all(each.key is not None for each in stored_records(data))
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:

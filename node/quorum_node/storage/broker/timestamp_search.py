@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.partition_log import PartitionLog
-from quorum_node.storage.broker.stored_records import UnknownCodec, stored_records
+from quorum_node.storage.broker.stored_records import stored_records
 
 
 class FoundOffset(NamedTuple):

@@ -1,0 +1,74 @@
+"""When compaction runs: a round every log.cleaner.backoff.ms, on a thread of its own.
+
+Owns the thread and the pauses; what is compacted, and how, is storage's. A full disk ends a round and no more: nothing was
+acknowledged by it. Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from quorum_node.server.broker.data_log import Compacted, DataDirectory
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.topic_values import CleanerValues
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+HighWatermarks = dict[tuple[str, int], int]
+"""Of the logs that are to be compacted, by topic and partition."""
+
+
+class Cleaning:
+    """`look` is called on the loop's thread, often."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        events: BrokerEvents,
+        storage_failed: Callable[[StorageFailure | DiskFull], None],
+    ) -> None:
+        self._directory = directory
+        self._events = events
+        self._storage_failed = storage_failed
+        self._loop = asyncio.get_running_loop()
+        self._ended_at = self._loop.time()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cleaner")
+        self._round: asyncio.Future[None] | None = None
+        self._closed = False
+
+    def look(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
+        """Begin a round if it is time for one."""
+        is_due = self._loop.time() - self._ended_at >= values.backoff_ms / 1000
+        if not values.is_enabled or not is_due or self._round is not None or self._closed:
+            return
+        found = logs()
+        if not found:
+            self._ended_at = self._loop.time()
+            return
+        self._round = self._loop.run_in_executor(
+            self._thread, self._directory.compact, found, values.limits, self._told
+        )
+        self._round.add_done_callback(self._ended)
+
+    def close(self) -> None:
+        """No more rounds; the directory ends the one that runs when it is closed."""
+        self._closed = True
+        self._thread.shutdown(wait=False)
+
+    def _told(self, outcome: Compacted) -> None:
+        name = f"{outcome.topic_name}-{outcome.partition_id}"
+        if outcome.refusal is not None:
+            self._events.not_compacted(name, outcome.refusal)
+        else:
+            self._events.compacted(name, outcome.end_offset, outcome.before_bytes, outcome.after_bytes)  # fmt: skip
+
+    def _ended(self, done: "asyncio.Future[None]") -> None:
+        self._round, self._ended_at = None, self._loop.time()
+        failure = None if done.cancelled() else done.exception()
+        if self._closed or failure is None:
+            return
+        if isinstance(failure, DiskFull):
+            self._events.no_room_to_compact(str(failure))
+        elif isinstance(failure, StorageFailure):
+            self._storage_failed(failure)
+        else:
+            raise failure

@@ -1,0 +1,245 @@
+"""What brokers of this software do with their logs by themselves, and at an administrator's word."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorum_node.protocol.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS,
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from quorum_node.protocol.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from support.broker_admin import (
+    alter_brokers,
+    alter_topic,
+    batches_of,
+    delete_records,
+    keyed,
+    newest_values,
+)
+from support.local_quorum import LocalQuorum, wait_until
+from support.python_brokers import PythonBrokers
+
+OFTEN = {"log.cleaner.backoff.ms": "100"}
+VALUE = b"v" * 100_000
+COMPACTS = {
+    "cleanup_policy": "compact",
+    "segment_bytes": "1048576",
+    "min_cleanable_dirty_ratio": "0",
+}
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]:
+    """One broker on one controller, for tests that leave both as they are."""
+    root = tmp_path_factory.mktemp("logs")
+    with (
+        LocalQuorum(root / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, root / "brokers", 1, log_retention_check_interval_ms="100") as made,
+    ):
+        quorum.form()
+        made.start()
+        alter_brokers(made, OFTEN)
+        yield made
+
+
+def segments(brokers: PythonBrokers, topic: str, broker_id: int = 201) -> list[str]:
+    return sorted(each.name for each in brokers.log_folder(broker_id, topic).glob("*.log"))
+
+
+def log_starts(brokers: PythonBrokers, broker_id: int = 201) -> list[str]:
+    path = brokers.nodes[broker_id].root / "logs" / "log-start-offset-checkpoint"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_compacted_topic_keeps_the_newest_value_of_each_key(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("compacted", [201], **COMPACTS)
+    wanted: dict[bytes | None, bytes | None] = {}
+    for number in range(45):
+        key, value = b"k%d" % (number % 3), VALUE + b"%d" % number
+        wanted[key] = value
+        assert not brokers.produce_bytes(201, topic, keyed((key, value))).error_code
+    assert len(segments(brokers, "compacted")) > 3
+    active = segments(brokers, "compacted")[-1]
+    first_active = int(active.split(".")[0])
+
+    def closed() -> list[int]:
+        found = [each.header.base_offset for each in batches_of(brokers, 201, topic)]
+        return [each for each in found if each < first_active]
+
+    # The newest of each key, and the last batch of a round.
+    wait_until(lambda: len(closed()) <= 4, "the closed segments are compacted", 20)
+    found = batches_of(brokers, 201, topic)
+    assert newest_values(found) == wanted
+    assert segments(brokers, "compacted")[-1] == active, "the segment that is written stays"
+    assert [b.header.base_offset for b in found][-5:] == [40, 41, 42, 43, 44]
+    assert "compacted-0: compacted below offset" in brokers.nodes[201].log_text
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("keys", [201], cleanup_policy="compact")
+    refused = brokers.produce_bytes(201, topic, keyed((b"k", b"1"), (None, b"2")))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert refused.error_message == "the topic is compacted: each record needs a key"
+    assert not brokers.produce_bytes(201, topic, keyed((b"k", b"1"), (b"k", None))).error_code
+    alter_topic(brokers, "keys", {"cleanup.policy": "delete"})
+    wait_until(
+        lambda: not brokers.produce_bytes(201, topic, keyed((None, b"2"))).error_code,
+        "the broker knows that the topic is not compacted any more",
+        10,
+    )
+
+
+def test_a_changed_retention_holds_for_the_log_that_is_open(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("retained", [201], segment_bytes="1048576", retention_ms="-1")
+    for _ in range(25):
+        assert not brokers.produce_bytes(201, topic, keyed((None, VALUE)), acks=1).error_code
+    before = segments(brokers, "retained")
+    assert len(before) == 3
+    alter_topic(brokers, "retained", {"retention.bytes": "1048576"})
+    wait_until(lambda: segments(brokers, "retained") == before[1:], "the oldest one went", 20)
+    first = int(before[1].split(".")[0])
+    assert brokers.fetch(201, topic, 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert batches_of(brokers, 201, topic, first)[0].header.base_offset == first
+
+
+def test_deleted_records_are_not_read_any_more_and_their_segments_go(
+    brokers: PythonBrokers,
+) -> None:
+    configs = {"segment_bytes": "1048576", "retention_ms": "-1"}
+    topic = brokers.create_topic("deleted", [201], **configs)
+    for _ in range(25):
+        assert not brokers.produce_bytes(201, topic, keyed((None, VALUE)), acks=1).error_code
+    before = segments(brokers, "deleted")
+    done = delete_records(brokers, 201, "deleted", 15)
+    assert (done.error_code, done.low_watermark) == (0, 15)
+    assert brokers.fetch(201, topic, 14).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    found = brokers.fetch(201, topic, 15)
+    assert (found.error_code, found.log_start_offset) == (0, 15)
+    again = delete_records(brokers, 201, "deleted", 3)
+    assert (again.error_code, again.low_watermark) == (0, 15), "it never goes back"
+    wait_until(lambda: segments(brokers, "deleted") == before[1:], "the first one went", 20)
+    wait_until(lambda: "deleted 0 15" in log_starts(brokers), "it is on the disk", 10)
+    for offset, code in (
+        (26, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (-2, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ):
+        refused = delete_records(brokers, 201, "deleted", offset)
+        assert (refused.error_code, refused.low_watermark) == (code, -1)
+    everything = delete_records(brokers, 201, "deleted", -1)
+    assert (everything.error_code, everything.low_watermark) == (0, 25)
+    brokers.create_topic("only-compacted", [201], cleanup_policy="compact")
+    for name, code in (
+        ("only-compacted", ErrorCode.POLICY_VIOLATION),
+        ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ):
+        assert delete_records(brokers, 201, name, 0).error_code == code
+
+
+def test_directories_are_described_and_no_replica_is_moved(brokers: PythonBrokers) -> None:
+    topic = brokers.create_topic("described", [201], partitions=2, retention_ms="-1")
+    data = keyed((None, b"x" * 1000))
+    assert not brokers.produce_bytes(201, topic, data, partition=1).error_code
+    asked = DescribableLogDirTopic(topic="described", partitions=(0, 1, 7))
+    answer = brokers.ask(201, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=(asked,)))
+    assert isinstance(answer, DescribeLogDirsResponse)
+    (directory,) = answer.results
+    assert directory.log_dir == str(brokers.nodes[201].root / "logs")
+    assert directory.total_bytes > directory.usable_bytes > 0
+    (found,) = directory.topics
+    assert [(p.partition_index, p.partition_size, p.offset_lag) for p in found.partitions] == [
+        (0, 0, 0),
+        (1, len(data), 0),
+    ]
+    everything = brokers.ask(201, DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None))
+    assert isinstance(everything, DescribeLogDirsResponse)
+    assert "described" in {each.name for each in everything.results[0].topics}
+    for path, name, code in (
+        (directory.log_dir, "described", 0),
+        ("/elsewhere", "described", ErrorCode.LOG_DIR_NOT_FOUND),
+        (directory.log_dir, "unknown", ErrorCode.REPLICA_NOT_AVAILABLE),
+    ):
+        topics = (AlterReplicaLogDirTopic(name=name, partitions=(0,)),)
+        body = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=path, topics=topics),))
+        altered = brokers.ask(201, ALTER_REPLICA_LOG_DIRS, body)
+        assert isinstance(altered, AlterReplicaLogDirsResponse)
+        assert [each.error_code for each in altered.results[0].partitions] == [code]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_deleted_records_are_gone_from_every_live_replica_and_stay_gone(tmp_path: Path) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
+    ):
+        quorum.form()
+        brokers.start()
+        topic = brokers.create_topic("t", [201, 202])
+        for _ in range(10):
+            assert not brokers.produce_bytes(201, topic, keyed((None, b"v"))).error_code
+        wait_until(lambda: not delete_records(brokers, 201, "t", 0).error_code, "followed", 10)
+        process = brokers.nodes[202].process
+        assert process is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        late = delete_records(brokers, 201, "t", 4, timeout_ms=300)
+        assert (late.error_code, late.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        os.kill(process.pid, signal.SIGCONT)
+        done = delete_records(brokers, 201, "t", 4)
+        assert (done.error_code, done.low_watermark) == (0, 4)
+        refused = delete_records(brokers, 202, "t", 5)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for broker_id in brokers.nodes:
+            wait_until(lambda: "t 0 4" in log_starts(brokers, broker_id), "on both disks", 10)  # noqa: B023
+        for node in brokers.nodes.values():
+            assert node.process is not None
+            node.process.kill()
+            node.process.wait(10)
+        brokers.start()
+        wait_until(lambda: brokers.leader("t", 201) in (201, 202), "somebody leads", 30)
+        leader = brokers.leader("t", 201)
+        assert leader is not None
+        assert batches_of(brokers, leader, topic, 4)[0].header.base_offset == 4
+        assert brokers.fetch(leader, topic, 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_broker_that_is_killed_while_it_compacts_has_every_newest_value(tmp_path: Path) -> None:
+    with (
+        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
+    ):
+        quorum.form()
+        brokers.start()
+        alter_brokers(brokers, OFTEN | {"log.cleaner.io.max.bytes.per.second": "2000000"})
+        topic = brokers.create_topic("t", [201], **COMPACTS)
+        wanted: dict[bytes | None, bytes | None] = {}
+        number = 0
+        for _ in range(4):
+            for _ in range(40):
+                key, value = b"k%d" % (number % 7), VALUE + b"%d" % number
+                wanted[key] = value
+                number += 1
+                assert not brokers.produce_bytes(201, topic, keyed((key, value))).error_code
+            folder = brokers.log_folder(201, "t")
+            wait_until(lambda: any(folder.glob("*.cleaned")), "compaction writes", 30)  # noqa: B023
+            process = brokers.nodes[201].process
+            assert process is not None
+            os.kill(process.pid, 9)
+            process.wait(10)
+            brokers.start()
+            assert newest_values(batches_of(brokers, 201, topic)) == wanted

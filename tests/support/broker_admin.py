@@ -1,0 +1,85 @@
+"""What administrators ask of a broker of this software, in one call each; what is right is the tests' affair."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from quorum_node.image.resource_types import BROKER, TOPIC
+from quorum_node.protocol.apis import INCREMENTAL_ALTER_CONFIGS
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.delete_records import (
+    DELETE_RECORDS,
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from quorum_node.records.batches import Batch, Record, decode_records, encode_batch, split_batches
+from support.python_brokers import PythonBrokers
+
+
+def alter_topic(brokers: PythonBrokers, topic: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a topic."""
+    _alter(brokers, TOPIC, topic, configs)
+
+
+def alter_brokers(brokers: PythonBrokers, configs: Mapping[str, str]) -> None:
+    """Set configs that hold for every broker."""
+    _alter(brokers, BROKER, "", configs)
+
+
+def _alter(brokers: PythonBrokers, kind: int, name: str, configs: Mapping[str, str]) -> None:
+    changes = tuple(
+        AlterableConfig(name=key, config_operation=ConfigOperation.SET, value=value)
+        for key, value in configs.items()
+    )
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    body = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    answer = brokers.ask(next(iter(brokers.nodes)), INCREMENTAL_ALTER_CONFIGS, body)
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    assert not any(each.error_code for each in answer.responses), answer
+
+
+def delete_records(
+    brokers: PythonBrokers, broker_id: int, topic: str, offset: int, timeout_ms: int = 10_000
+) -> DeleteRecordsPartitionResult:
+    """Of partition 0."""
+    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+    body = DeleteRecordsRequest(
+        topics=(DeleteRecordsTopic(name=topic, partitions=(partition,)),), timeout_ms=timeout_ms
+    )
+    answer = brokers.ask(broker_id, DELETE_RECORDS, body)
+    assert isinstance(answer, DeleteRecordsResponse)
+    return answer.topics[0].partitions[0]
+
+
+def keyed(*pairs: tuple[bytes | None, bytes | None]) -> bytes:
+    """A batch of these keys and values."""
+    records = [Record(key, value) for key, value in pairs]
+    return encode_batch(
+        base_offset=0, leader_epoch=-1, timestamp_ms=1_700_000_000_000, records=records
+    )
+
+
+def batches_of(brokers: PythonBrokers, broker_id: int, topic_id: UUID, offset: int = 0) -> list[Batch]:  # fmt: skip
+    """All batches from `offset` on that a consumer may have."""
+    found: list[Batch] = []
+    while True:
+        answer = brokers.fetch(broker_id, topic_id, offset)
+        assert not answer.error_code, answer
+        batches, _ = split_batches(answer.records or b"")
+        if not batches:
+            return found
+        found += batches
+        offset = batches[-1].header.end_offset
+
+
+def newest_values(batches: Iterable[Batch]) -> dict[bytes | None, bytes | None]:
+    """What a reader of a compacted topic knows at its end."""
+    return {each.key: each.value for batch in batches for each in decode_records(batch)}
