@@ -294,6 +294,8 @@ class Reconciler:
             copies=self._kept if reads is self._api else None,
             now=self._clock(),
         )
+        if check:
+            known.config_created_at = cluster.config_created_at
         if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=reads is self._api)
@@ -321,7 +323,7 @@ class Reconciler:
             deleting="deletionTimestamp" in meta,
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
-            config_created_at=cluster.config_created_at,
+            config_created_at=known.config_created_at,
             label_drift=cluster.label_drift,
             foreign_objects=cluster.foreign_objects,
             resource_uid=owner.uid,

@@ -242,3 +242,17 @@ def test_a_running_pod_made_from_a_template_that_somebody_had_changed_restarts()
     api.objects[pod_path(2)]["spec"]["containers"][0]["image"] = "other"
     reconcile(api)
     assert ("delete", pod_path(2)) in api.writes
+
+
+def test_a_pod_that_crashes_between_two_looks_at_the_configuration_is_made_again() -> None:
+    """It was running again for a moment when the objects were looked at, and has the replaced configuration."""
+    api = running_quorum(3)
+    pod = api.objects[pod_path(3)]
+    pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    api.objects[CONFIG]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:05Z"
+    made = reconciler(api, SoundNodes(3, silent=(3,)))
+    asyncio.run(made.reconcile(SPACE, NAME))
+    assert ("delete", pod_path(3)) not in api.writes
+    pod["status"] = {"phase": "Running", "conditions": [], **STATES["crash loop"]}
+    asyncio.run(made.reconcile(SPACE, NAME))
+    assert ("delete", pod_path(3)) in api.writes
