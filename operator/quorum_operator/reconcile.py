@@ -296,8 +296,8 @@ class Reconciler:
         )
         if check:
             known.config_created_at = cluster.config_created_at
-        if check and cluster.identities and not cluster.stale_objects:
-            known.checked = (meta["generation"], time.monotonic())
+            if cluster.identities and not cluster.stale_objects:
+                known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=reads is self._api)
         nodes = self._nodes_of(known)
         incarnations, described = await self._ask_nodes(

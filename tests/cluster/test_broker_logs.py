@@ -29,8 +29,8 @@ from support.broker_admin import (
     keyed,
     newest_values,
 )
-from support.local_quorum import LocalQuorum, wait_until
-from support.python_brokers import PythonBrokers
+from support.local_quorum import wait_until
+from support.python_brokers import PythonBrokers, running_brokers
 
 OFTEN = {"log.cleaner.backoff.ms": "100"}
 VALUE = b"v" * 100_000
@@ -45,12 +45,7 @@ COMPACTS = {
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]:
     """One broker on one controller, for tests that leave both as they are."""
     root = tmp_path_factory.mktemp("logs")
-    with (
-        LocalQuorum(root / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, root / "brokers", 1, log_retention_check_interval_ms="100") as made,
-    ):
-        quorum.form()
-        made.start()
+    with running_brokers(root, 1, log_retention_check_interval_ms="100") as made:
         alter_brokers(made, OFTEN)
         yield made
 
@@ -182,12 +177,7 @@ def test_directories_are_described_and_no_replica_is_moved(brokers: PythonBroker
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_deleted_records_are_gone_from_every_live_replica_and_stay_gone(tmp_path: Path) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 2) as brokers:
         topic = brokers.create_topic("t", [201, 202])
         for _ in range(10):
             assert not brokers.produce_bytes(201, topic, keyed((None, b"v"))).error_code
@@ -219,12 +209,7 @@ def test_deleted_records_are_gone_from_every_live_replica_and_stay_gone(tmp_path
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_broker_that_is_killed_while_it_compacts_has_every_newest_value(tmp_path: Path) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 1) as brokers:
         alter_brokers(brokers, OFTEN | {"log.cleaner.io.max.bytes.per.second": "2000000"})
         topic = brokers.create_topic("t", [201], **COMPACTS)
         wanted: dict[bytes | None, bytes | None] = {}

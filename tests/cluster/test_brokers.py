@@ -24,19 +24,14 @@ from quorum_node.protocol.list_offsets import (
 )
 from quorum_node.records.batches import Record, encode_batch, split_batches
 from support.local_quorum import LocalQuorum, wait_until
-from support.python_brokers import PythonBrokers
+from support.python_brokers import PythonBrokers, running_brokers
 
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]:
     """One broker on one controller, for tests that leave both as they are."""
     root = tmp_path_factory.mktemp("one-broker")
-    with (
-        LocalQuorum(root / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, root / "brokers", 1) as made,
-    ):
-        quorum.form()
-        made.start()
+    with running_brokers(root, 1) as made:
         yield made
 
 
@@ -185,12 +180,7 @@ def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_
 def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
     tmp_path: Path,
 ) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 1) as brokers:
         topic = brokers.create_topic("kept", [201])
         gone = brokers.create_topic("gone", [201])
         assert brokers.produce(201, topic, [b"a"]).error_code == 0

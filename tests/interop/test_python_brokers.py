@@ -11,7 +11,7 @@ from support import stock_kafka
 from support.broker_admin import alter_brokers
 from support.java_brokers import JavaBrokers
 from support.local_quorum import LocalQuorum, wait_until
-from support.python_brokers import PythonBrokers
+from support.python_brokers import PythonBrokers, running_brokers
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -38,12 +38,7 @@ def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
 
 
 def test_console_clients_and_tools_work_with_brokers_of_this_software(tmp_path: Path) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 2) as brokers:
         server = ("--bootstrap-server", brokers.bootstrap)
         made = ("--create", "--topic", "t", "--partitions", "1", "--replication-factor", "2")
         tool(TOPICS, *server, *made, "--config", "min.insync.replicas=2")
@@ -66,12 +61,7 @@ def test_console_clients_and_tools_work_with_brokers_of_this_software(tmp_path: 
 
 
 def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path: Path) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 2) as brokers:
         server = ("--bootstrap-server", brokers.bootstrap)
         brokers.create_topic("t", [201, 202])
         lines = "".join(f"line {number}\n" for number in range(100))
@@ -96,12 +86,7 @@ def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_stock_clients_and_tools_read_what_was_compacted(tmp_path: Path, codec: str) -> None:
-    with (
-        LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
-        PythonBrokers(quorum, tmp_path / "brokers", 1) as brokers,
-    ):
-        quorum.form()
-        brokers.start()
+    with running_brokers(tmp_path, 1) as brokers:
         alter_brokers(brokers, {"log.cleaner.backoff.ms": "100"})
         server = ("--bootstrap-server", brokers.bootstrap)
         configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0"}

@@ -5,7 +5,7 @@ right is the tests' affair.
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -295,3 +295,15 @@ class PythonBrokers:
             for batch in batches:
                 values += [each.value or b"" for each in decode_records(batch)]
                 offset = batch.header.end_offset
+
+
+@contextlib.contextmanager
+def running_brokers(root: Path, brokers: int, **properties: str) -> Iterator[PythonBrokers]:
+    """Brokers that are unfenced, on a controller that they have for themselves. `properties`: of the brokers."""
+    with (
+        LocalQuorum(root / "quorum", nodes=1) as quorum,
+        PythonBrokers(quorum, root / "brokers", brokers, FIRST_BROKER_ID, **properties) as made,
+    ):
+        quorum.form()
+        made.start()
+        yield made
