@@ -64,6 +64,8 @@ class World:
         self._cut: set[tuple[int, int]] = set()
         self._cut_off: set[int] = set()
         """Brokers that do not reach the controller."""
+        self._shortened: SimulatedBroker | None = None
+        """Lost its page cache, and is still in an ISR: see `_strike`."""
         self._channel_ms: dict[int, float] = {}
         self._healing = False
 
@@ -217,8 +219,16 @@ class World:
     # -- faults
 
     def _strike(self) -> None:
+        """Nobody else is struck before a broker without its page cache has left every ISR.
+
+        Otherwise it may be the last member, and without eligible leader replicas its shorter log would be elected.
+        """
         if self._healing:
             return
+        if self._shortened is not None and self._is_in_isr(self._shortened):
+            self.scheduler.after(HEARTBEAT_MS, self._strike)
+            return
+        self._shortened = None
         self.faults += 1
         broker = self.brokers[self.random.choice(BROKERS)]
         strikes = (self._kill, self._pause, self._cut_links, self._cut_controller)
@@ -227,14 +237,22 @@ class World:
         self.scheduler.after(20 + self.random.random() * 200, self._strike)
 
     def _kill(self, broker: SimulatedBroker) -> None:
-        """A power cut only while everybody else has everything: more is not promised."""
+        """A power cut only while everybody else has everything and stays: more is not promised."""
         if not broker.up:
             return
-        all_there = all(
-            len(each.isr) == len(BROKERS) for each in self.controller.partitions
-        ) and all(each.up for each in self.brokers.values())
-        broker.kill(power=all_there and self.random.random() < 0.3)
+        power = self._all_there() and self.random.random() < 0.3
+        broker.kill(power=power)
+        self._shortened = broker if power else None
         self.scheduler.after(self.random.choice((5, 50, 300)), self._restart, broker)
+
+    def _all_there(self) -> bool:
+        """Everybody runs, reaches everybody, and is in every ISR."""
+        full = all(len(each.isr) == len(BROKERS) for each in self.controller.partitions)
+        run = all(each.up and not each.paused for each in self.brokers.values())
+        return full and run and not self._cut_off and not self._cut
+
+    def _is_in_isr(self, broker: SimulatedBroker) -> bool:
+        return any(broker.id in each.isr for each in self.controller.partitions)
 
     def _kill_all(self, broker: SimulatedBroker) -> None:
         """Everybody at once, as when a rollout goes wrong."""
