@@ -138,8 +138,9 @@ class TlsDescription(ApiModel):
     """What a node shows to others and whom it trusts, on the listener by which members dial each other.
 
     `issuer_sha256`: of the trusted authority that its certificate leads to; `trust_sha256`: of the fingerprints of all that are
-    trusted, in hex, sorted, one a line. `problem`: why the files as they are now are not used; None if they are. `migration`: how far the node is
-    on the way from clear text to TLS, None if it is not on it; `clear_text`: addresses that speak clear text to it, or did within
+    trusted, in hex, sorted, one a line. `revoked`: how many certificates are refused before their end; `revoked_sha256`: of their serials, in hex,
+    sorted, one a line. `problem`: why the files as they are now are not used, or why others refuse the certificate; None if nothing is wrong.
+    `migration`: how far the node is on the way from clear text to TLS, None if it is not on it; `clear_text`: addresses that speak clear text to it, or did within
     the last minute.
     """
 
@@ -147,6 +148,8 @@ class TlsDescription(ApiModel):
     issuer_sha256: str | None
     trusted: list[CertificateModel]
     trust_sha256: str
+    revoked: int = 0
+    revoked_sha256: str = ""
     problem: str | None = None
     migration: str | None = None
     clear_text: list[str] = Field(default_factory=list)

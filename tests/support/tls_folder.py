@@ -5,7 +5,7 @@ from pathlib import Path
 from cryptography import x509
 
 from quorum_node.configuration.listener_config import TlsConfig
-from quorum_node.security.tls.ssl_settings import read_ssl_settings
+from quorum_node.security.tls.ssl_settings import REVOKED_KEY, read_ssl_settings
 from quorum_node.server.transport.tls_contexts import Certificates
 from quorum_node.server.transport.tls_files import TlsFiles, read_files
 from support.made_certificates import Issued
@@ -20,14 +20,18 @@ def tls_files(
     *trusted: x509.Certificate,
     node_id: int | None = None,
     asked: Certificates = Certificates.AS_CONFIGURED,
+    revoked: x509.Certificate | None = None,
     **properties: str,
 ) -> TlsFiles:
-    """What a port with these files presents and trusts. `node_id`: whose certificate it has to be."""
+    """What a port with these files presents and trusts. `node_id`: whose certificate it has to be. `revoked`: who is refused."""
     write_folder(folder, made, *trusted)
+    if revoked is not None:
+        (folder / "revoked").write_text(f"{revoked.serial_number:x}\n")
     told = {
         "ssl.keystore.location": str(folder / "keystore.pem"),
         "ssl.truststore.location": str(folder / "ca.crt"),
         **{f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()},
+        **({} if revoked is None else {REVOKED_KEY: str(folder / "revoked")}),
     }
     return TlsFiles("CONTROLLER", read_ssl_settings(told, "CONTROLLER"), node_id, asked)
 

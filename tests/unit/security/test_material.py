@@ -108,6 +108,8 @@ def test_a_pair_that_becomes_valid_is_taken_then() -> None:
     waiting = held_now(HELD, SETTINGS, contents, NOW, 1)
     assert waiting.problem is not None
     assert waiting.problem.kind is ProblemKind.NOT_YET_VALID
+    later = held_now(waiting, SETTINGS, contents, NOW + timedelta(minutes=1), 1)
+    assert later is waiting, "the clock goes on, and there is nothing new to tell"
     later = held_now(waiting, SETTINGS, contents, NOW + timedelta(minutes=4), 1)
     assert (holds(later, early), later.problem) == (True, None)
 

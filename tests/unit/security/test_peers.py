@@ -5,13 +5,14 @@ from datetime import timedelta
 from quorum_node.security.tls.key_pairs import load_trust
 from quorum_node.security.tls.peers import next_expiry, why_close
 from quorum_node.security.tls.problems import ProblemKind
+from quorum_node.security.tls.revocation import NONE_REVOKED, RevokedCertificates
 from support.made_certificates import DAY, NOW, authority, issue, pem
 
 OLD, NEW = authority("ca-1"), authority("ca-2")
 LOWER = authority("lower", issuer=NEW)
 PEER = issue(issuer=OLD).certificate
 BOTH = load_trust(pem(OLD.certificate, NEW.certificate), NOW, "trust")
-NONE: frozenset[int] = frozenset()
+NONE = NONE_REVOKED
 AT = "10.0.0.7:5000"
 
 
@@ -35,8 +36,11 @@ def test_a_peer_ends_with_its_certificate() -> None:
 
 
 def test_a_peer_ends_when_its_serial_is_revoked() -> None:
-    assert why_close(PEER, BOTH, frozenset({PEER.serial_number + 1}), NOW, AT) is None
-    problem = why_close(PEER, BOTH, frozenset({PEER.serial_number}), NOW, AT)
+    assert (
+        why_close(PEER, BOTH, RevokedCertificates(frozenset({PEER.serial_number + 1})), NOW, AT)
+        is None
+    )
+    problem = why_close(PEER, BOTH, RevokedCertificates(frozenset({PEER.serial_number})), NOW, AT)
     assert problem is not None
     assert problem.kind is ProblemKind.REVOKED
     assert f"{PEER.serial_number:x}" in str(problem)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -43,15 +44,20 @@ def _as_logging_was() -> Iterator[None]:
 class Scene:
     """This node is member 1; member 2 is dialled."""
 
-    def __init__(self, folder: Path, there: Issued, handle: Handle = grant, **own: str) -> None:
+    def __init__(self, folder: Path, there: Issued, handle: Handle = grant, **own: Any) -> None:
         mine = certificate_of("member", 1, CA)
         self.files = tls_files(folder / "1", mine, CA.certificate, node_id=1, **own)
         self.theirs = tls_files(folder / "2", there, CA.certificate)
         self.peer = Peer(handle, context=self.theirs.server)
         self.outcomes = Outcomes()
         self.voters: dict[int, int] = {}
+        self.refusals: list[str] = []
         dialling = TlsDialling(
-            self.files, CONFIG, RefusedPeers(), lambda host, port: self.voters.get(port)
+            self.files,
+            CONFIG,
+            RefusedPeers(),
+            lambda host, port: self.voters.get(port),
+            self.refusals.append,
         )
         self.pool = PeerPool(
             "test",
@@ -72,9 +78,9 @@ class Scene:
         self.peer.close()
 
 
-def dialled(folder: Path, shown: Issued, **own: str) -> object:
-    """How a vote request to voter 2 ends, where somebody shows this certificate, be it good or not."""
-    found: list[object] = []
+def dialled(folder: Path, shown: Issued, **own: Any) -> tuple[object, list[str]]:
+    """How a vote request to voter 2 ends, where somebody shows this certificate, be it good or not; and what was counted."""
+    found: list[Any] = []
 
     async def play() -> None:
         scene = Scene(folder, certificate_of("member", 2, CA), **own)
@@ -84,12 +90,13 @@ def dialled(folder: Path, shown: Issued, **own: str) -> object:
         )
         await scene.start()
         scene.pool.send(0, 1, scene.peer.endpoint, VOTE_REQUEST, 5000)
-        found.append(await scene.outcomes.of(1))
+        found.extend((await scene.outcomes.of(1), scene.refusals))
         scene.end()
 
     configure_logging("info")
     uvloop.run(play())
-    return found[0]
+    outcome, refusals = found
+    return outcome, refusals
 
 
 def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -100,7 +107,7 @@ def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_the_member_that_was_dialled_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dialled(tmp_path, certificate_of("member", 2, CA)) == ANSWER
+    assert dialled(tmp_path, certificate_of("member", 2, CA)) == (ANSWER, [])
     assert warnings(capsys) == []
 
 
@@ -128,7 +135,10 @@ def test_nobody_else_is_asked_and_one_line_says_why(
     there: Issued, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who is there would answer: only the member that dials looks at the certificate."""
-    assert dialled(tmp_path, there) is FailureReason.REFUSED
+    outcome, refusals = dialled(tmp_path, there)
+    assert outcome is FailureReason.REFUSED
+    assert len(refusals) == 1
+    assert refusals[0] in ("certificate", "handshake")
     (line,) = warnings(capsys)
     assert line.startswith("no connection to 127.0.0.1:")
     assert why in line
@@ -137,7 +147,18 @@ def test_nobody_else_is_asked_and_one_line_says_why(
 def test_without_a_check_of_hosts_any_name_will_do(tmp_path: Path) -> None:
     there = certificate_of("member", 2, CA, hosts=("demo-2.ns.svc",))
     own = {"endpoint_identification_algorithm": "none"}
-    assert dialled(tmp_path, there, **own) == ANSWER
+    assert dialled(tmp_path, there, **own) == (ANSWER, [])
+
+
+def test_a_member_whose_certificate_is_revoked_is_not_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there, other = (certificate_of("member", 2, CA) for _ in range(2))
+    assert dialled(tmp_path / "other", there, revoked=other.certificate) == (ANSWER, [])
+    outcome, refusals = dialled(tmp_path, there, revoked=there.certificate)
+    assert (outcome, refusals) == (FailureReason.REFUSED, ["certificate"])
+    (line,) = warnings(capsys)
+    assert f"with the serial {there.certificate.serial_number:x}, which is revoked" in line
 
 
 def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threading.Thread]:

@@ -18,7 +18,7 @@ from quorum_node.configuration.value_kinds import (
 )
 from quorum_node.security.principals.mapping_rules import MappingRules
 from quorum_node.security.tls.listener_security import MECHANISMS_KEY
-from quorum_node.security.tls.ssl_settings import SSL_KEYS
+from quorum_node.security.tls.ssl_settings import REVOKED_KEY, SSL_KEYS
 
 _PATH, _WORD, _PEM = "absolute path", "`PEM`", "PEM"
 _DOCS: Mapping[str, tuple[str, str, str]] = {
@@ -56,6 +56,11 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
         "`https`, `none`",
         "`https`",
         "whether the certificate of a member that is dialled has to name its host",
+    ),
+    REVOKED_KEY: (
+        _PATH,
+        "",
+        "ours: a file with the serials of revoked certificates in hexadecimal digits, one a line, or with revocation lists (CRL) in PEM. It is read again when it changes. Who shows one of them is refused, and connections that were let in before end",
     ),
 }
 """Value, default and meaning."""

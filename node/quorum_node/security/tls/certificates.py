@@ -27,15 +27,15 @@ def name_of(certificate: x509.Certificate) -> str:
 
 def check_time(certificate: x509.Certificate, now: datetime, what: str) -> None:
     """Raises CertificateProblem. Both times are told, since it may be the clock that is wrong."""
-    name, clock = name_of(certificate), f"the clock of this host says {_time(now)}"
+    name, clock = name_of(certificate), f"; the clock of this host says {_time(now)}"
     if now < certificate.not_valid_before_utc:
         since = _time(certificate.not_valid_before_utc)
-        text = f"holds {name}, valid from {since} on; {clock}"
-        raise CertificateProblem(ProblemKind.NOT_YET_VALID, what, text)
+        text = f"holds {name}, valid from {since} on"
+        raise CertificateProblem(ProblemKind.NOT_YET_VALID, what, text, clock)
     if now > certificate.not_valid_after_utc:
         until = _time(certificate.not_valid_after_utc)
-        text = f"holds {name}, which expired at {until}; {clock}"
-        raise CertificateProblem(ProblemKind.EXPIRED, what, text)
+        text = f"holds {name}, which expired at {until}"
+        raise CertificateProblem(ProblemKind.EXPIRED, what, text, clock)
 
 
 def trusted_issuer(

@@ -1,10 +1,11 @@
 """What a listener presents and trusts, all of it checked together; and what becomes of it when files change. PURE.
 
 Owns the rule of rotation: a new set takes the place of the old one as a whole, once nothing is wrong with it. Until then the old
-one stays, and what is wrong is told. The server reads the files now and then (`paths_of`), makes a context of what is held, and
-swaps it for new handshakes; it never loads into one that is in use.
+one stays, but for whom to trust and who is revoked, and what is wrong is told. The server reads the files now and then
+(`paths_of`), makes a context of what is held, and swaps it for new handshakes; it never loads into one that is in use.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from quorum_node.security.certificate_identity import (
     WrongIdentity,
     own_identity,
 )
-from quorum_node.security.tls.certificates import alternative_uris
+from quorum_node.security.tls.certificates import alternative_uris, check_time
 from quorum_node.security.tls.key_pairs import (
     KeyPair,
     TrustBundle,
@@ -23,8 +24,10 @@ from quorum_node.security.tls.key_pairs import (
     load_key_pair,
     load_trust,
 )
+from quorum_node.security.tls.peers import check_revoked
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
-from quorum_node.security.tls.ssl_settings import PemFile, PemSource, SslSettings
+from quorum_node.security.tls.revocation import NONE_REVOKED, RevokedCertificates, load_revoked
+from quorum_node.security.tls.ssl_settings import REVOKED_KEY, PemFile, PemSource, SslSettings
 
 Contents = Mapping[str, bytes | None]
 """What is in each file, by its path; None for one that can't be read."""
@@ -37,6 +40,7 @@ class Material:
     pair: KeyPair
     trust: TrustBundle | None
     identity: CertificateIdentity | None
+    revoked: RevokedCertificates = NONE_REVOKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Held:
 
 def paths_of(settings: SslSettings) -> frozenset[str]:
     """The files to read."""
-    sources = (settings.keystore.chain, settings.keystore.key, settings.truststore)
+    store = settings.keystore
+    sources = (store.chain, store.key, settings.truststore, settings.revoked)
     return frozenset(each.path for each in sources if isinstance(each, PemFile))
 
 
@@ -78,25 +83,39 @@ def held_now(
     try:
         return Held(_loaded(settings, contents, now, node_id), seen)
     except CertificateProblem as problem:
-        if seen == held.seen and str(problem) == str(held.problem):
+        if seen == held.seen and problem.is_same(held.problem):
             return held
-        return Held(_with_new_trust(held.material, settings, contents, now), seen, problem)
+        return Held(_with_the_good_rest(held.material, settings, contents, now), seen, problem)
 
 
-def _with_new_trust(
+def why_others_refuse(material: Material, now: datetime) -> CertificateProblem | None:
+    """What has become of the certificate that is in use: it ends, or is revoked, without any file of its own changing."""
+    what = "the certificate in use"
+    try:
+        check_time(material.pair.leaf, now, what)
+        check_revoked(material.pair.leaf, material.revoked, what)
+    except CertificateProblem as problem:
+        return problem
+    return None
+
+
+def _with_the_good_rest(
     material: Material, settings: SslSettings, contents: Contents, now: datetime
 ) -> Material:
-    """Where the pair can't be used: whom to trust is taken over all the same, else the next authority would wait for this node, and
-    this node for a pair of the next authority. The value itself where nothing changes."""
-    if settings.truststore is None:
+    """Where one of the files can't be used: whom to trust is taken over all the same, else the next authority would wait for this node,
+    and this node for a pair of the next authority; and so is who is revoked. The value itself where nothing changes."""
+    trust, revoked = material.trust, material.revoked
+    with contextlib.suppress(CertificateProblem):
+        revoked = _revoked(settings, contents)
+    if settings.truststore is not None:
+        with contextlib.suppress(CertificateProblem):
+            data, where = _content(settings.truststore, contents, "ssl.truststore.certificates")
+            found = load_trust(data, now, where)
+            check_own_trust(material.pair, found, now, where)
+            trust = found
+    if (trust, revoked) == (material.trust, material.revoked):
         return material
-    try:
-        data, where = _content(settings.truststore, contents, "ssl.truststore.certificates")
-        trust = load_trust(data, now, where)
-        check_own_trust(material.pair, trust, now, where)
-    except CertificateProblem:
-        return material
-    return material if trust == material.trust else replace(material, trust=trust)
+    return replace(material, trust=trust, revoked=revoked)
 
 
 def _loaded(
@@ -119,7 +138,14 @@ def _loaded(
         except WrongIdentity as error:
             text = f"holds no certificate of this node: {error}"
             raise CertificateProblem(ProblemKind.WRONG_IDENTITY, what, text) from None
-    return Material(pair, trust, identity)
+    return Material(pair, trust, identity, _revoked(settings, contents))
+
+
+def _revoked(settings: SslSettings, contents: Contents) -> RevokedCertificates:
+    if settings.revoked is None:
+        return NONE_REVOKED
+    data, where = _content(settings.revoked, contents, REVOKED_KEY)
+    return load_revoked(data, where)
 
 
 def _content(source: PemSource, contents: Contents, key: str) -> tuple[bytes, str]:

@@ -12,12 +12,13 @@ from cryptography import x509
 from quorum_node.security.tls.certificates import check_time, name_of, trusted_issuer
 from quorum_node.security.tls.key_pairs import TrustBundle
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.revocation import RevokedCertificates
 
 
 def why_close(
     peer: x509.Certificate,
     trust: TrustBundle,
-    revoked_serials: frozenset[int],
+    revoked: RevokedCertificates,
     now: datetime,
     what: str,
     intermediates: Sequence[x509.Certificate] = (),
@@ -31,13 +32,24 @@ def why_close(
         check_time(peer, now, what)
     except CertificateProblem as problem:
         return problem
-    if peer.serial_number in revoked_serials:
-        text = f"shows {name_of(peer)} with the serial {peer.serial_number:x}, which is revoked"
-        return CertificateProblem(ProblemKind.REVOKED, what, text)
+    if revoked.holds(peer):
+        return _revoked(peer, what)
     if trusted_issuer((peer, *intermediates), trust.certificates, now) is None:
         text = f"shows {name_of(peer)}, whose issuer is trusted no more"
         return CertificateProblem(ProblemKind.UNTRUSTED, what, text)
     return None
+
+
+def check_revoked(certificate: x509.Certificate, revoked: RevokedCertificates, what: str) -> None:
+    """Of a handshake that is done: OpenSSL was not asked. Raises CertificateProblem."""
+    if revoked.holds(certificate):
+        raise _revoked(certificate, what)
+
+
+def _revoked(certificate: x509.Certificate, what: str) -> CertificateProblem:
+    serial = f"{certificate.serial_number:x}"
+    text = f"shows {name_of(certificate)} with the serial {serial}, which is revoked"
+    return CertificateProblem(ProblemKind.REVOKED, what, text)
 
 
 def next_expiry(peers: Sequence[x509.Certificate]) -> datetime | None:

@@ -24,9 +24,19 @@ class ProblemKind(Enum):
 
 
 class CertificateProblem(ValueError):
-    """`what`: the file, key or peer that it is about. Nothing of a key is ever in the message."""
+    """`what`: the file, key or peer that it is about. Nothing of a key is ever in the message.
 
-    def __init__(self, kind: ProblemKind, what: str, why: str) -> None:
-        super().__init__(f"{what} {why}")
+    `clock`: what else is said, of the moment of the look; a later look finds the same problem at another moment.
+    """
+
+    def __init__(self, kind: ProblemKind, what: str, why: str, clock: str = "") -> None:
+        super().__init__(f"{what} {why}{clock}")
         self.kind = kind
         self.what = what
+        self.why = why
+
+    def is_same(self, other: "CertificateProblem | None") -> bool:
+        """Whether there is nothing new in it."""
+        if other is None:
+            return False
+        return (self.kind, self.what, self.why) == (other.kind, other.what, other.why)

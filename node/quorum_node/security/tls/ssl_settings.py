@@ -27,6 +27,8 @@ CLIENT_AUTH_KEY = "ssl.client.auth"
 _PROTOCOLS, _CIPHERS = "ssl.enabled.protocols", "ssl.cipher.suites"
 _RULES = "ssl.principal.mapping.rules"
 _HOST_CHECK = "ssl.endpoint.identification.algorithm"
+REVOKED_KEY = "quorum.revoked.certificates.location"
+"""Ours: Kafka has no key for it."""
 SSL_KEYS = (
     f"{_KEYSTORE}.type",
     f"{_KEYSTORE}.location",
@@ -43,6 +45,7 @@ SSL_KEYS = (
     _CIPHERS,
     _RULES,
     _HOST_CHECK,
+    REVOKED_KEY,
 )
 SECRET_KEYS = frozenset({_KEY, _KEY_PASSWORD, f"{_KEYSTORE}.password", f"{_TRUSTSTORE}.password"})
 """Their values are shown nowhere."""
@@ -99,6 +102,7 @@ class SslSettings:
     cipher_suites: CipherSuites
     rules: MappingRules
     checks_host: bool
+    revoked: PemFile | None = None
 
 
 class ListenerProperties:
@@ -143,7 +147,15 @@ def read_ssl_settings(properties: Mapping[str, str], listener: str) -> SslSettin
         ),
         rules=parse_mapping_rules(seen.text(_RULES, DEFAULT_RULES), seen.key(_RULES)),
         checks_host=_checks_host(seen),
+        revoked=_revoked(seen),
     )
+
+
+def _revoked(seen: ListenerProperties) -> PemFile | None:
+    path = seen.text(REVOKED_KEY)
+    if path and not path.startswith("/"):
+        raise seen.wrong(REVOKED_KEY, "must be an absolute path")
+    return PemFile(path) if path else None
 
 
 def _keystore(seen: ListenerProperties, listener: str) -> KeystoreSettings:

@@ -21,8 +21,14 @@ def tls_document(material: Material) -> TlsDescription:
         certificate=_certificate(chain[0]),
         issuer_sha256=None if issuer is None else summary(issuer).sha256,
         trusted=trusted,
-        trust_sha256=hashlib.sha256("\n".join(fingerprints).encode()).hexdigest(),
+        trust_sha256=_digest(fingerprints),
+        revoked=len(material.revoked),
+        revoked_sha256=_digest(sorted(f"{each:x}" for each in material.revoked.all_serials())),
     )
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _certificate(certificate: x509.Certificate) -> CertificateModel:

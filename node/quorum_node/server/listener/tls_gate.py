@@ -17,8 +17,6 @@ from quorum_node.server.transport.tls_files import TlsFiles, utc_now
 from quorum_node.server.transport.tls_peers import Proven as ProvenByTls
 from quorum_node.server.transport.tls_peers import Unwelcome, client_proven
 
-_NOBODY_REVOKED: frozenset[int] = frozenset()
-
 
 class TlsGate:
     """`name`: of the listener, as callers and messages have it. `count`: told the reason of each that is not let in."""
@@ -70,7 +68,8 @@ class TlsGate:
         trust = self._files.trust
         if held.certificate is None or trust is None:
             return True
-        problem = why_close(held.certificate, trust, _NOBODY_REVOKED, utc_now(), "it")
+        revoked = self._files.material.revoked
+        problem = why_close(held.certificate, trust, revoked, utc_now(), "it")
         if problem is not None:
             self._tell(held.caller.host, f"its connection ends: {problem}", "certificate")
         return problem is None

@@ -158,7 +158,13 @@ STATE = (
     ),
     _gauge(
         "certificate_problem",
-        "1 while a listener goes on with the certificate from before, since the files as they are now can't be used",
+        "1 while a listener goes on with the certificate from before, since the files as they are now can't be used, or shows one that has expired or is revoked",
+        "listener",
+        partition=False,
+    ),
+    _gauge(
+        "revoked_certificates",
+        "Certificates that a listener refuses although they have not expired; nothing in clear text",
         "listener",
         partition=False,
     ),
@@ -283,6 +289,11 @@ COUNTS = (
         "connections_closed",
         "Connections closed because of a limit, by listener and the key of the limit; or the reason `handshake` or `certificate`, of those that TLS does not let in, or `login`, of those that could not log in",
         "limit",
+    ),
+    _counter(
+        "dialled_refusals",
+        "Connections to other members that TLS gave up: `certificate`, who answers is not who was dialled; `handshake`; `closed`, the other side ends it, as one does that refuses this node",
+        "reason",
     ),
     _counter(
         "authorization_denials",

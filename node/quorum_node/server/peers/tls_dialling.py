@@ -15,7 +15,7 @@ _CLOSED_EARLY = "it closes the connection before it answers: maybe it does not a
 
 
 class TlsDialling:
-    """`voter_at`: the id of the voter that has this host and port, None where only an address is known."""
+    """`voter_at`: the id of the voter that has this host and port, None where only an address is known. `count`: told a reason."""
 
     def __init__(
         self,
@@ -23,10 +23,12 @@ class TlsDialling:
         config: TlsConfig,
         reports: RefusedPeers,
         voter_at: Callable[[str, int], int | None],
+        count: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._files = files
         self._reports = reports
         self._voter_at = voter_at
+        self._count = count
         self.handshake_timeout_seconds = config.handshake_timeout_ms / 1000
 
     @property
@@ -45,8 +47,12 @@ class TlsDialling:
     def failed(self, host: str, port: int, error: BaseException) -> None:
         """See `Dialling`. That nobody listens there is no news."""
         if isinstance(error, WrongPeer):
-            self._reports.server_refused(f"{host}:{port}", str(error))
+            self._tell(host, port, "certificate", str(error))
         elif isinstance(error, ClosedEarly):
-            self._reports.server_refused(f"{host}:{port}", _CLOSED_EARLY)
+            self._tell(host, port, "closed", _CLOSED_EARLY)
         elif isinstance(error, ssl.SSLError):
-            self._reports.server_refused(f"{host}:{port}", why_handshake_failed(error))
+            self._tell(host, port, "handshake", why_handshake_failed(error))
+
+    def _tell(self, host: str, port: int, reason: str, why: str) -> None:
+        self._count(reason)
+        self._reports.server_refused(f"{host}:{port}", why)

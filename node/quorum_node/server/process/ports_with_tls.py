@@ -48,7 +48,13 @@ class PortsWithTls:
         self.dialling = (
             None
             if plain or dialled is None
-            else TlsDialling(dialled, config.tls, reports, voter_at)
+            else TlsDialling(
+                dialled,
+                config.tls,
+                reports,
+                voter_at,
+                lambda reason: metrics.count_labelled("dialled_refusals", reason),
+            )
         )
         metrics.ask_at_scrape(self._gauges)
         self._rotation: TlsRotation | None = None
@@ -57,7 +63,7 @@ class PortsWithTls:
     def describe(self) -> TlsDescription | None:
         """See `SecuredPorts`: of the listener by which members dial each other, else of any."""
         files = self._tls.get(self._config.dialled.name) or next(iter(self._tls.values()))
-        material, problem = files.material, files.problem
+        material, problem = files.material, files.problem or files.own_problem
         if self._described is None or self._described[0] is not material:
             self._described = material, tls_document(material)
         text = None if problem is None else str(problem)
@@ -68,18 +74,21 @@ class PortsWithTls:
         return self._described[1].model_copy(update=update)
 
     def _gauges(self) -> dict[str, float | dict[str, float]]:
-        own, authorities, problems = dict[str, float](), dict[str, float](), dict[str, float]()
+        own, authorities = dict[str, float](), dict[str, float]()
+        problems, revoked = dict[str, float](), dict[str, float]()
         for name, files in self._tls.items():
             label, trust = name.lower(), files.trust
             own[label] = files.material.pair.leaf.not_valid_after_utc.timestamp()
             first = next_expiry(() if trust is None else trust.certificates)
             if first is not None:
                 authorities[label] = first.timestamp()
-            problems[label] = float(files.problem is not None)
+            problems[label] = float((files.problem or files.own_problem) is not None)
+            revoked[label] = float(len(files.material.revoked))
         return {
             "certificate_not_after_seconds": own,
             "authority_not_after_seconds": authorities,
             "certificate_problem": problems,
+            "revoked_certificates": revoked,
         }
 
     def start(self, renew: Callable[..., None]) -> None:

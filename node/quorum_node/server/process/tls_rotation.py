@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from quorum_node.security.tls.certificates import summary
+from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.server.listener.mixed_gate import MixedGate
 from quorum_node.server.listener.tls_gate import TlsGate
@@ -38,13 +39,14 @@ class TlsRotation:
         self._poll_seconds = poll_ms / 1000
         self._renew = renew
         self._paths = frozenset().union(*(each.paths for each in files.values()))
-        self._told: dict[str, str] = {}
+        self._told: dict[str, CertificateProblem | None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Look from now on."""
         for each in self._files.values():
             _tell_what_is_used(each)
+            self._tell_problem(each)
         self._task = asyncio.get_running_loop().create_task(self._poll())
         watch_task(self._task)
 
@@ -72,17 +74,15 @@ class TlsRotation:
         self._renew(proven_before=time.time())
 
     def _tell_problem(self, files: TlsFiles) -> None:
-        text = "" if files.problem is None else str(files.problem)
-        if text and self._told.get(files.name) != text:
+        told, problem = self._told.get(files.name), files.problem or files.own_problem
+        self._told[files.name] = problem
+        if problem is not None and not problem.is_same(told):
             until = summary(files.material.pair.leaf).not_after
-            _LOG.warning(
-                f"listener {files.name} goes on with the certificate from before, valid until {until:%Y-%m-%d %H:%M:%S} UTC:"
-                f" {text}",
-                listener=files.name,
-            )
-        elif not text and self._told.get(files.name):
+            goes_on = f"goes on with the certificate from before, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
+            what = goes_on if problem is files.problem else "shows a certificate that others refuse"
+            _LOG.warning(f"listener {files.name} {what}: {problem}", listener=files.name)
+        elif problem is None and told is not None:
             _LOG.info(f"the certificates of listener {files.name} are good again")
-        self._told[files.name] = text
 
 
 def _tell_what_is_used(files: TlsFiles) -> None:
@@ -94,6 +94,7 @@ def _tell_what_is_used(files: TlsFiles) -> None:
         listener=files.name,
         certificateSha256=shown.sha256,
         serial=shown.serial,
+        revoked=len(files.material.revoked),
     )
     for each in () if trust is None else trust.expired:
         gone = summary(each)

@@ -18,6 +18,7 @@ from quorum_node.security.tls.material import (
     first_held,
     held_now,
     paths_of,
+    why_others_refuse,
 )
 from quorum_node.security.tls.pem import MAX_PEM_BYTES
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
@@ -54,6 +55,7 @@ class TlsFiles:
         held = first_held(settings, read_files(self.paths), clock(), node_id)
         self._server, self._client = self._contexts(held.material)
         self._held = held
+        self._own_problem = why_others_refuse(held.material, clock())
 
     @property
     def server(self) -> ssl.SSLContext:
@@ -85,10 +87,17 @@ class TlsFiles:
         """Why the files as they are now are not used; None if they are."""
         return self._held.problem
 
+    @property
+    def own_problem(self) -> CertificateProblem | None:
+        """Why others refuse the certificate that is shown, as of the last look."""
+        return self._own_problem
+
     def look(self, contents: Contents) -> bool:
         """The files were read again. True if new connections use something else from now on."""
+        now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
-        held = held_now(self._held, self.settings, own, self._clock(), self._node_id)
+        held = held_now(self._held, self.settings, own, now, self._node_id)
+        self._own_problem = why_others_refuse(held.material, now)
         if held.material is self._held.material:
             self._held = held
             return False

@@ -25,6 +25,7 @@ from quorum_node.security.principals.mapping_rules import MappingRules, NoRuleFi
 from quorum_node.security.principals.x500 import subject_text
 from quorum_node.security.rights.claims import why_not_dialled
 from quorum_node.security.tls.certificates import alternative_uris, check_host, check_time, name_of
+from quorum_node.security.tls.peers import check_revoked
 from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.server.transport.tls_files import TlsFiles
 
@@ -74,6 +75,7 @@ def client_proven(
             return Proven(Caller(anonymous, address, listener))
         # A session that was resumed is as old as the certificate that it began with.
         check_time(certificate, now, "")
+        check_revoked(certificate, files.material.revoked, "")
         principal = principal_of(certificate.public_bytes(Encoding.DER), files.settings.rules)
         identity = identity_of(certificate, files.identity, role_rules)
     except (NoRuleFits, MalformedDer, WrongIdentity) as error:
@@ -123,6 +125,7 @@ def check_dialled(
         raise Unwelcome("shows no certificate")
     try:
         check_time(certificate, now, "")
+        check_revoked(certificate, files.material.revoked, "")
         if files.settings.checks_host:
             check_host(certificate, host, "")
         own = files.identity

@@ -1,0 +1,100 @@
+"""Certificates that are revoked before their end: serials, one a line, or revocation lists in PEM (RFC 5280, section 5). PURE.
+
+Owns both forms of the file. It is as trusted as the truststore beside it, so the signature of a list is not asked for: an authority may
+leave the truststore before its list leaves this file. Whether a list is out of date is not asked either: who is revoked stays so.
+"""
+
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from quorum_node.security.tls.pem import MAX_PEM_BYTES, PemBlock, pem_blocks
+from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+
+_LIST = "X509 CRL"
+_MAX_SERIAL_DIGITS = 40
+"""RFC 5280, section 4.1.2.2: at most 20 octets."""
+_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RevokedCertificates:
+    """`serials`: whoever issued them. `by_issuer`: the issuer's name in DER, and a serial of its list."""
+
+    serials: frozenset[int] = frozenset()
+    by_issuer: frozenset[tuple[bytes, int]] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.serials) + len(self.by_issuer)
+
+    def all_serials(self) -> list[int]:
+        """Of every issuer."""
+        return [*self.serials, *(serial for _, serial in self.by_issuer)]
+
+    def holds(self, certificate: x509.Certificate) -> bool:
+        """Whether this one is revoked."""
+        serial = certificate.serial_number
+        if serial in self.serials:
+            return True
+        return bool(self.by_issuer) and (
+            (certificate.issuer.public_bytes(), serial) in self.by_issuer
+        )
+
+
+NONE_REVOKED = RevokedCertificates()
+
+
+def load_revoked(data: bytes, what: str) -> RevokedCertificates:
+    """What a file says; nobody is revoked by an empty one. `what`: the file, for messages. Raises CertificateProblem."""
+    if len(data) > MAX_PEM_BYTES:
+        text = f"has more than {MAX_PEM_BYTES} bytes"
+        raise CertificateProblem(ProblemKind.MALFORMED, what, text)
+    if b"-----" in data:
+        return _lists(pem_blocks(data, what), what)
+    if data and not data.endswith(b"\n"):
+        text = "ends inside of a line: it is being written, or was cut off"
+        raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
+    lines = (line.partition(b"#")[0].strip() for line in data.splitlines())
+    return RevokedCertificates(
+        frozenset(_serial(line, number, what) for number, line in enumerate(lines, 1) if line)
+    )
+
+
+def _serial(line: bytes, number: int, what: str) -> int:
+    """In hexadecimal digits, as the log of a node and `openssl x509 -serial` have it; colons between them, and `serial=`, are left out."""
+    digits = line.removeprefix(b"serial=").replace(b":", b"").lower()
+    if digits.isalnum() and len(digits.lstrip(b"0")) <= _MAX_SERIAL_DIGITS:
+        try:
+            return int(digits, 16)
+        except ValueError:
+            pass
+    text = f"has a line {number} that is no serial in hexadecimal digits: {line[:_SHOWN]!r}"
+    raise CertificateProblem(ProblemKind.MALFORMED, what, text)
+
+
+def _lists(blocks: tuple[PemBlock, ...], what: str) -> RevokedCertificates:
+    found: set[tuple[bytes, int]] = set()
+    for block in blocks:
+        if block.label != _LIST:
+            text = f"holds a block {block.label}: there may be blocks {_LIST} alone"
+            raise CertificateProblem(ProblemKind.MALFORMED, what, text)
+        found |= _listed(block, what)
+    return RevokedCertificates(by_issuer=frozenset(found))
+
+
+def _listed(block: PemBlock, what: str) -> set[tuple[bytes, int]]:
+    try:
+        read = x509.load_der_x509_crl(block.der)
+        critical = [each.oid.dotted_string for each in read.extensions if each.critical]
+        if critical:
+            # Such a list is about some certificates alone, or a difference to another list (RFC 5280, section 5.2).
+            text = f"holds a list with the critical extension {critical[0]}, which is not supported"
+            raise CertificateProblem(ProblemKind.MALFORMED, what, text)
+        issuer = read.issuer.public_bytes()
+        return {(issuer, each.serial_number) for each in read}
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
+        if isinstance(error, CertificateProblem):
+            raise
+        text = f"holds a list that can't be read ({type(error).__name__})"
+        raise CertificateProblem(ProblemKind.MALFORMED, what, text) from None

@@ -1,0 +1,199 @@
+"""Certificates that can't be used, on a real node: each is one clear line in its log, and a metric; nothing is lost.
+
+Whom TLS does not let in for other reasons is in `test_tls`, and who is dialled in `tests/unit/server/test_tls_peers.py`.
+"""
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from quorum_node.security.tls.ssl_settings import REVOKED_KEY
+from support.local_quorum import LocalNode, wait_until
+from support.made_certificates import Issued
+from support.tls_quorum import (
+    TlsQuorum,
+    certificate_of,
+    client_context,
+    new_authority,
+    write_at_once,
+    write_folder,
+)
+
+DAY = timedelta(days=1)
+OTHER = new_authority("ca-9")
+
+
+class RevokingQuorum(TlsQuorum):
+    """With a file of revoked serials."""
+
+    @property
+    def revoked(self) -> Path:
+        return self.root / "revoked"
+
+    def properties_of(self, node: LocalNode) -> dict[str, str]:
+        """See `LocalQuorum`."""
+        self.revoked.touch()
+        return {
+            **super().properties_of(node),
+            f"listener.name.controller.{REVOKED_KEY}": str(self.revoked),
+        }
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RevokingQuorum]:
+    with RevokingQuorum(tmp_path_factory.mktemp("tls"), 1) as made:
+        made.form()
+        yield made
+
+
+def warnings(node: LocalNode, since: int) -> list[str]:
+    lines = [json.loads(line) for line in node.log_text[since:].splitlines()]
+    return [line["message"] for line in lines if line["level"] == "warning"]
+
+
+def metric(quorum: TlsQuorum, name: str) -> float:
+    """Of the port by which members dial each other; 0 if it is not there."""
+    lines = quorum.client.get(f"{quorum.nodes[1].admin_url}/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{"))
+
+
+def problem(quorum: TlsQuorum) -> str | None:
+    said = quorum.local(1)["tls"]["problem"]
+    return None if said is None else str(said)
+
+
+Wrong = Callable[[TlsQuorum], bytes]
+"""What is wrong with a keystore."""
+
+
+def cut_off(quorum: TlsQuorum) -> bytes:
+    return certificate_of("member", 1, quorum.ca).keystore[:-30]
+
+
+def of_two(quorum: TlsQuorum) -> bytes:
+    one, two = (certificate_of("member", 1, quorum.ca) for _ in range(2))
+    return Issued(one.certificate, two.key).keystore
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (cut_off, "ends inside of a block CERTIFICATE: it is being written, or was cut off"),
+        (of_two, "holds a key that is not that of CN=member-1, its first certificate"),
+        (
+            lambda quorum: (
+                certificate_of("member", 1, quorum.ca, start=-2 * DAY, end=-DAY).keystore
+            ),
+            "holds CN=member-1, which expired at",
+        ),
+        (
+            lambda quorum: certificate_of("member", 1, quorum.ca, start=DAY, end=2 * DAY).keystore,
+            "holds CN=member-1, valid from",
+        ),
+        (
+            lambda quorum: certificate_of("member", 1, OTHER).keystore,
+            "has a chain that ends at CN=member-1; trusted are CN=ca-1",
+        ),
+        (
+            lambda quorum: certificate_of("member", 2, quorum.ca).keystore,
+            "member:2 is not that of member 1",
+        ),
+        (lambda quorum: b"", "is empty"),
+    ],
+    ids=["half-written", "mismatched", "expired", "not-yet-valid", "wrong-ca", "wrong-id", "empty"],
+)
+def test_a_keystore_that_can_not_be_used_is_told_once_and_the_old_pair_stays(
+    quorum: TlsQuorum, wrong: Wrong, why: str
+) -> None:
+    """Where a clock may be the reason its time is in the line."""
+    node, store = quorum.nodes[1], quorum.folder("1") / "keystore.pem"
+    good, since = store.read_bytes(), len(node.log_text)
+    shown = quorum.local(1)["tls"]["certificate"]["sha256"]
+    write_at_once(store, wrong(quorum))
+    said = wait_until(lambda: problem(quorum), "the node says so")
+    assert why in said
+    assert metric(quorum, "metadata_quorum_certificate_problem") >= 1
+    quorum.put("meanwhile", "1")
+    lines = [line for line in warnings(node, since) if "listener CONTROLLER" in line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("listener CONTROLLER goes on with the certificate from before")
+    assert why in lines[0]
+    if "clock" in said:
+        assert "the clock of this host says" in lines[0]
+    write_at_once(store, good)
+    wait_until(lambda: problem(quorum) is None, "all is good again")
+    assert metric(quorum, "metadata_quorum_certificate_problem") == 0
+    assert quorum.local(1)["tls"]["certificate"]["sha256"] == shown
+
+
+def connected(quorum: TlsQuorum, port: int, folder: Path) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", port), 10.0)
+    context = client_context(folder, quorum.folder("admin") / "ca.crt")
+    return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def is_ended(connection: socket.socket) -> bool:
+    connection.settimeout(0.05)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("port", ["port", "admin_port"])
+def test_who_is_revoked_has_to_leave_and_can_not_come_back(
+    quorum: RevokingQuorum, tmp_path: Path, port: str
+) -> None:
+    """Within two looks at the file and the second that the connections are asked in."""
+    node = quorum.nodes[1]
+    number, since = getattr(node, port), len(node.log_text)
+    gone, stays = (certificate_of("reader", None, quorum.ca) for _ in range(2))
+    write_folder(tmp_path / "gone", gone, quorum.ca.certificate)
+    write_folder(tmp_path / "stays", stays, quorum.ca.certificate)
+    counted = metric(quorum, "metadata_quorum_connections_closed_total")
+    with (
+        connected(quorum, number, tmp_path / "gone") as ends,
+        connected(quorum, number, tmp_path / "stays") as goes_on,
+    ):
+        write_at_once(quorum.revoked, f"{gone.certificate.serial_number:x}\n".encode())
+        wait_until(lambda: is_ended(ends), "the connection ends", 5)
+        assert not is_ended(goes_on)
+    with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
+        assert is_ended(again), "it can't come back"
+    assert metric(quorum, "metadata_quorum_connections_closed_total") >= counted + 2
+    assert metric(quorum, "metadata_quorum_revoked_certificates") == 2, "one on each port"
+    assert quorum.local(1)["tls"]["revoked"] == 1
+    serial = f"with the serial {gone.certificate.serial_number:x}, which is revoked"
+    lines = [line for line in warnings(node, since) if serial in line]
+    assert len(lines) == 2, "one for the connection that was there, one for the handshake"
+    # Who can't be read is not forgotten.
+    write_at_once(quorum.revoked, b"no serial\n")
+    said = wait_until(lambda: problem(quorum), "the node says so")
+    assert "has a line 1 that is no serial in hexadecimal digits" in said
+    with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
+        assert is_ended(again)
+    write_at_once(quorum.revoked, b"")
+    wait_until(lambda: problem(quorum) is None, "all is good again")
+    with connected(quorum, number, tmp_path / "gone") as again:
+        assert not is_ended(again)
+
+
+def test_a_node_whose_own_certificate_is_revoked_says_so(quorum: RevokingQuorum) -> None:
+    """Others refuse it, and would be the only ones to say why."""
+    node, since = quorum.nodes[1], len(quorum.nodes[1].log_text)
+    serial = quorum.local(1)["tls"]["certificate"]["serial"]
+    write_at_once(quorum.revoked, f"{serial}\n".encode())
+    wait_until(lambda: "is revoked" in (problem(quorum) or ""), "the node says so")
+    assert metric(quorum, "metadata_quorum_certificate_problem") == 2
+    (line,) = (each for each in warnings(node, since) if "listener CONTROLLER" in each)
+    assert line.startswith("listener CONTROLLER shows a certificate that others refuse")
+    quorum.issue_for("member", 1)
+    wait_until(lambda: problem(quorum) is None, "another certificate mends it")
+    write_at_once(quorum.revoked, b"")

@@ -1,0 +1,135 @@
+"""Files of revoked certificates: both forms, what is refused, and what a node does with them."""
+
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from quorum_node.security.tls.material import first_held, held_now, why_others_refuse
+from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.revocation import NONE_REVOKED, load_revoked
+from quorum_node.security.tls.ssl_settings import REVOKED_KEY, read_ssl_settings
+from support.made_certificates import DAY, NOW, Issued, authority, issue, pem
+
+CA, OTHER = authority("ca-1"), authority("ca-2")
+ONE, TWO = issue(issuer=CA).certificate, issue(issuer=CA).certificate
+STORE, TRUST, REVOKED = "/certs/keystore.pem", "/certs/ca.crt", "/certs/revoked"
+SETTINGS = read_ssl_settings(
+    {"ssl.keystore.location": STORE, "ssl.truststore.location": TRUST, REVOKED_KEY: REVOKED},
+    "CONTROLLER",
+)
+
+
+def revocation_list(
+    issuer: Issued, *serials: int, extension: x509.ExtensionType | None = None
+) -> bytes:
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.subject)
+        .last_update(NOW)
+        .next_update(NOW + DAY)
+    )
+    for serial in serials:
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(NOW).build()
+        builder = builder.add_revoked_certificate(entry)
+    if extension is not None:
+        builder = builder.add_extension(extension, critical=True)
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize(
+    "form", ["{:x}", "{:X}", "{:040x}", "serial={:X}", "  {:x}  # of a broker that is gone", "{}"]
+)
+def test_a_serial_is_taken_as_programs_print_it(form: str) -> None:
+    serial = ONE.serial_number
+    if form == "{}":  # with colons, as `openssl x509 -text` has it
+        digits = f"{serial:040x}"
+        line = ":".join(digits[at : at + 2] for at in range(0, 40, 2))
+    else:
+        line = form.format(serial)
+    found = load_revoked(f"# what is over\n\n{line}\n".encode(), "revoked")
+    assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 1)
+
+
+def test_a_list_holds_for_the_certificates_of_its_issuer() -> None:
+    both = revocation_list(OTHER, TWO.serial_number) + revocation_list(CA, ONE.serial_number)
+    found = load_revoked(both, "revoked")
+    assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
+
+
+def test_an_empty_file_revokes_nobody() -> None:
+    assert load_revoked(b"", "revoked") == NONE_REVOKED
+    assert load_revoked(revocation_list(CA), "revoked") == NONE_REVOKED
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "says"),
+    [
+        (b"12ab\n12a", ProblemKind.HALF_WRITTEN, "ends inside of a line"),
+        (b"12ab\nxyz\n", ProblemKind.MALFORMED, "line 2 that is no serial"),
+        (b"+12\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
+        (b"1_2\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
+        (b"1" * 41 + b"\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
+        (revocation_list(CA, 5)[:-9], ProblemKind.HALF_WRITTEN, "ends inside of a block X509 CRL"),
+        (pem(ONE), ProblemKind.MALFORMED, "holds a block CERTIFICATE"),
+        (
+            b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
+            ProblemKind.MALFORMED,
+            "holds a list that can't be read",
+        ),
+        (
+            revocation_list(CA, 5, extension=x509.DeltaCRLIndicator(3)),
+            ProblemKind.MALFORMED,
+            "the critical extension 2.5.29.27, which is not supported",
+        ),
+        (b"1\n" * (1 << 20), ProblemKind.MALFORMED, "has more than"),
+    ],
+)
+def test_what_can_not_be_read_is_told(data: bytes, kind: ProblemKind, says: str) -> None:
+    with pytest.raises(CertificateProblem) as raised:
+        load_revoked(data, "revoked")
+    assert raised.value.kind is kind
+    assert str(raised.value).startswith("revoked ")
+    assert says in str(raised.value)
+
+
+def test_a_listener_takes_over_who_is_revoked_even_where_its_pair_can_not_be_used() -> None:
+    """And who was revoked stays so while the file can't be read."""
+    mine = issue(issuer=CA)
+    good = {STORE: mine.keystore, TRUST: pem(CA.certificate), REVOKED: b""}
+    held = first_held(SETTINGS, good, NOW)
+    assert len(held.material.revoked) == 0
+    line = f"{ONE.serial_number:x}\n".encode()
+    broken = held_now(held, SETTINGS, {**good, STORE: b"garbage", REVOKED: line}, NOW)
+    assert broken.problem is not None
+    assert broken.material.revoked.holds(ONE)
+    for unreadable in (None, line[:-1], b"garbage"):
+        after = held_now(broken, SETTINGS, {**good, REVOKED: unreadable}, NOW)
+        assert after.problem is not None
+        assert after.problem.what == REVOKED
+        assert after.material.revoked.holds(ONE)
+    with pytest.raises(CertificateProblem):
+        first_held(SETTINGS, {**good, REVOKED: None}, NOW)
+
+
+def test_why_others_refuse_the_certificate_in_use() -> None:
+    mine = issue(issuer=CA, start=NOW, end=NOW + DAY)
+    good = {STORE: mine.keystore, TRUST: pem(CA.certificate), REVOKED: b""}
+    material = first_held(SETTINGS, good, NOW).material
+    assert why_others_refuse(material, NOW) is None
+    late, later, early = (
+        why_others_refuse(material, NOW + delay)
+        for delay in (DAY + timedelta(seconds=1), 2 * DAY, -timedelta(minutes=1))
+    )
+    assert late is not None
+    assert late.kind is ProblemKind.EXPIRED
+    assert late.is_same(later)
+    assert str(late) != str(later), "the clock is told"
+    assert early is not None
+    assert early.kind is ProblemKind.NOT_YET_VALID
+    line = f"{mine.certificate.serial_number:x}\n".encode()
+    revoked = why_others_refuse(first_held(SETTINGS, {**good, REVOKED: line}, NOW).material, NOW)
+    assert revoked is not None
+    assert revoked.kind is ProblemKind.REVOKED
