@@ -27,7 +27,7 @@ CLIENT_AUTH_KEY = "ssl.client.auth"
 _PROTOCOLS, _CIPHERS = "ssl.enabled.protocols", "ssl.cipher.suites"
 _RULES = "ssl.principal.mapping.rules"
 _HOST_CHECK = "ssl.endpoint.identification.algorithm"
-REVOKED_KEY = "quorum.revoked.certificates.location"
+REVOKED_KEY = "quorum.ssl.revoked.location"
 """Ours: Kafka has no key for it."""
 SSL_KEYS = (
     f"{_KEYSTORE}.type",
