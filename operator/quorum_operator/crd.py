@@ -25,6 +25,7 @@ from quorum_operator.network_policy_crd import NetworkPolicySpec
 from quorum_operator.pod_template_crd import PodTemplateSpec
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.tls_crd import TlsSpec, TlsStatus
+from quorum_operator.update_crd import UpdateSpec, UpdateStatus
 
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
@@ -313,6 +314,9 @@ class MetadataQuorumSpec(_Model):
     tls: TlsSpec | None = Field(
         default=None, description="Certificates of the members: docs/how-to/certificates.md."
     )
+    update: UpdateSpec | None = Field(
+        default=None, description="How updates reach the members: docs/how-to/upgrade.md."
+    )
     pod_template: PodTemplateSpec | None = Field(
         default=None, description="Additions to the pods: docs/how-to/pod-template.md."
     )
@@ -445,6 +449,7 @@ class MetadataQuorumStatus(_Model):
     quorum_loss: QuorumLossStatus | None = None
     tls: TlsStatus | None = None
     backup: BackupStatus | None = None
+    update: UpdateStatus | None = None
     conditions: list[Condition] = Field(
         default=[],
         json_schema_extra={

@@ -6,6 +6,7 @@ someone else was faster, or that the API server or a node refuses, is an outcome
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from quorum_node.fresh_uuid import fresh_uuid
@@ -94,8 +95,12 @@ class Executor:
                 return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
             case steps.RecordFormed(index):
                 return await self._record_formed(index)
-            case steps.RecordTlsStage():
-                return await self._record_stage(step)
+            case steps.RecordTlsStage(index, stage, version):
+                notes = {names.ANNOTATION_TLS_STAGE: stage.value}
+                return await self._note_identity(index, version, notes)
+            case steps.RecordUpdate(index, record, version):
+                text = None if record is None else facts.update_text(record)
+                return await self._note_identity(index, version, {names.ANNOTATION_UPDATE: text})
             case steps.LatchFailure(target, latch):
                 return await self._latch(target, latch)
             case steps.Unlatch(target, latched_at):
@@ -345,13 +350,12 @@ class Executor:
         await self._api.merge(path, body)
         return Outcome(True)
 
-    async def _record_stage(self, step: steps.RecordTlsStage) -> Outcome:
-        """Of the very identity by which it was decided."""
-        path = paths.namespaced(
-            "configmaps", self._owner.namespace, self._owner.identity(step.index)
-        )
-        notes = {names.ANNOTATION_TLS_STAGE: step.stage.value}
-        meta = {"resourceVersion": step.version, "annotations": notes}
+    async def _note_identity(
+        self, index: int, version: str, notes: Mapping[str, str | None]
+    ) -> Outcome:
+        """On the very identity by which it was decided."""
+        path = paths.namespaced("configmaps", self._owner.namespace, self._owner.identity(index))
+        meta = {"resourceVersion": version, "annotations": notes}
         await self._api.merge(path, {"metadata": meta})
         return Outcome(True)
 

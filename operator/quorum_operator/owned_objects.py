@@ -34,11 +34,12 @@ class OwnedObjects:
         self._api, self._owner, self._spec = api, owner, spec
         self._policed = network_policy.is_wanted(spec, identities)
         self._stage = tls.stage_of(spec, identities)
+        self._identity = max(identities, key=lambda each: each.index, default=None)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
         """Make or mend these, named as `Kind/name`."""
         outcomes = []
-        for each in base_objects.build_all(self._owner, self._spec, self._stage):
+        for each in base_objects.build_all(self._owner, self._spec, self._stage, self._identity):
             subject = f"{each['kind']}/{each['metadata']['name']}"
             if subject not in objects:
                 continue

@@ -113,6 +113,7 @@ _NUMBERS = {
     "voter_lag_records": "Records that the slowest voter that fetches has not replicated yet.",
     "last_backup_time_seconds": "When the newest good backup was finished; none while there is none.",
     "backup_current": "1 while a good backup is there that is not too old, 0 while it should be and is not.",
+    "update_failed": "1 while an update is not rolled out because its canary failed, 0 while one is under way or waits; else none.",
     "certificate_renewal_time_seconds": "When the next certificate of a member is to be renewed; only with certificates.",
 }
 
@@ -129,6 +130,8 @@ def _values(status: MetadataQuorumStatus) -> Iterator[tuple[str, float]]:
     if status.tls is not None and status.tls.renewal_at is not None:
         due = datetime.fromisoformat(status.tls.renewal_at).timestamp()
         yield "certificate_renewal_time_seconds", due
+    if status.update is not None:
+        yield "update_failed", float(status.update.failed is not None)
     if status.backup is not None:
         if status.backup.last_success_at is not None:
             at = datetime.fromisoformat(status.backup.last_success_at).timestamp()

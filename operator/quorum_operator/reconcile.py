@@ -23,7 +23,7 @@ from quorum_operator.crd import (
     MetadataQuorumSpec,
     MetadataQuorumStatus,
 )
-from quorum_operator.desired import tls
+from quorum_operator.desired import revision, tls
 from quorum_operator.desired.names import Owner, asked_by_notes
 from quorum_operator.door import SecureDoor
 from quorum_operator.execute import Executor
@@ -43,7 +43,14 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status
-from quorum_operator.planner.step import RecordTlsStage, Step, UpdateMember, Wait, changes_something
+from quorum_operator.planner.step import (
+    RecordTlsStage,
+    RecordUpdate,
+    Step,
+    UpdateMember,
+    Wait,
+    changes_something,
+)
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
@@ -58,6 +65,8 @@ from quorum_operator.told_by_resource import (
     suspicions,
     unconfirmed_since,
     unreachable_since,
+    unusable_windows,
+    update_wanted,
     wanted_by,
 )
 
@@ -221,9 +230,10 @@ class Reconciler:
         if not has_backups(spec, earlier):
             known.backups = (None, seen.generation, now)
         elif known.backups_are_due(seen.generation, now):
+            newest = max(seen.identities, key=lambda each: each.index, default=None)
             found = await self._backups.keep(
                 owner,
-                spec,
+                revision.for_member(spec, newest, None),
                 earlier.backup,
                 seen.now,
                 secured=tls.takes_tls_everywhere(spec, seen.identities),
@@ -264,8 +274,11 @@ class Reconciler:
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
         if outcome.changed and isinstance(step, UpdateMember):
             known.left[step.target.uid] = outcome.left
-        if outcome.changed and isinstance(step, RecordTlsStage):
-            known.checked = (0, float("-inf"))  # Services and policies follow from it
+        if outcome.changed and isinstance(step, RecordTlsStage | RecordUpdate):
+            known.checked = (
+                0,
+                float("-inf"),
+            )  # Services, policies and the configuration follow from it
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
@@ -309,7 +322,7 @@ class Reconciler:
         known.searches.end(cluster, described.view)
         incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
         incarnations = _with_memory(incarnations, known, earlier)
-        invalid = tls.contradiction(spec, cluster.identities)
+        invalid = tls.contradiction(spec, cluster.identities) or unusable_windows(spec)
         if not cluster.storage_class_exists:
             invalid = (
                 f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
@@ -340,6 +353,7 @@ class Reconciler:
             unconfirmed_since=unconfirmed_since(earlier),
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
+            update=update_wanted(spec, self._clock()),
         )
 
     async def _open(

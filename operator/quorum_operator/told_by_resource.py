@@ -7,12 +7,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from quorum_operator import update_windows
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.desired import revision
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.noticed import Suspicion
 from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
 from quorum_operator.planner.times import seconds_of
+from quorum_operator.planner.update_record import UpdateWanted
 from quorum_operator.quorum_client import Seen
+from quorum_operator.update_crd import UpdateSpec
 
 Object = dict[str, Any]
 
@@ -37,6 +41,42 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
         tls_mode=spec.tls.mode if spec.tls is not None else None,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
+
+
+def update_wanted(spec: MetadataQuorumSpec, now: float) -> UpdateWanted | None:
+    """What the spec says of updates; `now`: seconds since 1970."""
+    said = spec.update
+    if said is None:
+        return None
+    return UpdateWanted(
+        revision=revision.wanted(spec),
+        attempt=said.attempt,
+        soak_s=float(said.soak_seconds),
+        timeout_s=float(said.canary_timeout_seconds),
+        hold=_update_hold(said, now),
+    )
+
+
+def _update_hold(said: UpdateSpec, now: float) -> str | None:
+    if said.paused:
+        return "spec.update.paused is set"
+    if not said.windows:
+        return None
+    try:
+        return update_windows.hold(said.windows, now)
+    except ValueError as error:
+        return f"spec.update.windows can't be used: {error}"
+
+
+def unusable_windows(spec: MetadataQuorumSpec) -> str | None:
+    """What is wrong with maintenance windows beyond the reach of CEL. They count as closed."""
+    windows = spec.update.windows if spec.update is not None else None
+    try:
+        for each in windows or ():
+            update_windows.window(each)
+    except ValueError as error:
+        return f"spec.update.windows: {error}. No update begins until it is corrected"
+    return None
 
 
 def newest_seen(earlier: MetadataQuorumStatus) -> Seen:

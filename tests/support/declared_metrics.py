@@ -14,6 +14,7 @@ from quorum_operator.crd import (
 )
 from quorum_operator.metrics import Metrics, Reconciled
 from quorum_operator.tls_crd import TlsMode, TlsStatus
+from quorum_operator.update_crd import UpdateStatus
 
 QUORUM = Reconciled("MetadataQuorum", "blue", "q")
 TIME = "2026-01-01T00:00:00Z"
@@ -32,6 +33,7 @@ def full_status() -> MetadataQuorumStatus:
         ],
         tls=TlsStatus(mode=TlsMode.MANAGED, renewal_at=TIME),
         backup=BackupStatus(last_success_at=TIME),
+        update=UpdateStatus(canary="q-2-1", since=TIME, failed="it crashed"),
         conditions=[
             Condition(type=kind, status=value, reason="R", message="m", last_transition_time=TIME)
             for kind, value in (("Ready", "True"), ("QuorumLost", "False"))

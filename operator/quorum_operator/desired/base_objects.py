@@ -5,8 +5,15 @@ import json
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import config, disruption_budget, network_policy, services
+from quorum_operator.desired import (
+    config,
+    disruption_budget,
+    network_policy,
+    revision,
+    services,
+)
 from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
+from quorum_operator.planner.observed import Identity
 from quorum_operator.planner.tls_stage import TlsStage
 
 Object = dict[str, Any]
@@ -20,14 +27,20 @@ _COLLECTIONS = {
 
 
 def build_all(
-    owner: Owner, spec: MetadataQuorumSpec, stage: TlsStage = TlsStage.PLAIN
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    stage: TlsStage = TlsStage.PLAIN,
+    identity: Identity | None = None,
 ) -> list[Object]:
     """The config, the Services, the disruption budget and the network policy, annotated with their content's hash.
     `stage`: what members are told of certificates. Those that take both are told by their own arguments, not by the config:
-    a container that starts again while the stage changes has what its pod was made for."""
+    a container that starts again while the stage changes has what its pod was made for. `identity`: of the newest formation; it
+    says which configuration is proven."""
     secured = stage is TlsStage.CLOSED
+    shared = revision.for_member(spec, identity, None).config or {}
+    candidate = (spec.config or {}) if spec.update is not None else None
     built = [
-        config.build(owner, spec.config or {}, secured=secured),
+        config.build(owner, shared, secured=secured, candidate=candidate),
         services.build_nodes(owner, stage),
         services.build_admin(owner, stage),
         services.build_bootstrap(owner),

@@ -12,6 +12,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
+from quorum_operator.desired.revision import CANDIDATE_FILE
 
 
 def properties(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dict[str, str]:
@@ -26,13 +27,25 @@ def properties(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dic
     return {**overrides, **own, **(tls.properties() if secured else {})}
 
 
-def build(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dict[str, Any]:
-    """The ConfigMap."""
-    wanted = properties(owner, overrides, secured=secured)
-    lines = [f"{key}={value}\n" for key, value in sorted(wanted.items())]
+def build(
+    owner: Owner,
+    overrides: dict[str, str],
+    *,
+    secured: bool,
+    candidate: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """The ConfigMap. `candidate`: of the spec, where members may be on an earlier one; a canary reads it."""
+    files = {CONFIG_FILE: _text(owner, overrides, secured)}
+    if candidate is not None:
+        files[CANDIDATE_FILE] = _text(owner, candidate, secured)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(owner, owner.config_map),
-        "data": {CONFIG_FILE: "".join(lines)},
+        "data": files,
     }
+
+
+def _text(owner: Owner, overrides: dict[str, str], secured: bool) -> str:
+    wanted = properties(owner, overrides, secured=secured)
+    return "".join(f"{key}={value}\n" for key, value in sorted(wanted.items()))

@@ -12,7 +12,7 @@ from typing import Any
 
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
-from quorum_operator.desired import backup, config, pod_template, tls
+from quorum_operator.desired import backup, config, pod_template, revision, tls
 from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
@@ -44,7 +44,6 @@ from quorum_operator.desired.names import (
 )
 from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice, Templates
 from quorum_operator.planner.tls_stage import TlsStage
-from quorum_operator.quantity import canonical
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
 _HEALTH = {"name": "health", "containerPort": ADMIN_PORT, "protocol": "TCP"}
@@ -84,6 +83,7 @@ def founder_or_member(each: Incarnation, identity: Identity) -> Member:
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The whole StatefulSet."""
     name = owner.member(member.node_id, member.number)
+    spec = revision.for_member(spec, member.identity, name)
     meta = metadata(owner, name)
     meta["labels"] = labels(owner, member.node_id, member.number, member.identity.index)
     annotations = {
@@ -126,6 +126,8 @@ def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
 
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     """What a template that is up to date is annotated with."""
+    name = owner.member(member.node_id, member.number)
+    spec = revision.for_member(spec, member.identity, name)
     return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
 
 
@@ -152,7 +154,7 @@ def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
     stage = member.identity.tls_stage
     common = config.properties(owner, spec.config or {}, secured=stage is TlsStage.CLOSED)
-    parts = [spec.image, _resources(spec), common, *pod_template.restarts(spec)]
+    parts = [spec.image, revision.resources(spec), common, *pod_template.restarts(spec)]
     parts += [stage.value] if stage.takes_both else []
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
@@ -211,7 +213,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
         "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
         "containers": [_container(owner, spec, member)],
         "volumes": [
-            {"name": "config", "configMap": {"name": owner.config_map}},
+            _config_volume(owner, spec, member),
             {"name": "token", "secret": {"secretName": owner.token_secret, "defaultMode": 0o440}},
             {"name": "latch", "emptyDir": {"sizeLimit": "1Mi"}},
             *([tls.volume(owner.member(member.node_id, member.number))] if secured else []),
@@ -227,6 +229,15 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
         ),
         "spec": pod,
     }
+
+
+def _config_volume(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    """A canary reads what the others get later, under the same name."""
+    source: dict[str, Any] = {"name": owner.config_map}
+    name = owner.member(member.node_id, member.number)
+    if revision.is_candidate(spec, member.identity, name):
+        source["items"] = [{"key": revision.CANDIDATE_FILE, "path": CONFIG_FILE}]
+    return {"name": "config", "configMap": source}
 
 
 def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
@@ -293,20 +304,8 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         **pod_template.of_container(spec),
     }
     if spec.resources is not None:
-        container["resources"] = _resources(spec)
+        container["resources"] = revision.resources(spec)
     return container
-
-
-def _resources(spec: MetadataQuorumSpec) -> dict[str, Any] | None:
-    """Requests and limits in one form: another way of writing the same quantity restarts nothing."""
-    if spec.resources is None:
-        return None
-    return {
-        key: {name: canonical(each) for name, each in value.items()}
-        if key in {"requests", "limits"} and isinstance(value, dict)
-        else value
-        for key, value in spec.resources.items()
-    }
 
 
 def overrides(owner: Owner, member: Member) -> dict[str, str]:

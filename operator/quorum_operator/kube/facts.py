@@ -20,6 +20,7 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
 )
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
+from quorum_operator.planner.update_record import Revision, UpdateOutcome, UpdateRecord
 
 Object = dict[str, Any]
 
@@ -45,12 +46,39 @@ def identity_facts(config_map: Object, index: int) -> Identity:
         network_policy=data.get("networkPolicy") == "true",
         tls=data.get("tls") == TLS_ON,
         migration=_stage(notes.get(names.ANNOTATION_TLS_STAGE)),
+        update=update_facts(notes.get(names.ANNOTATION_UPDATE)),
     )
 
 
 def _stage(text: str | None) -> TlsStage:
     """Of the annotation. What nobody has written down is none."""
     return TlsStage(text) if text in list(TlsStage) else TlsStage.PLAIN
+
+
+def update_facts(text: str | None) -> UpdateRecord | None:
+    """The annotation that says what is proven, and how far an update is. What nobody can read says nothing."""
+    try:
+        told = json.loads(text or "")
+        return UpdateRecord(
+            settled=Revision(str(told["revision"]), json.dumps(told["parts"], sort_keys=True)),
+            tried=told.get("tried"),
+            outcome=UpdateOutcome(told.get("outcome", UpdateOutcome.PASSED)),
+            canary=told.get("canary"),
+            why=str(told.get("why", "")),
+            at=float(told.get("at", 0.0)),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def update_text(record: UpdateRecord) -> str:
+    """The inverse of `update_facts`."""
+    parts = json.loads(record.settled.parts)
+    told = {"revision": record.settled.id, "parts": parts}
+    if record.tried is not None:
+        told |= {"tried": record.tried, "outcome": record.outcome.value, "canary": record.canary}
+        told |= {"why": record.why, "at": record.at}
+    return json.dumps(told, sort_keys=True)
 
 
 _GIVEN_UP = " given up"
@@ -246,6 +274,7 @@ def pod_facts(
         waiting_reason=state.get("waiting", {}).get("reason"),
         waiting_message=str(state.get("waiting", {}).get("message") or "")[:300] or None,
         not_ready_since=None if is_ready else seconds(ready.get("lastTransitionTime")),
+        ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         mount_failed_at=failure.at if failure is not None else None,
         mount_failure=failure.message if failure is not None else None,
         unusable_volume=unusable_volume,

@@ -110,7 +110,7 @@ async def observe(
     volumes, events, checked = await asyncio.gather(
         _volumes(api, parts, copies),
         _events(api, owner.namespace, parts, now - SOON_S),
-        _check(api, owner, spec, policed, stage) if check_objects else _unchecked(),
+        _check(api, owner, spec, policed, stage, identities) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
@@ -235,9 +235,15 @@ async def _unchecked() -> _Checked:
 
 
 async def _check(
-    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None, stage: TlsStage
+    api: Reads,
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    policed: bool | None,
+    stage: TlsStage,
+    identities: tuple[Identity, ...],
 ) -> _Checked:
-    wanted = base_objects.build_all(owner, spec, stage)
+    newest = max(identities, key=lambda each: each.index, default=None)
+    wanted = base_objects.build_all(owner, spec, stage, newest)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]

@@ -9,6 +9,7 @@ _STEPS = (
     *("AddVoter", "AdoptObject", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
     *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
     "RecordTlsStage",
+    "RecordUpdate",
     *(
         "RebuildIdentity",
         "RebuildMember",
@@ -48,6 +49,9 @@ REASONS: dict[str, tuple[str, ...]] = {
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
         *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),
+    ),
+    "Updated": (
+        *("AllMembersUpdated", "CanaryFailed", "Held", "RollingOut", "Soaking", "Waiting"),
     ),
     "TrustPending": ("NothingPending", "WaitingForMembers", "WaitingForBrokers"),
 }

@@ -19,6 +19,7 @@ from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
 from quorum_operator.planner.tls_migration import is_migrating
 from quorum_operator.planner.tls_migration import told as told_of_tls
+from quorum_operator.planner.updates import told as told_of_update
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.tls_crd import TlsMode
 
@@ -69,6 +70,10 @@ CLAIMS_IN_DOUBT = "ClaimsInDoubt"
 
 STORAGE_CHANGING = "StorageChanging"
 """Other volumes are wanted than there are: they grow where they are, or their members move to new ones."""
+
+
+UPDATED = "Updated"
+"""All members are to run what the spec says, and do."""
 
 
 BACKUP_CURRENT = "BackupCurrent"
@@ -156,6 +161,7 @@ def _findings(
     yield trust_pending(at.seen.certificates)
     yield _storage(at)
     yield backup_current(at.seen.backups, at.now)
+    yield _updated(at)
 
 
 _NAMED_OBJECTS = 6
@@ -337,6 +343,14 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
         message = "the first backup is written when the schedule says"
         return Finding(BACKUP_CURRENT, False, "FirstPending", message)
     return Finding(BACKUP_CURRENT, True, "BackupRecent", last)
+
+
+def _updated(at: Situation) -> Finding:
+    behind = told_of_update(at)
+    if behind is None:
+        return Finding(UPDATED, True, "AllMembersUpdated", "all members run what the spec says")
+    reason, message = behind
+    return Finding(UPDATED, False, reason, message)
 
 
 def _storage(at: Situation) -> Finding:

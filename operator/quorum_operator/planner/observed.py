@@ -17,6 +17,7 @@ from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
 from quorum_operator.quantity import value_of
 from quorum_operator.tls_crd import TlsMode
 
@@ -94,6 +95,7 @@ class Identity:
     network_policy: bool = False  # formed with one: it has one unless the spec says otherwise
     tls: bool = False  # formed with certificates: its members have them, whatever the spec says
     migration: TlsStage = TlsStage.PLAIN  # how far one that was formed without them has come
+    update: UpdateRecord | None = None  # None: nothing is known to be proven
 
     @property
     def tls_stage(self) -> TlsStage:
@@ -122,10 +124,8 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
-    running: bool = True
-    """Its container runs at this moment."""
-    started: bool = True
-    """The container has run in this pod at least once."""
+    running: bool = True  # its container, at this moment
+    started: bool = True  # the container has run in this pod at least once
     exit_code: int | None = None
     exit_reason: str | None = None
     exit_message: str | None = None
@@ -133,6 +133,7 @@ class PodFacts:
     waiting_reason: str | None = None
     waiting_message: str | None = None
     not_ready_since: float | None = None
+    ready_since: float | None = None
     mount_failed_at: float | None = None
     """When mounting its data volume failed last; None where that is over, or never was."""
     mount_failure: str | None = None
@@ -494,7 +495,6 @@ class Observation:
     """Since when no describe could be confirmed, by the last status."""
     refusals: tuple[Refusal, ...] = ()
     """Steps that were refused lately, by the API server or by a node."""
-    certificates: CertificatesSeen | None = None
-    """None: the quorum has none."""
-    backups: BackupsSeen | None = None
-    """None: the spec asks for none."""
+    certificates: CertificatesSeen | None = None  # None: the quorum has none
+    backups: BackupsSeen | None = None  # None: the spec asks for none
+    update: UpdateWanted | None = None  # None: the spec says nothing of how updates are made

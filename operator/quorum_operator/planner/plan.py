@@ -39,6 +39,8 @@ from quorum_operator.planner.step import (
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.taking_back import plan_taking_back
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
+from quorum_operator.planner.updates import plan_update, plan_urgent_update, plan_verdict
+from quorum_operator.planner.updates import told as told_of_update
 
 Rule = Callable[[Situation], Step | None]
 
@@ -73,7 +75,8 @@ def _settled(at: Situation) -> str:
         if each.key in at.voters
     ]
     parts += [f"{text}, and the leader hears the member" for text in doubtful]
-    return "; ".join([*parts, *filter(None, [away.advice()])])
+    update = told_of_update(at)
+    return "; ".join([*parts, *filter(None, [away.advice(), update and update[1]])])
 
 
 def _away(at: Situation) -> Step | None:
@@ -337,6 +340,8 @@ def _rules() -> Iterator[Rule]:
     yield _restore_notes
     yield _record_uuid
     yield plan_taking_back
+    yield plan_verdict
+    yield plan_urgent_update
     yield _stop_failed
     yield _start
     yield _expand
@@ -349,6 +354,7 @@ def _rules() -> Iterator[Rule]:
     yield _update
     yield _leftovers
     yield plan_restart
+    yield plan_update
     yield plan_suspicion
     yield _away
     yield plan_next_stage

@@ -50,6 +50,7 @@ def subject_of(seen: Observation, step: Step) -> str:
             | steps.RebuildIdentity(index)
             | steps.RecordFormed(index)
             | steps.RecordTlsStage(index)
+            | steps.RecordUpdate(index)
         ):
             return f"ConfigMap/{seen.name}-identity" + (f"-{index}" if index > 1 else "")
         case steps.ApplyObjects(objects):

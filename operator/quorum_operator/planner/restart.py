@@ -8,6 +8,7 @@ from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
 from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
+from quorum_operator.planner.updates import restart_hold
 
 RETRY_RESTART_S = 0.5
 TOKEN_GRACE_S = 150.0
@@ -79,7 +80,7 @@ def plan_restart(at: Situation) -> Step | None:
     view = at.view
     if view is None:
         return None
-    stale = [each for each in at.current if _is_stale(at, each)]
+    stale = [each for each in at.current if _is_stale(at, each) and not _is_held(at, each)]
     if not stale:
         return None
     picked = at.identity.restarting if at.identity is not None else None
@@ -134,6 +135,11 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
         return each.replicas > 0
     other = each.pod.restart_hash != wanted.restart_hash or each.pod.runs_other
     return each.replicas > 0 and other
+
+
+def _is_held(at: Situation, each: Incarnation) -> bool:
+    """By a pause or a maintenance window. What is no update is a repair."""
+    return restart_hold(at, each) is not None and not _refuses_token(at, each)
 
 
 def _refuses_token(at: Situation, each: Incarnation) -> bool:

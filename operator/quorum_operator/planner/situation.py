@@ -255,9 +255,17 @@ class Situation:
             return Why.RETIRED
         if incarnation.claim is not None and incarnation.claim.deleting:
             return Why.CLAIM
-        if self.is_on_other_storage(incarnation):
+        if self.is_on_other_storage(incarnation) and not self._waits_for_window(incarnation):
             return Why.STORAGE
         return None
+
+    def _waits_for_window(self, each: Incarnation) -> bool:
+        """A move that has a newcomer already is brought to its end."""
+        update = self.seen.update
+        if update is None or update.hold is None:
+            return False
+        later = (e for e in self.current if e.node_id == each.node_id and e.number > each.number)
+        return all(other.failed is not None or other.stopped is not None for other in later)
 
     def is_on_other_storage(self, each: Incarnation) -> bool:
         """Whether it has to move to another volume: its own can't become what is wanted."""

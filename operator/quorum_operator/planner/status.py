@@ -28,6 +28,7 @@ from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 from quorum_operator.planner.suspicion import suspicion_of
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_migration import is_migrating
+from quorum_operator.planner.updates import update_status
 from quorum_operator.tls_crd import TlsMode, TlsStatus
 
 MAX_REPAIRS = 10
@@ -66,6 +67,7 @@ def build_status(
         repairs=_repairs(at, earlier),
         tls=_tls(at),
         backup=seen.backups.status if seen.backups is not None else None,
+        update=update_status(at),
     )
 
 

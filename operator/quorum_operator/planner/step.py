@@ -15,6 +15,7 @@ from quorum_operator.planner.observed import (
     StorageChoice,
 )
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.planner.update_record import UpdateRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,17 @@ class RecordTlsStage:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordUpdate:
+    """Write on the identity how far an update is; templates of members follow from it. None: take it off."""
+
+    index: int
+    record: UpdateRecord | None
+    version: str
+    """Of the identity that it was decided by."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class LatchFailure:
     """Write the failure on the incarnation, for good."""
 
@@ -296,6 +308,7 @@ Step = (
     | RecordReplicaUuid
     | RecordFormed
     | RecordTlsStage
+    | RecordUpdate
     | LatchFailure
     | Unlatch
     | BeginRecovery

@@ -11,7 +11,9 @@ from quorum_operator.plugin.layout import GAP, WIDTH, age, fields, paragraph, ta
 
 Object = dict[str, Any]
 
-USUAL = dict.fromkeys(("Ready", "Formed", "QuorumConfirmed", "TlsReady", "BackupCurrent"), "True")
+USUAL = dict.fromkeys(
+    ("Ready", "Formed", "QuorumConfirmed", "TlsReady", "BackupCurrent", "Updated"), "True"
+)
 """What a condition says when all is well; the others say False."""
 _SAID_ELSEWHERE = {"Ready", "Progressing", "Degraded"}
 """By the lines Voters and Plan, and below each member."""

@@ -32,6 +32,7 @@ def test_a_status_is_told_as_numbers() -> None:
     assert value(metrics, "quorum_certificate_renewal_time_seconds") == 1767225600
     assert value(metrics, "quorum_last_backup_time_seconds") == 1767225600
     assert value(metrics, "quorum_backup_current") == 1
+    assert value(metrics, "quorum_update_failed") == 1
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_is_not_known_any_more_has_no_value() -> None:
     metrics = busy()
     metrics.set_status(*QUORUM[1:], MetadataQuorumStatus(phase=Phase.DEGRADED))
     gone = ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds")
-    for name in (*gone, "last_backup_time_seconds", "backup_current"):
+    for name in (*gone, "last_backup_time_seconds", "backup_current", "update_failed"):
         assert value(metrics, f"quorum_{name}") is None
     assert value(metrics, "quorum_condition", condition="Ready") is None
 

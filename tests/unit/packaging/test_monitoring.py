@@ -263,6 +263,10 @@ CAUSES: dict[str, tuple[dict[str, str], str]] = {
         {f"metadataquorum_operator_quorum_backup_current{{{_OF_Q}}}": "1x5 0x60"},
         _OF_Q,
     ),
+    "MetadataQuorumUpdateFailed": (
+        {f"metadataquorum_operator_quorum_update_failed{{{_OF_Q}}}": "0x5 1x60"},
+        _OF_Q,
+    ),
     "MetadataQuorumOperatorDown": ({'metadataquorum_operator_leading{pod="o"}': "1x5 0x60"}, ""),
     "MetadataQuorumOperatorStuck": (
         {'metadataquorum_operator_reconcile_in_progress_start_time_seconds{pod="o"}': "0x5 300x60"},

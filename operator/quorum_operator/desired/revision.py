@@ -1,0 +1,90 @@
+"""Which revision of the spec a member is to run: the wanted one, or the one that is proven.
+
+While an update is held back, or a canary has it alone, all other members stay on what the record on the identity says: also a
+pod that is made again meanwhile. Pure.
+"""
+
+import hashlib
+import json
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import pod_template
+from quorum_operator.planner.observed import Identity
+from quorum_operator.planner.update_record import Revision, UpdateOutcome, tried_text
+from quorum_operator.quantity import canonical
+
+_PARTS = ("image", "resources", "config", "podTemplate")
+CANDIDATE_FILE = "candidate.properties"
+"""Key of the ConfigMap with the configuration that is wanted, which the canary reads first."""
+
+
+def wanted(spec: MetadataQuorumSpec) -> Revision:
+    """Of the spec as it is."""
+    told = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    parts = {key: told[key] for key in _PARTS if key in told}
+    program = [spec.image, resources(spec), spec.config or {}, *pod_template.restarts(spec)]
+    text = json.dumps(program, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Revision(digest, json.dumps(parts, sort_keys=True))
+
+
+def for_member(
+    spec: MetadataQuorumSpec, identity: Identity | None, member: str | None
+) -> MetadataQuorumSpec:
+    """The spec with the revision that this member is to run; `member`: name of its StatefulSet, None for what all share."""
+    record = identity.update if identity is not None else None
+    if spec.update is None or record is None:
+        return spec
+    revision = wanted(spec)
+    tried = tried_text(revision.id, spec.update.attempt)
+    if record.allows(revision.id, tried, member):
+        return spec
+    return _with_parts(spec, record.settled.parts)
+
+
+def is_candidate(spec: MetadataQuorumSpec, identity: Identity, member: str) -> bool:
+    """Whether a member is ahead of the others, and so has the configuration that they do not have yet."""
+    record = identity.update
+    if spec.update is None or record is None or record.outcome is not UpdateOutcome.SOAKING:
+        return False
+    revision = wanted(spec)
+    tried = tried_text(revision.id, spec.update.attempt)
+    return (tried, member) == (record.tried, record.canary) and revision.id != record.settled.id
+
+
+def resources(spec: MetadataQuorumSpec) -> dict[str, Any] | None:
+    """Requests and limits in one form: another way of writing the same quantity restarts nothing."""
+    if spec.resources is None:
+        return None
+    return {
+        key: {name: canonical(each) for name, each in value.items()}
+        if key in {"requests", "limits"} and isinstance(value, dict)
+        else value
+        for key, value in spec.resources.items()
+    }
+
+
+def _with_parts(spec: MetadataQuorumSpec, parts: str) -> MetadataQuorumSpec:
+    earlier = _parsed(parts)
+    if earlier is None:
+        return spec  # what nobody can read any more is no revision to hold on to
+    return spec.model_copy(
+        update={
+            "image": earlier.image,
+            "resources": earlier.resources,
+            "config": earlier.config,
+            "pod_template": earlier.pod_template,
+        }
+    )
+
+
+@lru_cache(maxsize=64)
+def _parsed(parts: str) -> MetadataQuorumSpec | None:
+    try:
+        return MetadataQuorumSpec.model_validate_json(parts)
+    except ValidationError:
+        return None

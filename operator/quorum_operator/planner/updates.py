@@ -1,0 +1,270 @@
+"""Updates: one member first, and back to what is proven if it fails.
+
+Owns when an update begins, whose turn is first, and when it counts as passed or failed. What each member is to run follows
+from the record (`update_record.py`); templates and restarts are brought to it by the rules that there are anyway.
+
+The record is written when all members run the same, ready: without one there is nothing to go back to, and nothing is held back.
+"""
+
+from collections.abc import Iterator
+
+from quorum_operator.planner.observed import Incarnation, PodFacts
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import RecordUpdate, Step
+from quorum_operator.planner.times import text_of
+from quorum_operator.planner.update_record import UpdateOutcome, UpdateRecord, UpdateWanted
+from quorum_operator.update_crd import UpdateStatus
+
+_CANT_START = frozenset(
+    {
+        *("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull"),
+        *(
+            "InvalidImageName",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+        ),
+    }
+)
+
+
+def plan_verdict(at: Situation) -> Step | None:
+    """What came of the canary. Also: the record is taken off where spec.update is gone, and renewed where the spec was taken back."""
+    record, update = _record(at), at.seen.update
+    if record is None:
+        return None
+    if update is None:
+        return _write(at, None, "spec.update is not set any more")
+    if record.settled.id == update.revision.id:
+        back = UpdateRecord(record.settled)
+        return _write(at, back, "the spec asks for what is proven") if record.tried else None
+    if record.tried != update.tried or record.outcome is not UpdateOutcome.SOAKING:
+        return None
+    canary = _canary(at, record)
+    if canary is None:
+        return _write(
+            at, UpdateRecord(record.settled), f"{record.canary} is gone: another goes first"
+        )
+    why = _failure(at, update, canary)
+    if why is not None:
+        failed = _outcome(at, record, UpdateOutcome.FAILED, why)
+        return _write(at, failed, f"{canary.name} goes back to what is proven: {why}")
+    if not _has_passed(at, update, canary):
+        return None
+    passed = _outcome(at, record, UpdateOutcome.PASSED)
+    return _write(at, passed, f"{canary.name} was ready and caught up for {update.soak_s:g} s")
+
+
+def plan_urgent_update(at: Situation) -> Step | None:
+    """A member that can't start with what is proven gets the update at once: that is a repair."""
+    update, record = at.seen.update, _record(at)
+    if update is None or record is None or not _is_due(update, record):
+        return None
+    stuck = [each for each in at.current if _cant_start(at, each)]
+    if not stuck:
+        return None
+    why = f"{stuck[0].name} can't start with what it has"
+    if at.view is None or not update.soak_s:
+        return _write(at, _begun(at, update, record, None), f"{why}: all get the update")
+    return _write(at, _begun(at, update, record, stuck[0]), f"{why}: it gets the update first")
+
+
+def plan_update(at: Situation) -> Step | None:
+    """The record of what is proven, then the begin of the next update. Behind all restarts, so that none is under way."""
+    update, record = at.seen.update, _record(at)
+    if update is None or at.recorded_identity is None or not at.recorded_identity.formed:
+        return None
+    if record is None or (record.tried == update.tried and record.settled.id != update.revision.id):
+        done = record is None or record.outcome is UpdateOutcome.PASSED
+        if done and all(_runs_wanted(at, each) for each in _running(at)):
+            return _write(at, UpdateRecord(update.revision), "all members run it, ready")
+        return None
+    if not _is_due(update, record) or update.hold is not None or _unsettled(at) is not None:
+        return None
+    if not update.soak_s:
+        return _write(
+            at, _begun(at, update, record, None), "all members get the update, one at a time"
+        )
+    first = _first(at)
+    if first is None:
+        return None
+    return _write(at, _begun(at, update, record, first), f"{first.name} gets the update first")
+
+
+def restart_hold(at: Situation, each: Incarnation) -> str | None:
+    """Why a member does not restart for an update now. The way back is always open."""
+    update, record = at.seen.update, _record(at)
+    if update is None or update.hold is None:
+        return None
+    failed = record is not None and record.outcome is UpdateOutcome.FAILED
+    return None if failed and each.name == record.canary else update.hold  # type: ignore[union-attr]
+
+
+def told(at: Situation) -> tuple[str, str] | None:
+    """Why not all members run what the spec says, as reason and message; None: they do."""
+    update, record = at.seen.update, _record(at)
+    behind = [each.name for each in _running(at) if _is_behind(at, each)]
+    ahead = record is not None and update is not None and record.settled.id != update.revision.id
+    if update is None or record is None or not ahead:
+        if not behind:
+            return None
+        held = f"; {update.hold}" if update is not None and update.hold else ""
+        return "RollingOut", f"not updated yet: {', '.join(behind)}{held}"
+    if record.tried == update.tried and record.outcome is UpdateOutcome.FAILED:
+        message = (
+            f"{record.canary} failed with the update, so the members run what they ran before: {record.why}. Correct the spec,"
+            " or raise spec.update.attempt to try the same again"
+        )
+        return "CanaryFailed", message
+    if record.tried == update.tried and record.outcome is UpdateOutcome.SOAKING:
+        message = f"{record.canary} has the update, and has to be ready and caught up for {update.soak_s:g} s; the others wait"
+        return "Soaking", message
+    rest = f"not updated yet: {', '.join(behind) or 'none'}"
+    if update.hold is not None:
+        message = f"{rest}; {update.hold}. Members that can't start are not held back"
+        return "Held", message
+    if record.tried == update.tried:
+        return "RollingOut", rest
+    return "Waiting", f"the update waits: {_unsettled(at) or 'it is about to begin'}"
+
+
+def update_status(at: Situation) -> UpdateStatus | None:
+    """Of an update that has not reached all members."""
+    update, record = at.seen.update, _record(at)
+    if update is None or record is None or record.settled.id == update.revision.id:
+        return None
+    if record.tried != update.tried:
+        return UpdateStatus(held=update.hold)
+    failed = record.why if record.outcome is UpdateOutcome.FAILED else None
+    since = text_of(record.at)
+    return UpdateStatus(canary=record.canary, since=since, failed=failed, held=update.hold)
+
+
+def _record(at: Situation) -> UpdateRecord | None:
+    identity = at.recorded_identity
+    return identity.update if identity is not None else None
+
+
+def _write(at: Situation, record: UpdateRecord | None, why: str) -> RecordUpdate:
+    identity = at.recorded_identity
+    assert identity is not None
+    return RecordUpdate(identity.index, record, identity.resource_version, f"update: {why}")
+
+
+def _is_due(update: UpdateWanted, record: UpdateRecord) -> bool:
+    return update.revision.id != record.settled.id and update.tried != record.tried
+
+
+def _begun(
+    at: Situation, update: UpdateWanted, record: UpdateRecord, canary: Incarnation | None
+) -> UpdateRecord:
+    outcome = UpdateOutcome.SOAKING if canary is not None else UpdateOutcome.PASSED
+    name = canary.name if canary is not None else None
+    return UpdateRecord(record.settled, update.tried, outcome, name, at=at.now)
+
+
+def _outcome(
+    at: Situation, record: UpdateRecord, outcome: UpdateOutcome, why: str = ""
+) -> UpdateRecord:
+    return UpdateRecord(record.settled, record.tried, outcome, record.canary, why, at.now)
+
+
+def _canary(at: Situation, record: UpdateRecord) -> Incarnation | None:
+    return next((each for each in _running(at) if each.name == record.canary), None)
+
+
+def _running(at: Situation) -> Iterator[Incarnation]:
+    """Members that are to run."""
+    for each in at.current:
+        if each.failed is None and each.stopped is None and each.replicas > 0:
+            yield each
+
+
+def _first(at: Situation) -> Incarnation | None:
+    """An observer where there is one, else a voter that does not lead, of low id."""
+    leader = at.view.leader if at.view is not None else None
+    found = sorted(_running(at), key=lambda e: (e.key in at.voters, e.key == leader, e.node_id))
+    return found[0] if found else None
+
+
+def _unsettled(at: Situation) -> str | None:
+    """Why no canary is chosen now: it could not be told from others that are not well."""
+    if at.view is None:
+        return "no majority confirms a leader"
+    if at.live != at.voters:
+        return "not all voters are live"
+    unready = [each.name for each in _running(at) if not _is_ready(each.pod)]
+    return f"not ready: {', '.join(unready)}" if unready else None
+
+
+def _is_ready(pod: PodFacts | None) -> bool:
+    return pod is not None and pod.ready and not pod.deleting
+
+
+def _runs_wanted(at: Situation, each: Incarnation) -> bool:
+    wanted, pod = at.seen.templates.get(each.name), each.pod
+    if wanted is None or pod is None or not _is_ready(pod) or pod.runs_other:
+        return False
+    return pod.restart_hash == wanted.restart_hash and each.template_hash == wanted.template_hash
+
+
+def _is_behind(at: Situation, each: Incarnation) -> bool:
+    """Whether its process is another one than it should be. One that starts, or has no pod, is on its way."""
+    wanted, pod = at.seen.templates.get(each.name), each.pod
+    return wanted is not None and pod is not None and pod.restart_hash != wanted.restart_hash
+
+
+def _has_the_update(at: Situation, each: Incarnation) -> bool:
+    """Whether its pod was made from the template with the update."""
+    wanted, pod = at.seen.templates.get(each.name), each.pod
+    if wanted is None or pod is None or pod.deleting:
+        return False
+    return pod.restart_hash == wanted.restart_hash and each.template_hash == wanted.template_hash
+
+
+def _failure(at: Situation, update: UpdateWanted, canary: Incarnation) -> str | None:
+    pod, limit = canary.pod, update.timeout_s
+    if pod is None or not _has_the_update(at, canary):
+        return None
+    if pod.exit_code is not None:
+        said = pod.exit_message or pod.exit_reason
+        return f"its container ended with exit code {pod.exit_code}" + (
+            f" ({said})" if said else ""
+        )
+    unready_since = max(pod.created_at, pod.not_ready_since or pod.created_at)
+    if not pod.ready and at.now - unready_since >= limit:
+        said = (
+            ": ".join(filter(None, [pod.waiting_reason, pod.waiting_message])) or pod.unschedulable
+        )
+        return f"it was not ready for {limit:g} s" + (f" ({said})" if said else "")
+    proven_at = (pod.ready_since or pod.created_at) + update.soak_s
+    if (
+        pod.ready
+        and at.view is not None
+        and at.now - proven_at >= limit
+        and not _is_caught_up(at, canary)
+    ):
+        return f"it did not catch up with the leader within {limit:g} s"
+    if at.now - pod.created_at >= update.soak_s + 2 * limit and not _has_passed(at, update, canary):
+        return f"it was not ready for {update.soak_s:g} s without a break"
+    return None
+
+
+def _has_passed(at: Situation, update: UpdateWanted, canary: Incarnation) -> bool:
+    pod = canary.pod
+    if pod is None or not _is_ready(pod) or not _has_the_update(at, canary):
+        return False
+    ready_since = pod.ready_since if pod.ready_since is not None else at.now
+    return at.now - ready_since >= update.soak_s and _is_caught_up(at, canary)
+
+
+def _is_caught_up(at: Situation, each: Incarnation) -> bool:
+    return each.key in at.live or at.is_caught_up(each)
+
+
+def _cant_start(at: Situation, each: Incarnation) -> bool:
+    """With what is proven; who can't start for want of a disk is another rule's."""
+    pod = each.pod
+    if pod is None or each.failed is not None or pod.deleting or pod.ready:
+        return False
+    return pod.waiting_reason in _CANT_START and not pod.running

@@ -1,0 +1,91 @@
+"""Maintenance windows: when one is open, by schedule, duration and time zone, clock changes included."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from quorum_operator import update_windows
+from quorum_operator.update_crd import UpdateWindowSpec
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def said(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
+    return UpdateWindowSpec(start=start, duration_minutes=minutes, time_zone=zone)
+
+
+@pytest.mark.parametrize(
+    ("start", "minutes", "zone", "opens"),
+    [
+        ("0 2 * * sat", 120, "UTC", "2026-11-28T02:00"),
+        ("0 2 * * 6", 120, "UTC", "2026-11-28T02:00"),
+        ("0 2 * * SAT", 120, "Europe/Berlin", "2026-11-28T01:00"),
+        ("30 22 * * 1-5", 60, "America/New_York", "2026-11-26T03:30"),
+        ("*/15 4-6/2 * * *", 5, "UTC", "2026-11-26T04:00"),
+        ("0 0 1 jan *", 1440, "UTC", "2027-01-01T00:00"),
+        ("0 12 13 * fri", 10, "UTC", "2026-11-27T12:00"),  # cron: the 13th, or a Friday
+        ("5 0 29 2 *", 10, "UTC", "2028-02-29T00:05"),
+        ("0 3 * * 7", 10, "UTC", "2026-11-29T03:00"),
+    ],
+)
+def test_it_opens_when_the_schedule_says_and_closes_after_its_duration(
+    start: str, minutes: int, zone: str, opens: str
+) -> None:
+    now, window = at("2026-11-25T23:00"), update_windows.window(said(start, minutes, zone))
+    found = window.next_start(now)
+    assert found == at(opens)
+    assert not window.is_open(found - 1)
+    assert window.is_open(found)
+    assert window.is_open(found + minutes * 60 - 1)
+    if minutes < 60:
+        assert not window.is_open(found + minutes * 60)
+
+
+def test_a_window_over_midnight_is_open_on_the_next_day() -> None:
+    window = update_windows.window(said("0 23 * * fri", 180))
+    assert window.is_open(at("2026-11-28T01:59"))
+    assert not window.is_open(at("2026-11-28T02:00"))
+
+
+def test_a_start_that_a_clock_change_skips_is_an_hour_later_and_a_repeated_one_counts_once() -> (
+    None
+):
+    spring = update_windows.window(said("30 2 29 3 *", 30, "Europe/Berlin"))
+    assert spring.next_start(at("2026-03-28T12:00")) == at("2026-03-29T01:30"), "3:30 summer time"
+    autumn = update_windows.window(said("30 2 25 10 *", 30, "Europe/Berlin"))
+    first = autumn.next_start(at("2026-10-24T12:00"))
+    assert first == at("2026-10-25T00:30"), "2:30 summer time"
+    assert not autumn.is_open(at("2026-10-25T01:30"))
+
+
+def test_of_several_windows_one_is_enough_and_the_next_one_is_named() -> None:
+    windows = [said("0 2 * * sat"), said("0 4 * * sun")]
+    assert update_windows.hold(windows, at("2026-11-28T02:30")) is None
+    assert update_windows.hold(windows, at("2026-11-29T04:30")) is None
+    told = update_windows.hold(windows, at("2026-11-28T03:00"))
+    assert told is not None
+    assert "2026-11-29T04:00:00Z" in told
+    never = update_windows.hold([said("0 0 30 2 *")], at("2026-11-28T03:00"))
+    assert never is not None
+    assert "none of them opens" in never
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("61 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "* * * * mond"),
+        *("5-1 * * * *", "*/0 * * * *", "*/x * * * *", "* * * *", "a * * * *", "-1 * * * *"),
+        ", * * * *",
+    ],
+)
+def test_what_is_no_schedule_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"cron|within|step|range"):
+        update_windows.schedule(text)
+
+
+def test_an_unknown_time_zone_is_refused_in_words() -> None:
+    for zone in ("Nowhere/Else", "../etc/passwd", "/etc/passwd"):
+        with pytest.raises(ValueError, match="time zone"):
+            update_windows.window(said("* * * * *", 1, zone))

@@ -1,0 +1,494 @@
+"""Updates: one member first, judged for as long as the spec says, and back to what is proven if it fails.
+
+A small world plays the steps with the builders of real templates; pods come back from the template that there is then.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import base_objects, stateful_set
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube.facts import update_facts, update_text
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    Identity,
+    Incarnation,
+    Key,
+    NodeReport,
+    Observation,
+    PodFacts,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+    VolumeFacts,
+)
+from quorum_operator.planner.plan import plan
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import (
+    AddVoter,
+    CreateMember,
+    Nothing,
+    RecordUpdate,
+    RestartMember,
+    Step,
+    TransferLeadership,
+    UpdateMember,
+    changes_something,
+)
+from quorum_operator.planner.updates import told, update_status
+from quorum_operator.told_by_resource import update_wanted, wanted_by
+
+OWNER = Owner("q", "space", "uid-1")
+FIRST_AT = 1_000_000.0
+SOAK = {"soakSeconds": 60, "canaryTimeoutSeconds": 120}
+OPEN = [{"start": "* * * * *", "durationMinutes": 1}]
+CLOSED = [{"start": "0 0 29 2 *", "durationMinutes": 1}]
+"""12 January 1970 is no 29 February."""
+
+
+@dataclass
+class Member:
+    """One StatefulSet, and its pod."""
+
+    template: str = ""
+    made_from: str = ""
+    pod: dict[str, Any] = field(default_factory=dict)
+    pods: int = 1
+    created_at: float = FIRST_AT - 5000
+    in_sync: bool = True
+
+
+class World:
+    """Three voters of which the first leads."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.now = FIRST_AT
+        self.identity = Identity(1, "c1", 1, "u1", 3, formed=True)
+        self.members = {node_id: Member() for node_id in (1, 2, 3)}
+        self.leader = 1
+        self.said: dict[str, Any] = {}
+        self.restarted: list[int] = []
+        self.ask(**spec)
+        for node_id, member in self.members.items():
+            member.template = self._hashes(node_id).template_hash
+            member.made_from = self._hashes(node_id).restart_hash
+
+    def ask(self, **spec: Any) -> None:
+        self.said |= spec
+        self.spec = MetadataQuorumSpec.model_validate(self.said)
+
+    def seen(self) -> Observation:
+        voters = tuple(
+            ReplicaView(Key(n, f"u{n}"), each.in_sync, each.in_sync)
+            for n, each in self.members.items()
+        )
+        found = tuple(self._incarnation(each) for each in self.members)
+        leader = Key(self.leader, f"u{self.leader}")
+        return Observation(
+            now=self.now,
+            name="q",
+            generation=1,
+            wanted=wanted_by(self.spec),
+            identities=(self.identity,),
+            incarnations=found,
+            templates={each.name: self._hashes(each.node_id) for each in found},
+            view=QuorumView("c1", leader, 4, voters, (), 9, 3, True, False, True, True, 3),
+            known_voters=3,
+            update=update_wanted(self.spec, self.now),
+        )
+
+    def step(self) -> Step:
+        """Plans once, and carries it out."""
+        step = plan(self.seen())
+        match step:
+            case RecordUpdate(_, record):
+                kept = None if record is None else update_facts(update_text(record))
+                assert kept == record, "as it is annotated"
+                self.identity = replace(self.identity, update=kept)
+            case UpdateMember(node_id):
+                self.members[node_id].template = self._hashes(node_id).template_hash
+            case RestartMember(pod):
+                self.come_back(int(pod.split("-")[1]))
+                self.restarted.append(int(pod.split("-")[1]))
+            case TransferLeadership(_, successor):
+                self.leader = successor.id
+            case _:
+                assert not changes_something(step), step
+        return step
+
+    def settle(self) -> None:
+        for _ in range(30):
+            if not changes_something(self.step()):
+                return
+        raise AssertionError("it never settles")
+
+    def come_back(self, node_id: int) -> None:
+        """Its pod is made again, from the template that its StatefulSet has."""
+        member = self.members[node_id]
+        member.made_from, member.pod = self._hashes(node_id).restart_hash, {}
+        member.pods, member.created_at, member.in_sync = member.pods + 1, self.now, True
+
+    def crash(self, node_id: int, **pod: Any) -> None:
+        broken = {"ready": False, "running": False, "waiting_reason": "CrashLoopBackOff"}
+        self.members[node_id].pod = {**broken, "exit_code": 78, **pod}
+        self.members[node_id].in_sync = False
+
+    @property
+    def canary(self) -> int:
+        record = self.identity.update
+        assert record is not None
+        assert record.canary is not None
+        return int(record.canary.split("-")[1])
+
+    def updated(self) -> set[int]:
+        """Members whose pods run what the spec says."""
+        plain = self.spec.model_copy(update={"update": None})
+        return {
+            node_id
+            for node_id, each in self.members.items()
+            if each.made_from
+            == stateful_set.hashes(OWNER, plain, self._member(node_id)).restart_hash
+        }
+
+    def config(self) -> dict[str, str]:
+        found: dict[str, str] = base_objects.build_all(OWNER, self.spec, identity=self.identity)[0][
+            "data"
+        ]
+        return found
+
+    def reason(self) -> str:
+        behind = told(Situation(self.seen()))
+        return behind[0] if behind is not None else "AllMembersUpdated"
+
+    def message(self) -> str:
+        return (told(Situation(self.seen())) or ("", ""))[1]
+
+    def _member(self, node_id: int) -> stateful_set.Member:
+        return stateful_set.Member(node_id, 1, self.identity)
+
+    def _hashes(self, node_id: int) -> Any:
+        return stateful_set.hashes(OWNER, self.spec, self._member(node_id))
+
+    def _incarnation(self, node_id: int) -> Incarnation:
+        member, name = self.members[node_id], f"q-{node_id}-1"
+        pod = PodFacts(
+            f"{name}-0",
+            f"pod-{node_id}-{member.pods}",
+            member.created_at,
+            restart_hash=member.made_from,
+            ready_since=member.created_at,
+        )
+        return Incarnation(
+            node_id=node_id,
+            number=1,
+            name=name,
+            uid=f"uid-{name}",
+            resource_version="1",
+            created_at=FIRST_AT - 5000,
+            formation=1,
+            storage=StorageChoice("1Gi", None),
+            uuid=f"u{node_id}",
+            template_hash=member.template,
+            pod=replace(pod, **member.pod),
+            claim=ClaimFacts(f"data-{name}-0", "c", volume=f"pv{node_id}"),
+            volume=VolumeFacts(f"pv{node_id}", hosts=(f"h{node_id}",)),
+            report=NodeReport(f"u{node_id}", "c1", "follower", True, True, "ok"),
+        )
+
+
+def proven(**update: Any) -> World:
+    """What all members run is written down."""
+    world = World(image="r/n:1", config={"a": "1"}, update=update)
+    world.settle()
+    assert world.identity.update is not None
+    return world
+
+
+def test_without_the_field_nothing_is_written_and_an_update_goes_on_as_ever() -> None:
+    world = World(image="r/n:1")
+    assert isinstance(world.step(), Nothing)
+    world.ask(image="r/n:2")
+    world.settle()
+    assert world.identity.update is None
+    assert world.restarted == [2, 3, 1], "the leader last"
+
+
+@pytest.mark.parametrize("change", [{"image": "r/n:2"}, {"config": {"a": "2"}}], ids=str)
+def test_one_member_has_it_alone_for_as_long_as_it_soaks(change: dict[str, Any]) -> None:
+    world = proven(**SOAK)
+    before = world.config()
+    world.ask(**change)
+    world.settle()
+    assert world.restarted == [2], "no leader"
+    assert world.updated() == {world.canary} == {2}
+    assert world.reason() == "Soaking"
+    assert world.config()["node.properties"] == before["node.properties"]
+    world.come_back(3)
+    assert world.updated() == {2}, "a pod that is made again meanwhile has what is proven"
+    world.now += 59
+    world.settle()
+    assert world.restarted == [2]
+    world.now += 1
+    world.settle()
+    assert world.restarted == [2, 3, 1]
+    assert world.updated() == {1, 2, 3}
+    assert world.reason() == "AllMembersUpdated"
+    record = world.identity.update
+    assert record is not None
+    assert record.tried is None, "and this is proven now"
+    data = world.config()
+    assert data["node.properties"] == data["candidate.properties"]
+    assert world.step() == plan(world.seen()), "nothing more"
+
+
+def failing(world: World, how: Callable[[World], None]) -> None:
+    world.ask(image="r/n:2", config={"a": "2"})
+    world.settle()
+    assert world.restarted == [2]
+    how(world)
+    world.settle()
+
+
+def crashes(world: World) -> None:
+    world.crash(2)
+
+
+def restarts_once(world: World) -> None:
+    world.members[2].pod = {"exit_code": 1}
+
+
+def is_never_ready(world: World) -> None:
+    world.crash(2, exit_code=None, waiting_reason="ImagePullBackOff", not_ready_since=world.now)
+    world.settle()
+    assert world.restarted == [2], "an image may take its time"
+    world.now += 120
+
+
+def never_catches_up(world: World) -> None:
+    world.now += 60
+    world.members[2].in_sync = False
+    world.settle()
+    assert world.restarted == [2], "it may just have fallen behind"
+    world.now += 120
+
+
+def is_ready_now_and_then(world: World) -> None:
+    for _ in range(6):
+        world.now += 50
+        world.members[2].pod = {"ready_since": world.now}
+        if world.now - FIRST_AT < 300:
+            world.settle()
+            assert world.restarted == [2]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [crashes, restarts_once, is_never_ready, never_catches_up, is_ready_now_and_then],
+    ids=lambda how: how.__name__,
+)
+def test_a_canary_that_fails_goes_back_and_nobody_follows(how: Callable[[World], None]) -> None:
+    world = proven(**SOAK)
+    failing(world, how)
+    assert world.restarted == [2, 2], "forth and back"
+    assert world.updated() == set()
+    assert world.reason() == "CanaryFailed"
+    message = world.message()
+    assert "q-2-1 failed" in message
+    assert "spec.update.attempt" in message, "what to do"
+    status = update_status(Situation(world.seen()))
+    assert status is not None
+    assert status.failed
+    world.now += 100_000
+    world.settle()
+    assert world.restarted == [2, 2], "it is not tried again by itself"
+
+
+def test_what_failed_is_tried_again_when_asked_or_corrected_and_taken_back() -> None:
+    world = proven(**SOAK)
+    failing(world, crashes)
+    world.ask(update={**SOAK, "attempt": 1})
+    world.settle()
+    assert world.updated() == {2}, "the same once more"
+    crashes(world)
+    world.settle()
+    world.ask(image="r/n:3")
+    world.settle()
+    assert world.updated() == {2}, "another one"
+    world.ask(image="r/n:1", config={"a": "1"})
+    world.settle()
+    assert world.updated() == {1, 2, 3}, "what is proven needs no soak"
+    assert world.reason() == "AllMembersUpdated"
+
+
+@pytest.mark.parametrize(
+    ("held", "freed"),
+    [
+        ({"paused": True}, {}),
+        ({"windows": CLOSED}, {"windows": CLOSED + OPEN}),
+        ({"windows": [{"start": "0 0 * * *", "durationMinutes": 1, "timeZone": "Nowhere"}]}, {}),
+    ],
+    ids=["paused", "outside", "unusable"],
+)
+@pytest.mark.parametrize("soak", [{}, SOAK], ids=["at once", "canary"])
+def test_an_update_waits_and_a_pod_that_is_made_again_has_what_is_proven(
+    held: dict[str, Any], freed: dict[str, Any], soak: dict[str, Any]
+) -> None:
+    world = proven(**soak, **held)
+    world.ask(image="r/n:2")
+    world.settle()
+    assert world.reason() == "Held"
+    world.come_back(3)
+    world.settle()
+    assert world.updated() == set()
+    world.ask(update={**soak, **freed})
+    world.settle()
+    assert len(world.restarted) == (1 if soak else 3)
+
+
+def test_a_window_that_closes_holds_the_members_that_have_not_restarted() -> None:
+    world = proven(windows=OPEN)
+    world.ask(image="r/n:2")
+    while not world.restarted:
+        world.step()
+    world.ask(update={"windows": CLOSED})
+    world.settle()
+    assert world.restarted == [2]
+    assert world.reason() == "Held"
+    assert "next one opens at 1972-02-29T00:00:00Z" in world.message()
+    world.ask(update={"windows": OPEN})
+    world.settle()
+    assert world.restarted == [2, 3, 1]
+
+
+def test_the_way_back_of_a_canary_waits_for_no_window() -> None:
+    world = proven(windows=OPEN, **SOAK)
+    world.ask(image="r/n:2")
+    world.settle()
+    world.ask(update={"windows": CLOSED, **SOAK})
+    crashes(world)
+    world.settle()
+    assert world.restarted == [2, 2]
+    assert world.updated() == set()
+
+
+@pytest.mark.parametrize(
+    "update", [{"paused": True}, {"windows": CLOSED}, {**SOAK, "paused": True}]
+)
+def test_a_member_that_cant_start_with_what_is_proven_gets_the_update_at_once(
+    update: dict[str, Any],
+) -> None:
+    world = proven(**update)
+    world.ask(image="r/n:2")
+    world.settle()
+    assert world.restarted == []
+    world.crash(3, exit_code=None, waiting_reason="ErrImagePull")
+    world.settle()
+    assert world.restarted == [3], "a repair is not held back"
+    assert 3 in world.updated()
+
+
+def test_a_repair_has_what_is_proven_and_waits_for_no_window() -> None:
+    """A disk dies while an update is held back: its successor is made at once."""
+    world = proven(windows=CLOSED)
+    world.ask(image="r/n:2")
+    world.settle()
+    world.members[3].pod = {"ready": False, "running": False, "exit_code": 74}
+    world.members[3].in_sync = False
+    seen = world.seen()
+    step = plan(seen)
+    assert type(step).__name__ == "LatchFailure", step
+    latched = tuple(
+        replace(each, failed=step.latch, replicas=0, stopped="failed", pod=None)  # type: ignore[union-attr]
+        if each.node_id == 3
+        else each
+        for each in seen.incarnations
+    )
+    step = plan(replace(seen, incarnations=latched))
+    assert isinstance(step, CreateMember), step
+    assert step.node_id == 3
+    newcomer = stateful_set.Member(3, 2, world.identity)
+    proven_image = stateful_set.build(OWNER, world.spec, newcomer)["spec"]["template"]["spec"]
+    assert proven_image["containers"][0]["image"] == "r/n:1"
+
+
+def test_a_move_to_other_storage_waits_for_a_window_unless_it_has_begun() -> None:
+    world = proven(windows=CLOSED)
+    world.ask(storage={"size": "1Gi", "storageClassName": "fast"})
+    assert isinstance(plan(world.seen()), Nothing)
+    world.ask(update={"windows": OPEN})
+    step = plan(world.seen())
+    assert isinstance(step, CreateMember)
+    world.ask(update={"windows": CLOSED})
+    seen = world.seen()
+    newest = replace(
+        seen.incarnations[step.node_id - 1],
+        number=2,
+        name=f"q-{step.node_id}-2",
+        uid="new",
+        uuid="new",
+        storage=StorageChoice("1Gi", "fast"),
+        report=None,
+    )
+    view = seen.view
+    assert view is not None
+    observer = ReplicaView(Key(step.node_id, "new"), True, True)
+    begun = replace(
+        seen,
+        incarnations=(*seen.incarnations, newest),
+        view=replace(view, observers=(observer,)),
+    )
+    assert isinstance(plan(begun), AddVoter), "it is brought to its end"
+
+
+def test_the_canary_that_is_replaced_is_followed_by_another() -> None:
+    world = proven(**SOAK)
+    world.ask(image="r/n:2")
+    world.settle()
+    gone = tuple(each for each in world.seen().incarnations if each.node_id != 2)
+    step = plan(replace(world.seen(), incarnations=gone))
+    assert isinstance(step, RecordUpdate)
+    assert step.record is not None
+    assert step.record.tried is None
+
+
+def test_no_canary_is_chosen_while_somebody_is_not_well() -> None:
+    world = proven(**SOAK)
+    world.ask(image="r/n:2")
+    world.members[3].in_sync = False
+    world.settle()
+    assert world.restarted == []
+    assert world.reason() == "Waiting"
+    world.members[3].in_sync = True
+    world.settle()
+    assert world.restarted == [2]
+
+
+def test_the_record_goes_with_the_field_and_is_not_what_a_later_one_goes_back_to() -> None:
+    world = proven(**SOAK)
+    world.ask(update=None)
+    world.settle()
+    assert world.identity.update is None
+    world.ask(image="r/n:2")
+    world.settle()
+    world.ask(update=SOAK)
+    world.settle()
+    assert world.updated() == {1, 2, 3}
+
+
+def test_the_first_update_together_with_the_field_has_nothing_to_go_back_to() -> None:
+    world = World(image="r/n:1")
+    world.ask(image="r/n:2", update=SOAK)
+    world.settle()
+    assert world.updated() == {1, 2, 3}
+    assert world.identity.update is not None
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "{}", "[]", '{"revision": "r", "parts": {}, "outcome": 7}']
+)
+def test_what_nobody_can_read_on_the_identity_says_nothing(text: str | None) -> None:
+    assert update_facts(text) is None
