@@ -19,6 +19,7 @@ from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.look import look
 from quorum_operator.certificates.members import members_of, members_seen, others_of
+from quorum_operator.certificates.named import named
 from quorum_operator.certificates.pem import Read, Unreadable
 from quorum_operator.certificates.steps import (
     RaiseSignedUntil,
@@ -45,6 +46,7 @@ from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.refused import by_api, is_outage
+from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
@@ -72,13 +74,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was found, and the way to the pods. `pair`: of the operator, and the authority that has signed it."""
+    """What was found, and the way to the pods. `pair`: of the operator, and the authority that has signed it. `asked`: the spec."""
 
     found: Found
     holders: tuple[Holder, ...]
     door: SecureDoor
     key: Key
     pair: tuple[issuing.Pair, str] | None
+    asked: TlsSpec | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,9 @@ class CertificateKeeper:
     ) -> Opened:
         """Look at the objects, and find the way to the pods by them. Raises ApiError."""
         all_holders = (*members_of(owner, cluster.incarnations), *others_of(spec))
-        found = await store.read(self._api, owner, all_holders)
-        seen = self._seen(owner, found, cluster.incarnations, all_holders, None)
+        asked = spec.tls
+        found = await store.read(self._api, owner, all_holders, asked)
+        seen = self._seen(owner, found, cluster.incarnations, all_holders, None, asked)
         trusted = rotation.trusted_by(seen)
         pair = self._own_pair(owner, found, seen, before)
         presented = pair[0] if pair is not None else _borrowed(found, seen)
@@ -139,7 +143,7 @@ class CertificateKeeper:
             await close(before)
         shared = f"{owner.admin_service}.{owner.namespace}.svc"
         door = SecureDoor(http, _names(owner, cluster), shared)
-        return Opened(found, all_holders, door, key, pair)
+        return Opened(found, all_holders, door, key, pair, asked)
 
     def _own_pair(
         self, owner: Owner, found: Found, seen: Seen, before: Opened | None
@@ -235,7 +239,9 @@ class CertificateKeeper:
     def _judged(
         self, owner: Owner, opened: Opened, seen: Observation, notes: dict[str, str]
     ) -> Seen:
-        facts = self._seen(owner, opened.found, seen.incarnations, opened.holders, seen)
+        facts = self._seen(
+            owner, opened.found, seen.incarnations, opened.holders, seen, opened.asked
+        )
         facts = replace(facts, names_taken=opened.found.taken)
         newest = max((each.generation for each in facts.authorities), default=0)
         signer = rotation.signer_of(facts)
@@ -257,12 +263,15 @@ class CertificateKeeper:
         incarnations: tuple[Incarnation, ...],
         all_holders: tuple[Holder, ...],
         seen: Observation | None,
+        asked: TlsSpec | None,
     ) -> Seen:
         shown = store.certificates_in(owner, all_holders, found)
         view = seen.view if seen is not None else None
         members = members_seen(owner, incarnations, view, shown)
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
-        return look(owner, self._clock(), found.objects, members, others)
+        now = self._clock()
+        given = named(owner.namespace, asked, found.named, now)
+        return look(owner, now, found.objects, members, others, given)
 
 
 def _problem(each: Incarnation) -> str:

@@ -82,6 +82,8 @@ def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> 
     """TLS 1.3 with names checked. Without a pair nothing is presented; without anything trusted no handshake comes about."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # An authority of the user's own may be signed by another one, which nobody has to trust here.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if trusted_pem:
         context.load_verify_locations(cadata=trusted_pem)
     if key_pem:

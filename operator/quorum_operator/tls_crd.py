@@ -52,6 +52,64 @@ class TlsIdentity(CrdModel):
     )
 
 
+_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_KEY = "^[-._a-zA-Z0-9]+$"
+
+
+class CaSecret(CrdModel):
+    """A Secret of the same namespace with an authority: `tls.crt` and `tls.key`."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=_NAME)
+
+
+class TrustedObject(CrdModel):
+    """One key of a Secret or ConfigMap in the same namespace."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=_NAME)
+    key: str = Field(
+        default="ca.crt",
+        min_length=1,
+        max_length=253,
+        pattern=_KEY,
+        description="Holds certificates of authorities, in PEM.",
+    )
+
+
+class TrustedCa(CrdModel):
+    """Where further authorities are."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel_rule(
+            "has(self.secret) != has(self.configMap)",
+            "an entry of spec.tls.trustedCAs names a Secret or a ConfigMap: set one of secret and configMap",
+        )
+    )
+
+    secret: TrustedObject | None = None
+    config_map: TrustedObject | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of the object."""
+        return "Secret" if self.secret is not None else "ConfigMap"
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return self._place.name
+
+    @property
+    def key(self) -> str:
+        """In its data."""
+        return self._place.key
+
+    @property
+    def _place(self) -> TrustedObject:
+        found = self.secret or self.config_map
+        assert found is not None  # the API server has refused it
+        return found
+
+
 class TlsSpec(CrdModel):
     """Certificates of the members."""
 
@@ -80,6 +138,18 @@ class TlsSpec(CrdModel):
             "x-kubernetes-list-map-keys": ["name"],
         },
         description="Further holders of a certificate, beside an administrator.",
+    )
+    ca_secret: CaSecret | None = Field(
+        default=None,
+        description="An authority of your own: tls.crt has its certificate, tls.key its key. It signs instead of one that the"
+        " operator makes. Another one in the same Secret replaces it: all members trust both before the new one signs.",
+    )
+    trusted_cas: list[TrustedCa] | None = Field(
+        default=None,
+        alias="trustedCAs",
+        json_schema_extra={"maxItems": 16},
+        description="Authorities that members trust beside the quorum's own, for certificates of brokers and tools. Who has a"
+        " certificate of one of them is believed to be whom it names, an administrator included.",
     )
 
 

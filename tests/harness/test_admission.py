@@ -49,6 +49,12 @@ _WRONG: dict[str, tuple[Json, str]] = {
     "node id 0": ({"retire": [0]}, "start at 1"),
     "unknown policy": ({"deletionPolicy": "Maybe"}, "Retain"),
     "unknown order": ({"replacementOrder": "Never"}, "AddFirst"),
+    "no trusted object": ({"tls": {"trustedCAs": [{}]}}, "set one of secret and configMap"),
+    "two trusted objects": (
+        {"tls": {"trustedCAs": [{"secret": {"name": "a"}, "configMap": {"name": "b"}}]}},
+        "set one of secret and configMap",
+    ),
+    "an authority without a name": ({"tls": {"caSecret": {}}}, "spec.tls.caSecret.name"),
     "negative debounce": ({"repair": {"debounceSeconds": -1}}, "greater than or equal to 0"),
     "bad cluster id": ({"clusterId": "a b"}, "spec.clusterId"),
 }
@@ -59,6 +65,12 @@ _RIGHT: dict[str, Json] = {
     "even on purpose": {"replicas": 4, "allowEvenReplicas": True},
     "all config": {"config": {"controller.quorum.fetch.timeout.ms": "2000"}},
     "nothing said": {},
+    "an authority and others to trust": {
+        "tls": {
+            "caSecret": {"name": "corporate"},
+            "trustedCAs": [{"secret": {"name": "a", "key": "b.pem"}}, {"configMap": {"name": "c"}}],
+        }
+    },
     "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
     "a pod template": {
         "podTemplate": {

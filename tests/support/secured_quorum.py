@@ -4,15 +4,35 @@ The certificates are real. A node takes over the bundle and the pair of its Secr
 one does after the kubelet has brought them; a `stuck` one goes on with what it has.
 """
 
+import asyncio
+import ssl
 import time
+from dataclasses import dataclass, field
+from typing import Any
 
+import httpx
+
+from quorum_operator.certificate_keeper import CertificateKeeper
 from quorum_operator.certificates import checks, documents, holders, pem
 from quorum_operator.certificates.pem import Read
+from quorum_operator.desired import names
 from quorum_operator.door import Door
 from quorum_operator.kube import paths
+from quorum_operator.metrics import Metrics
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import NodeReport
-from support.kept_objects import OWNER, SPACE, KeptObjects, Object, SoundNodes
+from quorum_operator.reconcile import Reconciler
+from support.kept_objects import (
+    NAME,
+    OWNER,
+    SPACE,
+    KeptObjects,
+    Object,
+    SoundNodes,
+    running_quorum,
+)
+
+MOST_LOOKS = 80
 
 
 def secret_path(name: str) -> str:
@@ -90,3 +110,64 @@ class SecuredNodes(SoundNodes):
             for other, (certificate, _) in self.loaded.items()
             if not any(pem.signed_by(certificate, each) for each in bundle)
         ]
+
+
+@dataclass
+class Scene:
+    """A quorum that was formed with certificates. `http`: one client for each context that the operator made."""
+
+    api: KeptObjects = field(default_factory=lambda: running_quorum(3, tls=True))
+    nodes: Any = None
+    http: list[httpx.AsyncClient] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = self.nodes or SecuredNodes(self.api)
+
+    def operator(self, kept: KeptObjects | None = None) -> Reconciler:
+        def make_http(context: ssl.SSLContext) -> httpx.AsyncClient:
+            made = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+            self.http.append(made)
+            return made
+
+        unchecked: Any = self.api
+        copies: Any = kept
+        keeper = CertificateKeeper(unchecked, lambda: float(self.nodes.now), make_http)
+        clock = lambda: float(self.nodes.now)  # noqa: E731
+        return Reconciler(
+            unchecked, self.nodes, Metrics(), copies, clock=clock, certificates=keeper
+        )
+
+    def looks(self, times: int, operator: Reconciler | None = None) -> None:
+        made = operator or self.operator()
+
+        async def run() -> None:
+            for _ in range(times):
+                await made.reconcile(SPACE, NAME)
+                assert self.nodes.mistrusting() == []
+
+        asyncio.run(run())
+
+    def settle(self) -> None:
+        """Until nothing is written any more."""
+        made = self.operator()
+        for _ in range(MOST_LOOKS):
+            before = len(self.api.writes)
+            self.looks(1, made)
+            if len(self.api.writes) == before and self.ready()["reason"] == "CertificatesIssued":
+                return
+        raise AssertionError(self.ready())
+
+    def ready(self) -> dict[str, Any]:
+        return self.api.condition("TlsReady")
+
+    def authority_of(self, node_id: int) -> int | None:
+        """The generation that has signed what a process presents."""
+        certificate, bundle = self.nodes.loaded[node_id]
+        assert any(each.common_name in certificate.issuer for each in bundle)
+        return int(certificate.issuer.partition("CA ")[2].partition(",")[0])
+
+    def ask_for(self, generation: int) -> None:
+        self.annotate(names.ANNOTATION_ROTATE, str(generation))
+
+    def annotate(self, name: str, text: str) -> None:
+        self.api.resource["metadata"].setdefault("annotations", {})[name] = text

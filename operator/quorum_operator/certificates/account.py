@@ -28,6 +28,7 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
         brokers=step.brokers if isinstance(step, WaitFor) else (),
         refused=refused,
         problems=tuple(problems[:_NAMED]),
+        troubles=seen.named.troubles[:_NAMED],
         authority=signer.generation if signer is not None else None,
         renewal_at=step.due_at if isinstance(step, Settled) else None,
     )

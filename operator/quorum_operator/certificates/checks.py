@@ -18,6 +18,10 @@ CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.p
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
 
 
+STAYS = "Until then what is in use stays in use"
+"""Of what somebody else has to mend."""
+
+
 class Reason(StrEnum):
     """Why a pair can't be used."""
 
@@ -29,6 +33,8 @@ class Reason(StrEnum):
     EXPIRED = "Expired"
     WRONG_NAME = "WrongName"
     WRONG_IDENTITY = "WrongIdentity"
+    NOT_AN_AUTHORITY = "NotAnAuthority"
+    SAME_NAME = "SameName"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,36 @@ def check_leaf(
     return found
 
 
+def check_given(where: str, data: Mapping[str, bytes] | None, now: float) -> Read | Problem:
+    """The certificate of an authority that somebody else provides, or the first thing that is wrong. `where`: such as
+    `Secret n/corporate`."""
+    wanted = (
+        f"Put the certificate of an authority into {CERTIFICATE} and its key into {KEY}. {STAYS}"
+    )
+    if data is None:
+        return Problem(
+            Reason.MISSING, f"{where} is not there: spec.tls.caSecret names it. {wanted}"
+        )
+    found = _pair(where, data, CERTIFICATE, KEY, wanted)
+    if isinstance(found, Problem):
+        return found
+    if not found.is_authority:
+        text = f"{where}: {CERTIFICATE} has {found.subject!r}, which may not sign certificates (basic constraints, key usage)"
+        return Problem(Reason.NOT_AN_AUTHORITY, f"{text}. {wanted}")
+    return _time(where, found, now, wanted) or found
+
+
 def check_authority(
-    secret: str, data: Mapping[str, bytes] | None, owner: Owner, generation: int, now: float
+    secret: str,
+    data: Mapping[str, bytes] | None,
+    owner: Owner,
+    generation: int,
+    now: float,
+    *,
+    given: bool = False,
 ) -> Read | Problem:
     """The certificate of an authority's Secret, or the first thing that is wrong. An expired one is still what it was: the
-    planner replaces it in time."""
+    planner replaces it in time. `given`: it is somebody else's, and has the name that they gave it."""
     where = f"Secret {owner.namespace}/{secret}"
     mended = "The operator makes another authority, which takes over once all members trust it"
     if data is None:
@@ -97,7 +128,8 @@ def check_authority(
     found = _pair(where, data, AUTHORITY_CERTIFICATE, AUTHORITY_KEY, mended)
     if isinstance(found, Problem):
         return found
-    if found.generation != generation or not signed_by(found, found):
+    own = found.generation == generation and signed_by(found, found)
+    if not (found.is_authority if given else own):
         text = f"{where}: {AUTHORITY_CERTIFICATE} ({found.common_name!r}) is not authority {generation} of this quorum"
         return Problem(Reason.WRONG_AUTHORITY, f"{text}. {mended}")
     early = _time(where, found, now, mended)
@@ -141,18 +173,19 @@ def _pair(
 
 
 def _time(where: str, found: Read, now: float, mended: str) -> Problem | None:
-    clock = f"by the API server's clock it is {_text(now)}"
+    clock = f"by the API server's clock it is {time_text(now)}"
     begin, end = found.validity.not_before, found.validity.not_after
     if now < begin:
-        text = f"{where}: its certificate is not valid before {_text(begin)}; {clock}"
+        text = f"{where}: its certificate is not valid before {time_text(begin)}; {clock}"
         return Problem(
             Reason.NOT_YET_VALID, f"{text}. {mended}; if this goes on, set the clocks right"
         )
     if now >= end:
-        text = f"{where}: its certificate has expired at {_text(end)}; {clock}"
+        text = f"{where}: its certificate has expired at {time_text(end)}; {clock}"
         return Problem(Reason.EXPIRED, f"{text}. {mended}")
     return None
 
 
-def _text(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """In UTC, as Kubernetes writes it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

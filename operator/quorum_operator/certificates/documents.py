@@ -5,6 +5,7 @@ the bundle that it trusts, as one object, so that both are replaced together. `Q
 """
 
 from base64 import b64encode
+from datetime import datetime
 from typing import Any
 
 from quorum_node.security.certificate_identity import Role
@@ -20,6 +21,12 @@ ANNOTATION_SIGNING = f"{PREFIX}/ca-signing"
 ANNOTATION_RETIRED = f"{PREFIX}/ca-retired"
 ANNOTATION_SIGNED_UNTIL = f"{PREFIX}/ca-signed-until"
 """Seconds since 1970."""
+ANNOTATION_GIVEN = f"{PREFIX}/ca-from"
+"""On an authority's Secret: the Secret that it was copied from, which the spec named."""
+ANNOTATION_GENERATION = f"{PREFIX}/ca-generation"
+"""On a holder's Secret: the generation that has signed its certificate."""
+ANNOTATION_EXTRAS = f"{PREFIX}/trusted-cas"
+"""On a holder's Secret: fingerprints of the authorities in its bundle that are not this quorum's own."""
 
 Object = dict[str, Any]
 
@@ -39,10 +46,13 @@ def leaf_name(owner: Owner, holder: Holder) -> str:
     return f"{holder.name}-tls" if holder.role is Role.MEMBER else f"{owner.name}-{holder.name}-tls"
 
 
-def authority_secret(owner: Owner, generation: int, pair: Pair, *, signing: bool) -> Object:
-    """Create-only."""
+def authority_secret(
+    owner: Owner, generation: int, pair: Pair, *, signing: bool, given_by: str = ""
+) -> Object:
+    """Create-only. `given_by`: name of the Secret that the pair is from; empty for one that the operator has made."""
     meta = metadata(owner, authority_name(owner, generation))
-    meta["annotations"] = {ANNOTATION_SIGNING: "true"} if signing else {}
+    notes = {ANNOTATION_SIGNING: "true"} if signing else {}
+    meta["annotations"] = notes | ({ANNOTATION_GIVEN: given_by} if given_by else {})
     data = {
         checks.AUTHORITY_CERTIFICATE: _encoded(pair.certificate.pem),
         checks.AUTHORITY_KEY: _encoded(pair.key_pem),
@@ -51,9 +61,18 @@ def authority_secret(owner: Owner, generation: int, pair: Pair, *, signing: bool
 
 
 def leaf_secret(
-    owner: Owner, holder: Holder, pair: Pair | None, bundle: tuple[Read, ...]
+    owner: Owner,
+    holder: Holder,
+    pair: Pair | None,
+    bundle: tuple[Read, ...],
+    *,
+    extras: frozenset[str] = frozenset(),
+    generation: int | None = None,
 ) -> Object:
     """With a pair, or the bundle alone. `keystore.pem` is what stock Kafka reads: the key, then the certificate."""
+    meta = metadata(owner, leaf_name(owner, holder))
+    signed_by = {} if generation is None else {ANNOTATION_GENERATION: str(generation)}
+    meta["annotations"] = {ANNOTATION_EXTRAS: ",".join(sorted(extras))} | signed_by
     data = {checks.BUNDLE: _encoded(bundle_text(bundle))}
     if pair is not None:
         data |= {
@@ -61,7 +80,7 @@ def leaf_secret(
             checks.KEY: _encoded(pair.key_pem),
             checks.KEYSTORE: _encoded(pair.key_pem + pair.certificate.pem),
         }
-    return _secret(metadata(owner, leaf_name(owner, holder)), data)
+    return _secret(meta, data)
 
 
 def trust_config_map(owner: Owner, bundle: tuple[Read, ...]) -> Object:
@@ -80,7 +99,8 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
     notes = meta.get("annotations") or {}
     data = checks.decoded(secret.get("data"))
     name = authority_name(owner, generation)
-    found = checks.check_authority(name, data, owner, generation, now)
+    given = bool(notes.get(ANNOTATION_GIVEN))
+    found = checks.check_authority(name, data, owner, generation, now, given=given)
     until = notes.get(ANNOTATION_SIGNED_UNTIL, "")
     return AuthoritySecret(
         generation=generation,
@@ -90,6 +110,8 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
         signing=notes.get(ANNOTATION_SIGNING) == "true",
         retired=notes.get(ANNOTATION_RETIRED) == "true",
         signed_until=float(until) if until.isdecimal() else 0.0,
+        given=given,
+        made_at=_made_at(meta),
     )
 
 
@@ -105,7 +127,34 @@ def read_leaf(
         bundle=bundle_of(owner, holder, secret),
         version=version_of(secret),
         problem=found.message if isinstance(found, Problem) else "",
+        extras=extras_of(secret),
     )
+
+
+def extras_of(secret: Object) -> frozenset[str]:
+    """Of a holder's Secret."""
+    said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_EXTRAS, "")
+    return frozenset(filter(None, said.split(",")))
+
+
+def generation_of(secret: Object) -> int | None:
+    """Of the authority that has signed a holder's certificate, as its Secret says."""
+    said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_GENERATION, "")
+    return int(said) if said.isdecimal() else None
+
+
+def is_named_by(owner: Owner, authority: Read) -> bool:
+    """Whether it has the name that the operator gives to authorities of this quorum."""
+    return (
+        authority.subject == f"CN=quorum CA {authority.generation},O={owner.name}.{owner.namespace}"
+    )
+
+
+def _made_at(meta: Object) -> float:
+    try:
+        return datetime.fromisoformat(meta["creationTimestamp"]).timestamp()
+    except (KeyError, ValueError):
+        return float("inf")
 
 
 def bundle_of(owner: Owner, holder: Holder, secret: Object) -> tuple[Read, ...]:

@@ -6,6 +6,7 @@ Certificates are named by their fingerprints. Times are seconds since 1970, by t
 from dataclasses import dataclass, field
 
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.named import Named
 from quorum_operator.certificates.pem import Read
 
 
@@ -26,6 +27,10 @@ class AuthoritySecret:
     """Nobody presents a certificate of it any more: it is trusted no longer."""
     signed_until: float = 0.0
     """No certificate that it has signed ends later."""
+    given: bool = False
+    """A copy of what the Secret that the spec names held."""
+    made_at: float = float("inf")
+    """When the Secret was made; infinite where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class LeafSecret:
     bundle: tuple[Read, ...]
     version: str
     problem: str = ""
+    extras: frozenset[str] = frozenset()
+    """Which of the bundle are no authorities of this quorum: the spec has named them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class Seen:
     """Brokers that may still present a certificate of an older authority than the one that is signing."""
     confirmed: bool = False
     """A person says that what is unaware or lagging need not be waited for."""
+    named: Named = field(default_factory=Named)
+    """What the spec names of other people's."""
     rotation_asked: bool = False
     """A person asks for another authority."""
     names_taken: frozenset[int] = field(default_factory=frozenset)

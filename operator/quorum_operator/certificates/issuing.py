@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from quorum_operator.certificates import lifetimes
@@ -64,13 +64,23 @@ def issue(owner: Owner, holder: Holder, authority: Pair, now: float) -> Pair:
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
-            critical=False,
-        )
-        .sign(signer, hashes.SHA256())
+        .add_extension(_issuer_key_id(parent), critical=False)
+        .sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     )
     return _pair(made, key)
+
+
+def _issuer_key_id(parent: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """As the authority itself writes its identifier, which not all compute in one way: OpenSSL passes by an issuer whose identifier
+    is another one."""
+    try:
+        own = parent.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        key = parent.public_key()
+        return x509.AuthorityKeyIdentifier(
+            x509.SubjectKeyIdentifier.from_public_key(key).digest, None, None
+        )
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
 def _name(parts: tuple[tuple[str, str], ...]) -> x509.Name:

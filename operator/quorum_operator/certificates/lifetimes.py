@@ -17,6 +17,8 @@ CLIENT_S = 365 * DAY_S
 OPERATOR_S = DAY_S
 SURELY_OVER_S = 2 * DAY_S
 """After its end nobody's clock, if it is wrong by less than a day, holds a certificate valid."""
+SPREAD_S = 600.0
+"""After so long a kubelet that works has brought a changed Secret into its pods; they take two minutes."""
 CLOSING_S = 90 * DAY_S
 """Of the life of an authority; then nothing but members is waited for."""
 

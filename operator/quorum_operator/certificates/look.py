@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 from quorum_operator.certificates import documents
 from quorum_operator.certificates.documents import Object
-from quorum_operator.certificates.facts import LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.named import Named, without_clash
+from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.rotation import known_authorities
 from quorum_operator.desired.names import Owner
 
@@ -26,6 +28,7 @@ def look(
     found: Objects,
     members: tuple[MemberSeen, ...],
     others: tuple[Holder, ...] = (),
+    given: Named | None = None,
 ) -> Seen:
     """What `rotation.plan` judges; what brokers and people say is filled in by the caller."""
     authorities = tuple(
@@ -34,7 +37,13 @@ def look(
     )
     holders = {each.name: each for each in (*(one.holder for one in members), *others)}
     bundles = tuple(
-        LeafSecret(name, None, documents.bundle_of(owner, holders[name], secret), "")
+        LeafSecret(
+            name,
+            None,
+            documents.bundle_of(owner, holders[name], secret),
+            "",
+            extras=documents.extras_of(secret),
+        )
         for name, secret in sorted(found.leaves.items())
         if name in holders
     )
@@ -46,6 +55,7 @@ def look(
         leaves=bundles,
         members=members,
         others=others,
+        named=without_clash(owner.namespace, given or Named(), _present(authorities)),
     )
     known = known_authorities(seen)
     leaves = tuple(
@@ -54,3 +64,12 @@ def look(
         if name in holders
     )
     return replace(seen, leaves=leaves)
+
+
+def _present(authorities: tuple[AuthoritySecret, ...]) -> tuple[Read, ...]:
+    """Certificates of those that are trusted."""
+    return tuple(
+        each.certificate
+        for each in authorities
+        if each.certificate is not None and not each.retired
+    )

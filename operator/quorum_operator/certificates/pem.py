@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
 from quorum_operator.certificates.lifetimes import Validity
@@ -20,13 +21,23 @@ _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\r
 _NUMBER = re.compile(r" CA ([1-9][0-9]{0,8})$")
 
 
+MIN_RSA_BITS = 2048
+"""What OpenSSL takes at its default level."""
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+
+
 class Unreadable(ValueError):
     """Not PEM, cut off, or of a kind that is not used here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of who signed it, as text."""
+    """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of who signed it, as text.
+
+    `key`: SHA-256 of its public key. Two certificates with one subject and one key are of one authority: what one has signed
+    the other one has signed, too. `key_id`: its subject key identifier in hex, by which authorities of one name are told apart.
+    """
 
     pem: str
     fingerprint: str
@@ -36,6 +47,9 @@ class Read:
     dns_names: frozenset[str]
     uris: frozenset[str]
     is_authority: bool
+    subject: str
+    key: str
+    key_id: str = ""
 
     @property
     def generation(self) -> int | None:
@@ -79,6 +93,9 @@ def _read(block: bytes) -> Read:
             dns_names=frozenset(names.get_values_for_type(x509.DNSName)),
             uris=frozenset(names.get_values_for_type(x509.UniformResourceIdentifier)),
             is_authority=_may_sign(found),
+            subject=found.subject.rfc4514_string(),
+            key=_key_digest(found.public_key()),
+            key_id=_key_id(found),
         )
     except (ValueError, UnsupportedAlgorithm) as error:
         raise Unreadable(f"not a certificate: {error}") from None
@@ -92,10 +109,27 @@ def _alternative_names(found: x509.Certificate) -> x509.SubjectAlternativeName:
 
 
 def _may_sign(found: x509.Certificate) -> bool:
+    """RFC 5280, 4.2.1.9 and 4.2.1.3: an authority says so, and may sign certificates unless its key usages leave that out."""
     try:
-        return found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        if not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
+        return found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    except x509.ExtensionNotFound as missing:
+        return missing.oid == x509.KeyUsage.oid
+
+
+def _key_digest(key: PublicKeyTypes) -> str:
+    """Of its SubjectPublicKeyInfo."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, form)).hexdigest()
+
+
+def _key_id(found: x509.Certificate) -> str:
+    try:
+        extension = found.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
     except x509.ExtensionNotFound:
-        return False
+        return ""
+    return extension.value.digest.hex()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -110,22 +144,27 @@ def signed_by(leaf: Read, authority: Read) -> bool:
     return authority.is_authority
 
 
+def is_same_authority(one: Read, other: Read) -> bool:
+    """Of one subject and one key, as a certificate and the one that it was renewed by."""
+    return (one.subject, one.key) == (other.subject, other.key)
+
+
 def key_fits(key_pem: str | bytes, certificate: Read) -> bool:
     """Whether it is the private key of this certificate. Raises Unreadable for what is no private key."""
-    key = load_key(key_pem)
-    mine = x509.load_pem_x509_certificate(certificate.pem.encode()).public_key()
-    return isinstance(mine, ec.EllipticCurvePublicKey) and (
-        key.public_key().public_numbers() == mine.public_numbers()
-    )
+    return _key_digest(load_key(key_pem).public_key()) == certificate.key
 
 
-def load_key(key_pem: str | bytes) -> ec.EllipticCurvePrivateKey:
-    """An unencrypted elliptic curve key. Raises Unreadable, whose text never has any of the key in it."""
+def load_key(key_pem: str | bytes) -> PrivateKey:
+    """An unencrypted key of a kind that OpenSSL takes. Raises Unreadable, whose text never has any of the key in it."""
     data = key_pem.encode() if isinstance(key_pem, str) else key_pem
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise Unreadable("not an unencrypted private key in PEM, or cut off") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Unreadable("not an elliptic curve key")
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size < MIN_RSA_BITS:
+        raise Unreadable(f"a key of RSA with {key.key_size} bits; {MIN_RSA_BITS} are the least")
+    if not isinstance(
+        key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+    ):
+        raise Unreadable("a key that is neither of an elliptic curve, nor of RSA, nor Ed25519")
     return key

@@ -22,8 +22,8 @@ from functools import cached_property
 from quorum_operator.certificates import lifetimes
 from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.lifetimes import CLOSING_S, SURELY_OVER_S
-from quorum_operator.certificates.pem import Read, signed_by
+from quorum_operator.certificates.lifetimes import CLOSING_S, SPREAD_S, SURELY_OVER_S
+from quorum_operator.certificates.pem import Read, is_same_authority, signed_by
 from quorum_operator.certificates.steps import (
     ApplyTrust,
     BeginSigning,
@@ -55,14 +55,38 @@ def known_authorities(seen: Seen) -> tuple[Read, ...]:
         for each in seen.authorities
         if each.certificate is not None
     }
+    extras = {each.fingerprint for each in seen.named.trusted}
+    marks = Counter(name for leaf in seen.leaves if leaf.bundle for name in leaf.extras)
+    extras |= {name for name, count in marks.items() if 2 * count > _bundles(seen)}
     in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
     said = [each.loaded.bundle for each in seen.members if each.loaded is not None]
     for bundles in (in_secrets, said):
-        times = Counter(each for bundle in bundles for each in set(bundle))
         found |= {
-            each.fingerprint: each for each, count in times.items() if 2 * count > len(bundles)
+            each.fingerprint: each for each in _of_most(bundles) if each.fingerprint not in extras
         }
     return tuple(found.values())
+
+
+def _extras_in_secrets(seen: Seen) -> tuple[Read, ...]:
+    """What more than half of the holders' Secrets trust beside the quorum's own authorities."""
+    return _of_most(
+        [
+            tuple(each for each in leaf.bundle if each.fingerprint in leaf.extras)
+            for leaf in seen.leaves
+            if leaf.bundle
+        ]
+    )
+
+
+def _bundles(seen: Seen) -> int:
+    """How many Secrets have one."""
+    return sum(1 for leaf in seen.leaves if leaf.bundle)
+
+
+def _of_most(bundles: list[tuple[Read, ...]]) -> tuple[Read, ...]:
+    """Certificates in more than half of them."""
+    times = Counter(each for bundle in bundles for each in set(bundle))
+    return tuple(each for each, count in times.items() if 2 * count > len(bundles))
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:
@@ -71,8 +95,8 @@ def signer_of(seen: Seen) -> AuthoritySecret | None:
 
 
 def trusted_by(seen: Seen) -> tuple[Read, ...]:
-    """The authorities that everybody in this quorum is to trust now."""
-    return _Situation(seen).wanted_bundle
+    """The authorities that members' certificates may be of now."""
+    return _Situation(seen).own_bundle
 
 
 class _Situation:
@@ -119,7 +143,20 @@ class _Situation:
 
     @cached_property
     def wanted_bundle(self) -> tuple[Read, ...]:
-        """What everybody is to trust: authorities that are not retired, and those without a Secret that may still be presented."""
+        """What everybody is to trust."""
+        return (*self.own_bundle, *self.extras)
+
+    @cached_property
+    def extras(self) -> tuple[Read, ...]:
+        """What the spec names beside the quorum's own. While some of that can't be read what was trusted stays."""
+        own = _names(self.own_bundle)
+        kept = () if self.seen.named.is_whole else _extras_in_secrets(self.seen)
+        found = {each.fingerprint: each for each in (*self.seen.named.trusted, *kept)}
+        return tuple(each for name, each in sorted(found.items()) if name not in own)
+
+    @cached_property
+    def own_bundle(self) -> tuple[Read, ...]:
+        """Authorities that are not retired, and those without a Secret that may still be presented."""
         retired = {
             each.certificate.fingerprint
             for each in self.seen.authorities
@@ -134,7 +171,12 @@ class _Situation:
         return tuple(sorted(kept, key=lambda each: (each.generation or 0, each.fingerprint)))
 
     def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
-        """Whether some member that may be alive, or some Secret, may have a certificate that it has signed."""
+        """Whether some member that may be alive, or some Secret, may have a certificate that only this one proves."""
+        signer = self.signer
+        if signer is not None and signer.certificate not in (None, authority):
+            assert signer.certificate is not None
+            if is_same_authority(signer.certificate, authority):
+                return False  # it was renewed with its key: the new one proves them as well
         if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
             return True
         end = authority.validity.not_after if secret is None else _last_end(secret)
@@ -156,7 +198,10 @@ class _Situation:
         if leaf.certificate is None:
             return None
         certificate = leaf.certificate
-        signers = (each for each in self.known.values() if signed_by(certificate, each))
+        # The signer first: an authority that was renewed with its key has two certificates.
+        own = self.signer.certificate if self.signer is not None else None
+        known = ([own] if own is not None else []) + list(self.known.values())
+        signers = (each for each in known if signed_by(certificate, each))
         return next((each.fingerprint for each in signers), None)
 
     # ---- Steps
@@ -168,7 +213,22 @@ class _Situation:
         reason = "there is no authority"
         if lost:
             reason = "the key of the authority is lost: the next one takes over once all trust it"
-        yield CreateAuthority(self._next_generation(), not lost and not self._anyone, reason)
+        yield self._make(not lost and not self._anyone, reason)
+
+    def _make(self, signing: bool, reason: str) -> Step:
+        """The next authority: of the operator, or the one that is given. Nothing takes the place of one that can't be used."""
+        given = self.seen.named
+        if given.secret and given.authority is None:
+            why = next((each.message for each in given.troubles), "")
+            return WaitFor(f"no authority can sign: {why}")
+        return CreateAuthority(self._next_generation(), signing, reason, given.authority)
+
+    def _is_wanted(self, authority: AuthoritySecret) -> bool:
+        """Whether the spec asks for such an authority: for this one, or for one that the operator makes."""
+        given = self.seen.named
+        if not given.secret:
+            return not authority.given
+        return authority.given and given.authority in (None, authority.certificate)
 
     @cached_property
     def _anyone(self) -> bool:
@@ -181,7 +241,11 @@ class _Situation:
         signing = max(
             (each.generation for each in self.seen.authorities if each.signing), default=0
         )
-        waiting = [each for each in self.usable.values() if each.generation > signing]
+        waiting = [
+            each
+            for each in self.usable.values()
+            if each.generation > signing and self._is_wanted(each)
+        ]
         return max(waiting, key=lambda each: each.generation, default=None)
 
     def _next_generation(self) -> int:
@@ -191,16 +255,32 @@ class _Situation:
 
     def _spread(self) -> Iterator[Step]:
         """The trust, and every bundle."""
-        wanted = self.wanted_bundle
+        wanted, marks = self.wanted_bundle, self._marks
         if self.seen.trust is None or _names(self.seen.trust) != _names(wanted):
             yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
         for holder in self.holders:
             leaf = self.leaves.get(holder.name)
-            if leaf is None or _names(leaf.bundle) != _names(wanted):
+            if leaf is None or not self._is_as_wanted(leaf):
                 if leaf is None and self.signer is not None:
                     continue  # it gets both at once
                 version = "" if leaf is None else leaf.version
-                yield WriteBundle(holder, wanted, version, f"{holder.name} has another bundle")
+                why = f"{holder.name} has another bundle"
+                yield WriteBundle(holder, wanted, version, why, marks)
+
+    def _is_as_wanted(self, leaf: LeafSecret) -> bool:
+        marked = leaf.extras & _names(leaf.bundle)
+        return _names(leaf.bundle) == _names(self.wanted_bundle) and marked == _names(self.extras)
+
+    @cached_property
+    def _marks(self) -> frozenset[str]:
+        """Which certificates are none of this quorum's own. Those that the spec names no more are marked as long as somebody has them:
+        else they would be taken for authorities of this quorum whose Secret is lost."""
+        seen = self.seen
+        bundles = [leaf.bundle for leaf in seen.leaves]
+        bundles += [each.loaded.bundle for each in seen.members if each.loaded is not None]
+        about = {each.fingerprint for bundle in bundles for each in bundle}
+        once = {name for leaf in seen.leaves for name in leaf.extras} & about
+        return _names(self.extras) | (once - _names(self.own_bundle))
 
     def _pairs(self) -> Iterator[Step]:
         """New pairs: who has none first, of the rest one at a time, the leader last."""
@@ -233,7 +313,8 @@ class _Situation:
             yield RaiseSignedUntil(signer.generation, signer.version, raised, why)
         leaf = self.leaves.get(holder.name)
         version = "" if leaf is None else leaf.version
-        yield WriteLeaf(holder, signer.generation, self.wanted_bundle, version, why)
+        bundle, marks = self.wanted_bundle, self._marks
+        yield WriteLeaf(holder, signer.generation, bundle, version, why, marks)
 
     def _has_no_pair(self, holder: Holder) -> bool:
         leaf = self.leaves.get(holder.name)
@@ -291,12 +372,9 @@ class _Situation:
         if candidate is None:
             assert signer is not None
             assert signer.certificate is not None
-            due = self.seen.now >= signer.certificate.validity.authority_due_at
-            if due or self.seen.rotation_asked:
-                why = "four fifths of its life are over" if due else "another one is asked for"
-                yield CreateAuthority(
-                    self._next_generation(), False, f"authority {signer.generation}: {why}"
-                )
+            why = self._why_another(signer, signer.certificate)
+            if why is not None:
+                yield self._make(False, f"authority {signer.generation}: {why}")
             return
         assert candidate.certificate is not None
         name = f"authority {candidate.generation}"
@@ -311,13 +389,25 @@ class _Situation:
         else:
             yield BeginSigning(candidate.generation, candidate.version, f"all trust {name}")
 
+    def _why_another(self, signer: AuthoritySecret, certificate: Read) -> str | None:
+        """Why the next authority is made now. One that is given is followed by what is put in its place, and by nothing else."""
+        given = self.seen.named
+        if given.secret:
+            other = given.authority is not None and not self._is_wanted(signer)
+            return f"Secret {given.secret} has another one" if other else None
+        if signer.given:
+            return "the spec names no Secret with an authority any more"
+        if self.seen.now >= certificate.validity.authority_due_at:
+            return "four fifths of its life are over"
+        return "another one is asked for" if self.seen.rotation_asked else None
+
     def _ignorant(self, authority: Read) -> str | None:
         """A member that may be alive and does not say that it trusts it. Bundles in Kubernetes have it by now."""
         for each in self.seen.members:
             if not each.running or self._waits_for_a_pair(each):
                 continue
             if each.loaded is None:
-                if not self._mute(each):
+                if not self._mute() and not self._all_has_ended:
                     return each.holder.name
             elif authority.fingerprint not in _names(each.loaded.bundle):
                 return each.holder.name
@@ -328,8 +418,19 @@ class _Situation:
         leaf = self.leaves.get(member.holder.name)
         return member.stopped and (leaf is None or leaf.certificate is None)
 
-    def _mute(self, member: MemberSeen) -> bool:
-        """Whatever it could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""
+    @cached_property
+    def _all_has_ended(self) -> bool:
+        """The authority has ended, nobody answers any more, and kubelets have had the time to bring the bundle with the next one: there
+        is nothing left that could be torn apart."""
+        signer, candidate = self.signer, self._candidate
+        if signer is None or signer.certificate is None or candidate is None:
+            return False
+        ended = self.seen.now >= signer.certificate.validity.not_after
+        nobody = not any(each.loaded is not None for each in self.seen.members)
+        return ended and nobody and self.seen.now > candidate.made_at + SPREAD_S
+
+    def _mute(self) -> bool:
+        """Whatever a silent member could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""
         ends = [_last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
         without_secret = {
             name: each.validity.not_after
@@ -351,12 +452,12 @@ class _Situation:
         return self.seen.now < min(ends, default=0.0) - CLOSING_S
 
     def _forget(self) -> Iterator[Step]:
-        """Older ones than the signer, when nobody presents what they have signed."""
+        """Others than the signer, when nobody presents what they have signed."""
         signer = self.signer
         if signer is None or self._candidate is not None:
             return
         for each in sorted(self.usable.values(), key=lambda one: one.generation):
-            if each.generation >= signer.generation:
+            if each is signer:
                 continue
             assert each.certificate is not None
             name = f"authority {each.generation}"

@@ -8,11 +8,13 @@ from quorum_operator.certificates.pem import Read
 
 @dataclass(frozen=True, slots=True)
 class CreateAuthority:
-    """Create-only. `signing`: it is the first, nobody has to learn of it."""
+    """Create-only. `signing`: it is the first, nobody has to learn of it. `given`: what the Secret that the spec names holds is
+    copied; None: a new one is made."""
 
     generation: int
     signing: bool
     reason: str
+    given: Read | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class WriteLeaf:
     bundle: tuple[Read, ...]
     version: str
     reason: str
+    extras: frozenset[str] = frozenset()
+    """Which of the bundle are not this quorum's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class WriteBundle:
     bundle: tuple[Read, ...]
     version: str
     reason: str
+    extras: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

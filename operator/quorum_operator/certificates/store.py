@@ -5,19 +5,21 @@ way. Secrets are read by name; nobody lists them.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quorum_operator.certificates import checks, documents, issuing, pem, steps
 from quorum_operator.certificates.documents import Object
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.look import Objects
+from quorum_operator.certificates.named import NamedObjects, pair_of
 from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import Conflict
 from quorum_operator.kube.finding import Reads, is_owned
+from quorum_operator.tls_crd import TlsSpec
 
 MOST_GENERATIONS = 64
 """That are looked for beyond those that some bundle names."""
@@ -25,13 +27,17 @@ MOST_GENERATIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is there of a quorum's certificates. `taken`: generations whose Secret's name somebody else uses."""
+    """What is there of a quorum's certificates. `taken`: generations whose Secret's name somebody else uses. `named`: what the spec
+    names of other people's."""
 
     objects: Objects
     taken: frozenset[int] = frozenset()
+    named: NamedObjects = field(default_factory=NamedObjects)
 
 
-async def read(reads: Reads, owner: Owner, holders: tuple[Holder, ...]) -> Found:
+async def read(
+    reads: Reads, owner: Owner, holders: tuple[Holder, ...], spec: TlsSpec | None = None
+) -> Found:
     """All of them. Only objects of this very resource count. Raises ApiError."""
     space = owner.namespace
     names = [documents.leaf_name(owner, each) for each in holders]
@@ -45,22 +51,47 @@ async def read(reads: Reads, owner: Owner, holders: tuple[Holder, ...]) -> Found
         if secret is not None and is_owned(secret, owner)
     }
     own_trust = trust if trust is not None and is_owned(trust, owner) else None
-    named = _generations(owner, holders, leaves, own_trust)
-    authorities, taken = await _authorities(reads, owner, named)
-    return Found(Objects(authorities, leaves, own_trust), taken)
+    generations = _generations(owner, holders, leaves, own_trust)
+    (authorities, taken), named = await asyncio.gather(
+        _authorities(reads, owner, generations), _named(reads, space, spec)
+    )
+    return Found(Objects(authorities, leaves, own_trust), taken, named)
+
+
+async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects:
+    """Of other people's: nobody has to own them."""
+    if spec is None:
+        return NamedObjects()
+
+    async def read_one(kind: str, name: str) -> Object | None:
+        found = await reads.get(paths.namespaced(paths.plural_of(kind), space, name))
+        return None if found is None else {**found, "kind": kind}
+
+    trusted = [read_one(each.kind, each.name) for each in spec.trusted_cas or []]
+    if spec.ca_secret is None:
+        return NamedObjects(None, tuple(await asyncio.gather(*trusted)))
+    authority, *others = await asyncio.gather(read_one("Secret", spec.ca_secret.name), *trusted)
+    return NamedObjects(authority, tuple(others))
 
 
 def _generations(
     owner: Owner, holders: tuple[Holder, ...], leaves: dict[str, Object], trust: Object | None
 ) -> set[int]:
-    """Those that a bundle names."""
+    """Those that a bundle or a holder's Secret names."""
     bundles = [documents.read_trust(owner, trust)] if trust is not None else []
     bundles += [
         documents.bundle_of(owner, each, leaves[each.name])
         for each in holders
         if each.name in leaves
     ]
-    return {each.generation for bundle in bundles for each in bundle if each.generation is not None}
+    shown = {
+        each.generation
+        for bundle in bundles
+        for each in bundle
+        if documents.is_named_by(owner, each)
+    }
+    said = {documents.generation_of(each) for each in leaves.values()}
+    return {each for each in (*shown, *said) if each is not None}
 
 
 async def _authorities(
@@ -93,9 +124,12 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
     """Carry out one step that writes; what is there afterwards. Raises ApiError."""
     objects = found.objects
     match step:
-        case steps.CreateAuthority(generation, signing):
+        case steps.CreateAuthority(generation, signing, _, given):
             pair = issuing.new_authority(owner, generation, now)
-            body = documents.authority_secret(owner, generation, pair, signing=signing)
+            if given is not None:
+                pair = _given(found.named, given)
+            by = given_by(found.named) if given is not None else ""
+            body = documents.authority_secret(owner, generation, pair, signing=signing, given_by=by)
             made = await api.create(paths.namespaced("secrets", owner.namespace), body)
             return _with_authority(found, generation, made)
         case steps.RaiseSignedUntil(generation, version, until):
@@ -116,13 +150,15 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             body = documents.trust_config_map(owner, bundle)
             made = await _put(api, "configmaps", body, version)
             return replace(found, objects=replace(objects, trust=made))
-        case steps.WriteLeaf(holder, generation, bundle, version):
+        case steps.WriteLeaf(holder, generation, bundle, version, _, extras):
             pair = issuing.issue(owner, holder, _authority(objects, generation), now)
-            body = documents.leaf_secret(owner, holder, pair, bundle)
+            body = documents.leaf_secret(
+                owner, holder, pair, bundle, extras=extras, generation=generation
+            )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
-        case steps.WriteBundle(holder, bundle, version):
-            body = documents.leaf_secret(owner, holder, None, bundle)
+        case steps.WriteBundle(holder, bundle, version, _, extras):
+            body = documents.leaf_secret(owner, holder, None, bundle, extras=extras)
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
         case steps.WaitFor() | steps.Settled():
@@ -187,6 +223,19 @@ def _authority(objects: Objects, generation: int) -> issuing.Pair:
     return authority_in(secret)
 
 
+def given_by(found: NamedObjects) -> str:
+    """Name of the Secret with the authority that the spec names; empty if there is none."""
+    return "" if found.authority is None else str(found.authority["metadata"]["name"])
+
+
+def _given(found: NamedObjects, planned: Read) -> issuing.Pair:
+    """What the Secret that the spec names holds."""
+    pair = pair_of(found)
+    if pair.certificate != planned:
+        raise Conflict(409, "Conflict", f"Secret {given_by(found)} has another authority by now")
+    return pair
+
+
 def _with_authority(found: Found, generation: int, made: Object) -> Found:
     authorities = {**found.objects.authorities, generation: made}
     return replace(found, objects=replace(found.objects, authorities=authorities))
@@ -214,6 +263,7 @@ async def _put(api: KubeApi, plural: str, body: Object, version: str) -> Object:
         "resourceVersion": version,
         "labels": meta["labels"],
         "ownerReferences": meta["ownerReferences"],
+        "annotations": meta.get("annotations") or {},
     }
     path = paths.namespaced(plural, meta["namespace"], meta["name"])
     return await api.merge(path, {"metadata": kept, "data": body["data"]})

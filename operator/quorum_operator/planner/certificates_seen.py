@@ -18,6 +18,14 @@ class LoadedCertificates:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that the spec names can't be used as it is: one word, and in words what is so and what to do."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class CertificatesSeen:
     """How far the certificates of a quorum are."""
 
@@ -33,6 +41,8 @@ class CertificatesSeen:
     """What the API server refuses."""
     problems: tuple[str, ...] = ()
     """Of Secrets that can't be used."""
+    troubles: tuple[Trouble, ...] = ()
+    """With what the spec names: an authority, others to trust."""
     authority: int | None = None
     """The generation that signs."""
     renewal_at: float | None = None

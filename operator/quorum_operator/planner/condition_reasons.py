@@ -46,6 +46,11 @@ REASONS: dict[str, tuple[str, ...]] = {
         *("Disabled", "WriteRefused", "Issuing", "Migrating", "GoingBack", "Renewing"),
         "CertificatesIssued",
     ),
+    "TlsBlocked": (
+        *("NothingBlocked", "EndsSoon", "Expired", "HalfWritten", "KeyMismatch", "Missing"),
+        *("NotAnAuthority", "NotYetValid", "SameName", "TooMany", "TrustedExpired"),
+        *("TrustedMissing", "TrustedUnreadable"),
+    ),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
         *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),

@@ -62,6 +62,8 @@ TLS_READY = "TlsReady"
 """Each member has a certificate that can be used."""
 TRUST_PENDING = "TrustPending"
 """The authority is being replaced, and somebody does not trust the next one yet, or may still present the one before."""
+TLS_BLOCKED = "TlsBlocked"
+"""Something that spec.tls names can't be used as it is; what is in use stays in use."""
 
 
 CLAIMS_IN_DOUBT = "ClaimsInDoubt"
@@ -159,6 +161,7 @@ def _findings(
     yield _claims(at)
     yield _tls_under_way(at) or tls_ready(at.seen.certificates)
     yield trust_pending(at.seen.certificates)
+    yield tls_blocked(at.seen.certificates)
     yield _storage(at)
     yield backup_current(at.seen.backups, at.now)
     yield _updated(at)
@@ -320,6 +323,15 @@ def trust_pending(found: CertificatesSeen | None) -> Finding:
         message = f"{found.waits}. Restart them, then confirm it: docs/how-to/certificates.md"
         return Finding(TRUST_PENDING, True, "WaitingForBrokers", message)
     return Finding(TRUST_PENDING, True, "WaitingForMembers", found.waits)
+
+
+def tls_blocked(found: CertificatesSeen | None) -> Finding:
+    """Whether something that spec.tls names can't be used as it is."""
+    if found is None or not found.troubles:
+        message = "what spec.tls names can be used" if found is not None else "no certificates"
+        return Finding(TLS_BLOCKED, False, "NothingBlocked", message)
+    told = "; ".join(each.message for each in found.troubles)
+    return Finding(TLS_BLOCKED, True, found.troubles[0].reason, told)
 
 
 def backup_current(seen: BackupsSeen | None, now: float) -> Finding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.crd import MetadataQuorumStatus
-from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
+from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST, TLS_BLOCKED
 from quorum_operator.planner.member_problems import CANNOT_START, NO_POD, RECORDS_LOST
 
 
@@ -28,6 +28,7 @@ def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[Ne
         *_obstacles(status, earlier),
         *_older(status, earlier),
         *_backups(status, earlier),
+        *_blocked(status, earlier),
     ]
 
 
@@ -102,3 +103,18 @@ def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
     if now.last_failure_at is not None and now.last_failure_at != before.last_failure_at:
         found.append(News("Warning", "BackupFailed", now.last_failure or ""))
     return found
+
+
+def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """Something that spec.tls names can't be used, or can again; once for each message."""
+
+    def told(of: MetadataQuorumStatus) -> tuple[str, str]:
+        holds = (each for each in of.conditions if each.type == TLS_BLOCKED)
+        return next(((e.reason, e.message) for e in holds if e.status == "True"), ("", ""))
+
+    now, before = told(status), told(earlier)
+    if now == before:
+        return []
+    if not now[0]:
+        return [News("Normal", "TlsUnblocked", "what spec.tls names can be used again")]
+    return [News("Warning", f"Tls{now[0]}", now[1])]

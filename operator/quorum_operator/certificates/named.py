@@ -1,0 +1,157 @@
+"""What `spec.tls` names of other people's: an authority in a Secret, and further authorities to trust. Objects to facts; pure.
+
+What can't be used is told in one message each, and takes nothing away: what is in use stays in use.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quorum_operator.certificates import checks
+from quorum_operator.certificates.checks import Problem, Reason
+from quorum_operator.certificates.issuing import Pair
+from quorum_operator.certificates.pem import Read, Unreadable, read, read_all
+from quorum_operator.planner.certificates_seen import Trouble
+from quorum_operator.tls_crd import TlsSpec, TrustedCa
+
+Object = dict[str, Any]
+
+MOST_TRUSTED = 64
+"""Certificates of `spec.tls.trustedCAs` together; a Secret of each holder has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObjects:
+    """As the API server returned them, None for what is not there. `trusted`: in the order of the spec."""
+
+    authority: Object | None = None
+    trusted: tuple[Object | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """`secret`: name of the Secret with the authority, empty if the spec names none; `authority`: None if it can't be used."""
+
+    secret: str = ""
+    authority: Read | None = None
+    trusted: tuple[Read, ...] = ()
+    """Authorities that are trusted beside the quorum's own."""
+    is_whole: bool = True
+    """All of them could be read; else those that are trusted already stay."""
+    troubles: tuple[Trouble, ...] = ()
+
+
+def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> Named:
+    """What there is of it. `space`: the namespace, for messages."""
+    if spec is None:
+        return Named()
+    trusted, is_whole, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
+    if spec.ca_secret is None:
+        return Named("", None, trusted, is_whole, troubles)
+    name = spec.ca_secret.name
+    judged = checks.check_given(f"Secret {space}/{name}", _data(found.authority), now)
+    authority = judged if isinstance(judged, Read) else None
+    if isinstance(judged, Problem):
+        troubles = (Trouble(judged.reason.value, judged.message), *troubles)
+    elif now >= judged.validity.authority_due_at:
+        troubles = (_ends_soon(f"Secret {space}/{name}", judged), *troubles)
+    return Named(name, authority, trusted, is_whole, troubles)
+
+
+def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:
+    """An authority that has the name of another one, which is trusted beside it for a while, must be told apart from it."""
+    mine = given.authority
+    if mine is None:
+        return given
+    for each in present:
+        if each.subject != mine.subject or each.key == mine.key:
+            continue
+        if not mine.key_id or not each.key_id or mine.key_id == each.key_id:
+            text = (
+                f"Secret {space}/{given.secret}: {checks.CERTIFICATE} has the subject {mine.subject!r} of the authority that it replaces,"
+                " another key, and no subject key identifier of its own to tell them apart. Give it another subject or an identifier."
+                f" {checks.STAYS}"
+            )
+            trouble = Trouble(Reason.SAME_NAME.value, text)
+            return replace(given, authority=None, troubles=(trouble, *given.troubles))
+    return given
+
+
+def pair_of(found: NamedObjects) -> Pair:
+    """The authority's certificate and key. Raises Unreadable."""
+    data = _data(found.authority) or {}
+    try:
+        return Pair(read(data.get(checks.CERTIFICATE, b"")), data.get(checks.KEY, b"").decode())
+    except UnicodeDecodeError:
+        raise Unreadable("not PEM") from None
+
+
+def _ends_soon(where: str, authority: Read) -> Trouble:
+    end = checks.time_text(authority.validity.not_after)
+    text = (
+        f"{where}: the authority ends at {end}, and no certificate is valid for longer. Put its successor, with the key, into this"
+        " Secret: all members trust both before the new one signs"
+    )
+    return Trouble("EndsSoon", text)
+
+
+def _trusted(
+    space: str, asked: list[TrustedCa], found: tuple[Object | None, ...], now: float
+) -> tuple[tuple[Read, ...], bool, tuple[Trouble, ...]]:
+    good: dict[str, Read] = {}
+    is_whole, troubles = True, []
+    for source, there in zip(asked, found, strict=False):
+        what = f"{source.kind} {space}/{source.name}"
+        judged = _bundle(what, source.key, there)
+        if isinstance(judged, Trouble):
+            is_whole = False
+            troubles.append(judged)
+            continue
+        for each in judged:
+            trouble = _why_not(what, source.key, each, now)
+            if trouble is not None:
+                troubles.append(trouble)
+            else:
+                good[each.fingerprint] = each
+    if len(good) > MOST_TRUSTED:
+        text = f"spec.tls.trustedCAs names {len(good)} authorities; {MOST_TRUSTED} are the most. Name fewer. {checks.STAYS}"
+        return (), False, (*troubles, Trouble("TooMany", text))
+    return tuple(good.values()), is_whole, tuple(troubles)
+
+
+def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Trouble:
+    wanted = f"spec.tls.trustedCAs names it for {key}, which is to hold certificates of authorities in PEM. {checks.STAYS}"
+    data = _data(there)
+    if data is None:
+        return Trouble("TrustedMissing", f"{what} is not there: {wanted}")
+    if not data.get(key, b"").strip():
+        return Trouble("TrustedMissing", f"{what} has no {key}: {wanted}")
+    try:
+        found = read_all(data[key])
+    except Unreadable as error:
+        return Trouble("TrustedUnreadable", f"{what}: {key}: {error}. {checks.STAYS}")
+    if not found:
+        return Trouble("TrustedUnreadable", f"{what}: {key} holds no certificate: {wanted}")
+    return found
+
+
+def _why_not(what: str, key: str, each: Read, now: float) -> Trouble | None:
+    name = f"{what}: {key} has {each.subject!r}"
+    if not each.is_authority:
+        text = f"{name}, which is the certificate of no authority. It is not trusted; the others are. Take it out"
+        return Trouble("TrustedUnreadable", text)
+    if now >= each.validity.not_after:
+        end = checks.time_text(each.validity.not_after)
+        text = f"{name}, which has expired at {end}. It is trusted no more; the others are. Take it out, or put its successor in"
+        return Trouble("TrustedExpired", text)
+    return None
+
+
+def _data(found: Object | None) -> Mapping[str, bytes] | None:
+    """Of a Secret, or of a ConfigMap."""
+    if found is None:
+        return None
+    data = found.get("data") or {}
+    if found.get("kind") == "ConfigMap":
+        return {key: str(value).encode() for key, value in data.items()}
+    return checks.decoded(data)
