@@ -17,6 +17,9 @@ _PACKAGE_OF = {
 }
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 
+# A new machine often updates itself when it has just started; apt-get gives up at once otherwise.
+_WAIT_FOR_LOCK = ("-o", "DPkg::Lock::Timeout=240")
+
 
 def find(program: str) -> str | None:
     """Also looks where root's programs lie, which an ordinary PATH leaves out."""
@@ -45,11 +48,12 @@ def need(*programs: str) -> None:
 def _install(packages: list[str]) -> None:
     names = " ".join(packages)
     with step(f"Debian packages {names}", "apt-get install"):
-        run(as_root(["apt-get", "update", "-q"]), timeout_s=300)
+        run(as_root(["apt-get", *_WAIT_FOR_LOCK, "update", "-q"]), timeout_s=300)
         install = [
             "env",
             "DEBIAN_FRONTEND=noninteractive",
             "apt-get",
+            *_WAIT_FOR_LOCK,
             "install",
             "-y",
             "-q",
