@@ -112,8 +112,6 @@ def untold(message: Message) -> Message:
 
 def test_configs_are_described_as_by_a_stock_controller(both: Both) -> None:
     """Values, sources, synonyms and types, of a new topic and of those that there are."""
-    # With eligible.leader.replicas.version=1 a stock controller does that by itself.
-    set_for_all_brokers(both, "min.insync.replicas", "1")
     own = config("retention.ms", "1000") + config("preallocate", "TRUE")
     made = CreateTopicsRequest(topics=(topic("described", (1, 2), configs=own),))
     answers = [controller.ask(made) for controller in both]

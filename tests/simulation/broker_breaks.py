@@ -19,6 +19,9 @@ from quorum_node.broker.log_shape import LogShape
 from quorum_node.broker.outputs import ProduceAnswered
 from quorum_node.broker.partition import PartitionReplica
 from quorum_node.broker.producers import Duplicate, ProducerStates
+from quorum_node.controller import partition_change
+from quorum_simulation.broker import controller as control
+from quorum_simulation.broker.disk import PartitionDisk
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -329,6 +332,56 @@ def never_shrink(patch: Patch) -> None:
     patch.setattr(isr_changes, "_lags", lambda leader, progress, now_ms: False)
 
 
+def trust_everybody_who_comes_back(patch: Patch) -> None:
+    """The controller takes every stop for a clean one.
+
+    Would: elect a broker that lost its page cache.
+    """
+    patch.setattr(control, "is_unclean", lambda broker_epoch, previous_broker_epoch: False)
+
+
+def keep_eligible_who_stopped_uncleanly(patch: Patch) -> None:
+    """An unclean stop ends the membership in the ISR and not the eligibility.
+
+    Would: elect a broker that lost its page cache, when nobody is in the ISR.
+    """
+    real = partition_change._eligible
+
+    def trusting(now: Any, isr: Any, wanted: Any, given: Any) -> tuple[int, ...]:
+        return real(now, isr, replace(wanted, unclean_shutdown=()), given)
+
+    patch.setattr(partition_change, "_eligible", trusting)
+
+
+def keep_eligible_whoever_left(patch: Patch) -> None:
+    """Who leaves an ISR that is large enough stays eligible.
+
+    Would: elect a replica that lacks what was acknowledged since.
+    """
+    real = partition_change._eligible
+
+    def generous(now: Any, isr: Any, wanted: Any, given: Any) -> tuple[int, ...]:
+        return real(now, isr, wanted, replace(given, min_isr=len(now.replicas) + 1))
+
+    patch.setattr(partition_change, "_eligible", generous)
+
+
+def forget_who_was_eligible(patch: Patch) -> None:
+    """Nobody is eligible but the ISR.
+
+    Would: elect the last leader, which lost its page cache, though others have everything.
+    """
+    patch.setattr(partition_change, "_eligible", lambda now, isr, wanted, given: ())
+
+
+def stop_cleanly_without_a_flush(patch: Patch) -> None:
+    """A broker that stops names its epoch and flushes nothing.
+
+    Would: elect a broker whose page cache was lost behind its stop.
+    """
+    patch.setattr(PartitionDisk, "flush", lambda disk: None)
+
+
 BY_BROKERS: tuple[Break, ...] = (
     count_the_proposed_isr_on_a_shrink,
     count_the_committed_isr_on_an_expansion,
@@ -349,6 +402,11 @@ BY_BROKERS: tuple[Break, ...] = (
     keep_the_isr_for_ever,
     lower_the_high_watermark,
     take_answers_to_other_fetches,
+    trust_everybody_who_comes_back,
+    keep_eligible_who_stopped_uncleanly,
+    keep_eligible_whoever_left,
+    forget_who_was_eligible,
+    stop_cleanly_without_a_flush,
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (

@@ -122,7 +122,7 @@ class Controller:
             ),
             features=tuple(
                 SupportedFeatureRange(name=name, min_supported_version=0, max_supported_version=100)
-                for name in (*SUPPORTED, "eligible.leader.replicas.version", "kraft.version")
+                for name in (*SUPPORTED, "kraft.version")
             ),
             rack=None,
             log_dirs=(directory_of(broker_id),),

@@ -6,16 +6,17 @@ Source: KIP-339, KIP-133, KIP-226, KIP-714 (client metrics), KIP-848 (groups).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quorum_node.controller.authorization import AclOperation
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.decision import Decision
+from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_config_types import TOPIC_CONFIGS, ConfigType
 from quorum_node.controller.topic_names import name_fault
-from quorum_node.controller.topic_settings import topic_configs_fault
+from quorum_node.controller.topic_settings import MIN_INSYNC_REPLICAS, topic_configs_fault
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
 from quorum_node.image.resource_types import (
@@ -34,7 +35,7 @@ from quorum_node.protocol.configs import (
     IncrementalAlterConfigsResponse,
 )
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.records.metadata import ConfigRecord
+from quorum_node.records.metadata import ClearElrRecord, ConfigRecord, MetadataMessage
 
 _BROKER_LOGGER = 8
 _BROKER_LISTS = frozenset(
@@ -139,9 +140,17 @@ class _Altering:
         """One for each resource."""
         return tuple(self._results.values())
 
-    def decided(self) -> tuple[ConfigRecord, ...]:
-        """All changes."""
-        return tuple(self._records)
+    def decided(self) -> tuple[MetadataMessage, ...]:
+        """All changes, and what they make invalid."""
+        return (*self._records, *self._cleared())
+
+    def _cleared(self) -> Iterator[ClearElrRecord]:
+        """Who was eligible under another `min.insync.replicas` is not known to be under the new one."""
+        if self._view.image.features.level(ELIGIBLE_LEADER_REPLICAS):
+            for record in self._records:
+                if record.name == MIN_INSYNC_REPLICAS:
+                    name = record.resource_name if record.resource_type == TOPIC else ""
+                    yield ClearElrRecord(topic_name=name)
 
     def resource(self, resource: _Resource, configs: Sequence[AlterableConfig]) -> None:
         """Decide on one resource."""
@@ -164,6 +173,9 @@ class _Altering:
         wanted = _wanted(resource, now, configs)
         if isinstance(wanted, Problem):
             return wanted
+        problem = _min_insync_problem(self._view, resource, wanted)
+        if problem is not None:
+            return problem
         if resource.type == TOPIC:
             # Only a topic's configs are judged together, and they are few: other resources may have any number.
             after = {**now, **wanted}
@@ -265,6 +277,21 @@ def _name_problem(resource: _Resource) -> Problem | None:
     elif resource.type in (GROUP, CLIENT_METRICS) and not resource.name:
         text = f"configs for all of type {resource_type_name(resource.type)} don't exist"
         return Problem(ErrorCode.INVALID_REQUEST, text)
+    return None
+
+
+def _min_insync_problem(view: View, resource: _Resource, wanted: Values) -> Problem | None:
+    """With eligible leader replicas all brokers have one `min.insync.replicas`, and there always is one."""
+    if resource.type != BROKER or MIN_INSYNC_REPLICAS not in wanted:
+        return None
+    if not view.image.features.level(ELIGIBLE_LEADER_REPLICAS):
+        return None
+    if resource.name:
+        text = f"{MIN_INSYNC_REPLICAS} of a single broker can't be altered while eligible leader replicas are kept"
+        return Problem(ErrorCode.INVALID_CONFIG, text)
+    if wanted[MIN_INSYNC_REPLICAS] is None:
+        text = f"{MIN_INSYNC_REPLICAS} of all brokers can't be removed while eligible leader replicas are kept"
+        return Problem(ErrorCode.INVALID_CONFIG, text)
     return None
 
 

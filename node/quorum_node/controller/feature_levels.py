@@ -4,16 +4,20 @@ Owns names and ranges. Must not know how levels are changed (`features.py`), nor
 level asks for (`records/metadata/metadata_version.py`).
 
 Source: KIP-584, KIP-778 and KIP-1022 as shipped in Kafka 4.3, whose newest production level is 4.3-IV0.
-`eligible.leader.replicas.version` (KIP-966) is left at 0: this controller keeps no ELR.
+At `eligible.leader.replicas.version` 1 (KIP-966) the controller keeps eligible leader replicas.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorum_node.records.metadata import LATEST_LEVEL, LOWEST_LEVEL, METADATA_VERSION
+from quorum_node.records.metadata.metadata_version import ELIGIBLE_LEADER_REPLICAS_LEVEL
 
 KRAFT_VERSION = "kraft.version"
 """Belongs to the quorum below the controller."""
+
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+"""At level 1 a replica that leaves a small ISR may still be elected (KIP-966)."""
 
 METADATA_VERSION_NAMES = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
@@ -39,6 +43,7 @@ class FeatureRange:
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     METADATA_VERSION: FeatureRange(LOWEST_LEVEL, LATEST_LEVEL),
+    ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
@@ -49,8 +54,14 @@ SUPPORTED: Mapping[str, FeatureRange] = {
 ANNOUNCED: Mapping[str, FeatureRange] = {KRAFT_VERSION: FeatureRange(0, 1), **SUPPORTED}
 """What a node tells of itself, in ApiVersions and when it registers as a controller."""
 
+LOWEST_METADATA_VERSION: Mapping[str, int] = {
+    ELIGIBLE_LEADER_REPLICAS: ELIGIBLE_LEADER_REPLICAS_LEVEL
+}
+"""Features whose levels above 0 need a metadata.version: the records that they write are in its format."""
+
 OF_A_NEW_CLUSTER: Mapping[str, int] = {
     METADATA_VERSION: LATEST_LEVEL,
+    ELIGIBLE_LEADER_REPLICAS: 1,
     "group.version": 1,
     "share.version": 1,
     "streams.version": 1,

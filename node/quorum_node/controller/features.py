@@ -5,12 +5,20 @@ changes. A level takes effect for what is written after its record (K631-13: no 
 Source: KIP-584, KIP-778, KIP-1022, as a stock 4.3 controller answers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from quorum_node.controller.decision import Decision
-from quorum_node.controller.feature_levels import OF_A_NEW_CLUSTER, SUPPORTED
+from quorum_node.controller.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS,
+    LOWEST_METADATA_VERSION,
+    OF_A_NEW_CLUSTER,
+    SUPPORTED,
+)
+from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
+from quorum_node.controller.topic_settings import ALL_BROKERS, MIN_INSYNC_REPLICAS
 from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.features import (
     FeatureUpdate,
@@ -22,11 +30,14 @@ from quorum_node.protocol.features import (
 from quorum_node.records.metadata import (
     METADATA_VERSION,
     AbortTransactionRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     MetadataMessage,
     SupportedFeature,
 )
 from quorum_node.records.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
+
+_NO_CONFIGS: Mapping[str, str] = {}
 
 
 def begin(
@@ -34,11 +45,12 @@ def begin(
     *,
     in_transaction: bool,
     first_credentials: Sequence[MetadataMessage] = (),
+    static_configs: Mapping[str, str] = _NO_CONFIGS,
 ) -> tuple[MetadataMessage, ...]:
     """What a controller writes before anything else.
 
-    The levels of a new cluster, where no metadata.version is finalized yet, and its first users (KIP-900) beside them; and the end of a transaction that
-    a controller before has left open (only stock ones open any).
+    The levels of a new cluster, where no metadata.version is finalized yet, its first users (KIP-900) beside them and the
+    `min.insync.replicas` of all brokers; and the end of a transaction that a controller before has left open (only stock ones open any).
     """
     records: list[MetadataMessage] = []
     if in_transaction:
@@ -49,7 +61,31 @@ def begin(
             for name, level in OF_A_NEW_CLUSTER.items()
         ]
         records += first_credentials
+        records.append(_min_insync_replicas_of_all(static_configs))
     return tuple(records)
+
+
+def _min_insync_replicas_of_all(static_configs: Mapping[str, str]) -> ConfigRecord:
+    """What this node was started with holds for the cluster from now on.
+
+    Eligible leader replicas rest on one value that every broker and controller knows.
+    """
+    value = static_configs.get(MIN_INSYNC_REPLICAS, TOPIC_CONFIGS[MIN_INSYNC_REPLICAS].default)
+    return ConfigRecord(
+        resource_type=BROKER, resource_name=ALL_BROKERS, name=MIN_INSYNC_REPLICAS, value=value
+    )
+
+
+def _before_eligible_replicas(view: View) -> Iterator[ConfigRecord]:
+    """What has to be so before eligible leader replicas are kept: one `min.insync.replicas` for all brokers."""
+    configs = view.image.configs
+    if MIN_INSYNC_REPLICAS not in configs.of(BROKER, ALL_BROKERS):
+        yield _min_insync_replicas_of_all(view.settings.static_configs)
+    for kind, name in configs.by_resource:
+        if kind == BROKER and name != ALL_BROKERS and MIN_INSYNC_REPLICAS in configs.of(kind, name):
+            yield ConfigRecord(
+                resource_type=BROKER, resource_name=name, name=MIN_INSYNC_REPLICAS, value=None
+            )
 
 
 def unknown_levels(image: ClusterImage) -> Iterator[str]:
@@ -64,7 +100,7 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
     records: list[MetadataMessage] = []
     seen: set[str] = set()
     for update in request.feature_updates:
-        problem = _problem(view, update, seen)
+        problem = _problem(view, update, seen) or _dependency(view, request, update)
         if problem is not None:
             error = ErrorCode.INVALID_UPDATE_VERSION
             text = (
@@ -83,7 +119,12 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
             for each in request.feature_updates
         ),
     )
-    return Decision(() if request.validate_only else tuple(records), answer)
+    if request.validate_only:
+        return Decision(answer=answer)
+    asked = {each.feature: each.max_version_level for each in request.feature_updates}
+    if asked.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+        records = [*_before_eligible_replicas(view), *records]
+    return Decision(tuple(records), answer)
 
 
 def refuse_update_features(
@@ -119,6 +160,19 @@ def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
     if name == METADATA_VERSION and level < current:
         return _metadata_downgrade(current, level, way)
     return None
+
+
+def _dependency(view: View, request: UpdateFeaturesRequest, update: FeatureUpdate) -> str | None:
+    """A level that needs a newer metadata.version than there is, or than the same request asks for."""
+    needed = LOWEST_METADATA_VERSION.get(update.feature, 0)
+    asked = {each.feature: each.max_version_level for each in request.feature_updates}
+    level = asked.get(METADATA_VERSION, view.image.features.metadata_version)
+    if update.max_version_level == 0 or level >= needed:
+        return None
+    return (
+        f"{update.feature} could not be set to {update.max_version_level} because it depends on"
+        f" metadata.version level {needed}"
+    )
 
 
 def _metadata_downgrade(current: int, level: int, way: UpgradeType) -> str | None:

@@ -130,7 +130,7 @@ def change_partition(
         ),
         directories=_changed(now.directories, directories),
         eligible_leader_replicas=_changed(now.eligible_leader_replicas or (), eligible),
-        last_known_elr=_last_known(now, isr, elected.leader, rules),
+        last_known_elr=_last_known(now, leader, rules),
     )
     return None if _says_nothing(record) else record
 
@@ -144,7 +144,8 @@ def shrink_isr(
     """
     rules = given.rules
     if (
-        rules.eligible_leader_replicas
+        (rules.eligible_leader_replicas and len(isr) < given.min_isr)
+        or now.last_known_elr
         or rules.bump_on_shrink
         or given.election is Election.PREFERRED
         or now.removing_replicas
@@ -192,21 +193,24 @@ def _eligible(
     if len(isr) >= given.min_isr:
         return ()
     return tuple(
-        each
-        for each in dict.fromkeys((*(now.eligible_leader_replicas or ()), *now.isr))
-        if each not in isr and each not in wanted.unclean_shutdown
+        sorted(
+            each
+            for each in {*(now.eligible_leader_replicas or ()), *now.isr}
+            if each not in isr and each not in wanted.unclean_shutdown
+        )
     )
 
 
-def _last_known(
-    now: Partition, isr: tuple[int, ...], leader: int, rules: ChangeRules
-) -> tuple[int, ...] | None:
-    """The last leader is remembered as long as nobody is in the ISR."""
+def _last_known(now: Partition, leader: int, rules: ChangeRules) -> tuple[int, ...] | None:
+    """Who led is remembered when nobody leads any more, and forgotten with the next leader.
+
+    `leader` is the record's. Of a partition that loses its leader again and again the first one stays.
+    """
     if not rules.eligible_leader_replicas:
         return None
-    if not isr and now.isr and now.last_known_elr != (now.leader,):
+    if leader == NO_LEADER and not now.last_known_elr:
         return (now.leader,)
-    if leader != NO_LEADER and now.last_known_elr:
+    if leader >= 0 and now.last_known_elr:
         return ()
     return None
 

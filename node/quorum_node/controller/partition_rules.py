@@ -7,9 +7,10 @@ from functools import lru_cache
 from uuid import UUID
 
 from quorum_node.controller.directory_ids import default_directory, is_online
+from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from quorum_node.controller.partition_change import ChangeRules, Circumstances
 from quorum_node.controller.partition_leader import Election
-from quorum_node.controller.topic_settings import may_lose_data
+from quorum_node.controller.topic_settings import may_lose_data, min_insync_replicas
 from quorum_node.controller.view import View
 from quorum_node.image.partition import Partition
 from quorum_node.records.metadata import UNASSIGNED
@@ -21,10 +22,11 @@ from quorum_node.schema.source import SHARED_ARRAYS
 
 
 def change_rules(view: View) -> ChangeRules:
-    """What the finalized metadata.version asks for."""
+    """What the finalized features ask for."""
     level = view.image.features.metadata_version
     return ChangeRules(
         directories=level >= DIRECTORIES_LEVEL,
+        eligible_leader_replicas=view.image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0,
         bump_on_shrink=level < ISR_SHRINK_KEEPS_LEADER_EPOCH_LEVEL,
     )
 
@@ -54,12 +56,13 @@ def _shared(directories: tuple[UUID, ...]) -> tuple[UUID, ...]:
 class Judge:
     """The circumstances of many partitions as of one view: what they share is looked up once."""
 
-    __slots__ = ("_active", "_active_of", "_elections", "_rules", "_view")
+    __slots__ = ("_active", "_active_of", "_elections", "_min_isrs", "_rules", "_view")
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._rules = change_rules(view)
         self._elections: dict[str, Election] = {}
+        self._min_isrs: dict[str, int] = {}
         self._active: dict[int, bool] = {}
         self._active_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -103,8 +106,21 @@ class Judge:
             is_acceptable=is_acceptable,
             default_directory=self._default_directory,
             election=election or self._election(topic),
+            min_isr=self._min_isr(topic) if self._rules.eligible_leader_replicas else 1,
             rules=self._rules,
         )
+
+    def _min_isr(self, topic: str) -> int:
+        """`min.insync.replicas` of a topic, or its replication factor where that is less (that of partition 0, as shipped)."""
+        found = self._min_isrs.get(topic)
+        if found is None:
+            found = min_insync_replicas(self._view, topic)
+            known = self._view.image.topics.named(topic)
+            first = None if known is None else known.partitions.get(0)
+            if first is not None:
+                found = min(found, len(first.replicas))
+            self._min_isrs[topic] = found
+        return found
 
     def _election(self, topic: str) -> Election:
         found = self._elections.get(topic)

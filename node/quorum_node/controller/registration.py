@@ -6,6 +6,8 @@ A broker that starts always wins its id (KIP-631, "Broker ID Conflicts": so that
 started again need not wait for its own lease to end). The one before it has a stale epoch from then on, and
 loses with its next request. A stock controller would refuse the new process while the old one's session lasts.
 
+With eligible leader replicas the new process also says whether the one before stopped cleanly (`unclean_shutdown.py`).
+
 An id is a broker's or a controller's, unless both are one process: see `id_space.py`.
 
 A controller that starts wins its id as well, except while a voter has that id under another replica UUID: then only
@@ -20,6 +22,11 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.controller.id_space import broker_conflict, controller_conflict
+from quorum_node.controller.unclean_shutdown import (
+    is_unclean,
+    keeps_eligible_replicas,
+    remove_replicas,
+)
 from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import (
@@ -38,6 +45,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import (
     LOWEST_LEVEL,
     METADATA_VERSION,
+    MetadataMessage,
     NodeEndpoint,
     RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -60,6 +68,15 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     existing = view.image.brokers.get(request.broker_id)
     incarnation_id = request.incarnation_id or _ZERO
     same_process = existing is not None and existing.incarnation_id == incarnation_id
+    removed: tuple[MetadataMessage, ...] = ()
+    restarted = existing if not same_process and keeps_eligible_replicas(view) else None
+    if restarted is not None and is_unclean(restarted.broker_epoch, request.previous_broker_epoch):
+        removed, complete = remove_replicas(view, request.broker_id)
+        if not complete:
+            # The broker asks again. It is registered behind the last change, whoever is the controller then.
+            text = "its replicas are being removed from ISRs after an unclean shutdown"
+            refused = refuse_registration(request, ErrorCode.REQUEST_TIMED_OUT, text)
+            return Decision(removed, refused, atomic=False)
     epoch = existing.broker_epoch if existing is not None and same_process else view.next_offset
     before = (
         None if existing is None else state_of(existing.fenced, existing.in_controlled_shutdown)
@@ -79,7 +96,8 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
         else (),
     )
     view.leases.renew(request.broker_id, epoch, view.now_ms, -1)
-    return Decision((record,), BrokerRegistrationResponse(error_code=0, broker_epoch=epoch))
+    answer = BrokerRegistrationResponse(error_code=0, broker_epoch=epoch)
+    return Decision((*removed, record), answer, atomic=False)
 
 
 def refuse_registration(

@@ -14,6 +14,7 @@ from quorum_node.image.resource_types import BROKER, TOPIC
 
 ALL_BROKERS = ""
 """Name of the broker resource whose configs hold for every broker."""
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 SOURCE_TOPIC = 1
@@ -93,6 +94,16 @@ def may_lose_data(view: View, topic: str) -> bool:
     own = view.image.configs.of(TOPIC, topic)
     value = effective(layers_of(view), UNCLEAN_LEADER_ELECTION, own).value
     return value is not None and value.strip().lower() == "true"
+
+
+def min_insync_replicas(view: View, topic: str) -> int:
+    """How many replicas have to be in sync before a message is acknowledged with acks=all; 1 where that is no number."""
+    own = view.image.configs.of(TOPIC, topic)
+    value = effective(layers_of(view), MIN_INSYNC_REPLICAS, own).value
+    try:
+        return int(value or 1)
+    except ValueError:
+        return 1
 
 
 def topic_configs_fault(configs: Mapping[str, str], was: Mapping[str, str]) -> str | None:

@@ -1,7 +1,7 @@
 """A stand-in for the controller: partitions and brokers by the rules of the image, told late and in jumps.
 
-Owns elections, fencing and conditional changes of ISRs. The rules of replay are the real ones (`image.partition`); the decisions
-are the controller's in their smallest form. Never elects outside of the ISR.
+Owns fencing and which changes are asked for. What they amount to is the real controller's (`controller.partition_change`), with
+eligible leader replicas, and so is replay (`image.partition`). No unclean election is allowed.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,18 @@ from uuid import UUID
 from quorum_node.broker.errors import IsrError
 from quorum_node.broker.events import IsrRefused, IsrTaken
 from quorum_node.broker.outputs import ProposeIsr
+from quorum_node.controller.partition_change import (
+    ChangeRules,
+    Circumstances,
+    Wanted,
+    change_partition,
+)
+from quorum_node.controller.unclean_shutdown import is_unclean
 from quorum_node.image.partition import Partition, changed
 from quorum_node.records.metadata import (
     LEADER_UNCHANGED,
     NO_LEADER,
+    RECOVERED,
     UNASSIGNED,
     PartitionChangeRecord,
 )
@@ -32,7 +40,10 @@ class Image:
 class ControllerStandIn:
     """`images`: all versions, oldest first."""
 
-    def __init__(self, broker_ids: tuple[int, ...], partitions: int) -> None:
+    def __init__(
+        self, broker_ids: tuple[int, ...], partitions: int, min_insync_replicas: int
+    ) -> None:
+        self._min_isr = min(min_insync_replicas, len(broker_ids))
         self.epochs: dict[int, int] = dict.fromkeys(broker_ids, -1)
         self.fenced = set(broker_ids)
         self.heard_ms: dict[int, float] = {}
@@ -42,8 +53,15 @@ class ControllerStandIn:
         self._epoch = 0
         self._publish()
 
-    def register(self, broker_id: int, now_ms: float) -> tuple[int, int]:
+    def register(
+        self, broker_id: int, previous_broker_epoch: int, now_ms: float
+    ) -> tuple[int, int]:
         """A new run of a broker's process: fenced until it beats; (broker epoch, version that says so)."""
+        known = self.epochs[broker_id]
+        if known >= 0 and is_unclean(known, previous_broker_epoch):
+            for number, now in enumerate(self.partitions):
+                rest = tuple(each for each in now.isr if each != broker_id)
+                self._want(number, Wanted(isr=rest, unclean_shutdown=(broker_id,)), gone=broker_id)
         self._fence(broker_id)
         self._epoch += 1
         self.epochs[broker_id] = self._epoch
@@ -72,7 +90,8 @@ class ControllerStandIn:
         """Another member of the ISR leads, as after the election of a preferred leader."""
         now = self.partitions[number]
         if broker_id in now.isr and broker_id != now.leader and broker_id not in self.fenced:
-            self._change(number, leader=broker_id)
+            record = PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, leader=broker_id)
+            self._replay(number, record)
             self._publish()
 
     def alter(
@@ -92,7 +111,7 @@ class ControllerStandIn:
         for member, epoch in asked.members:
             if member in self.fenced or epoch not in (-1, self.epochs[member]):
                 return IsrRefused(asked.proposal_id, IsrError.INELIGIBLE_REPLICA)
-        self._change(number, isr=isr)
+        self._want(number, Wanted(isr=isr, recovery_state=RECOVERED))
         self.isr_changes += 1
         self._publish()
         now = self.partitions[number]
@@ -100,28 +119,27 @@ class ControllerStandIn:
 
     def _fence(self, broker_id: int) -> None:
         self.fenced.add(broker_id)
-        for number, now in enumerate(self.partitions):
-            rest = tuple(each for each in now.isr if each != broker_id)
-            if now.leader == broker_id:
-                leader = next((each for each in rest if each not in self.fenced), NO_LEADER)
-                self._change(number, leader=leader, isr=rest or now.isr)
-            elif broker_id in now.isr and rest:
-                self._change(number, isr=rest)
+        self._repair()
 
     def _repair(self) -> None:
+        """Who is fenced is in no ISR; who may lead what has no leader does."""
         for number, now in enumerate(self.partitions):
-            leader = next((each for each in now.isr if each not in self.fenced), NO_LEADER)
-            if not now.has_leader and leader != NO_LEADER:
-                self._change(number, leader=leader)
+            self._want(number, Wanted(isr=tuple(x for x in now.isr if x not in self.fenced)))
 
-    def _change(
-        self, number: int, leader: int = LEADER_UNCHANGED, isr: tuple[int, ...] | None = None
-    ) -> None:
-        record = PartitionChangeRecord(
-            partition_id=number, topic_id=TOPIC_ID, isr=isr, leader=leader
+    def _want(self, number: int, wanted: Wanted, gone: int = -1) -> None:
+        given = Circumstances(
+            is_acceptable=lambda each: each not in self.fenced and each != gone,
+            default_directory=lambda _: UNASSIGNED,
+            min_isr=self._min_isr,
+            rules=ChangeRules(eligible_leader_replicas=True),
         )
+        record = change_partition(TOPIC_ID, number, self.partitions[number], wanted, given)
+        if record is not None:
+            self._replay(number, record)
+
+    def _replay(self, number: int, record: PartitionChangeRecord) -> None:
         self.partitions[number] = changed(self.partitions[number], record)
-        self.elections += leader not in (LEADER_UNCHANGED, NO_LEADER)
+        self.elections += record.leader not in (LEADER_UNCHANGED, NO_LEADER)
 
     def _publish(self) -> None:
         active = {each: epoch for each, epoch in self.epochs.items() if each not in self.fenced}

@@ -38,6 +38,10 @@ class PartitionDisk:
         """The platter has it."""
         self.synced = self.written
 
+    def flush(self) -> None:
+        """All that was handed over is on the platter."""
+        self.written = self.synced = self.end_offset
+
     def truncate(self, end_offset: int) -> None:
         """Drop whole batches from the offset on."""
         while self.batches and self.batches[-1].end_offset > end_offset:

@@ -62,6 +62,8 @@ class SimulatedBroker:
         self.paused = False
         self.run = 0
         self.broker_epoch = -1
+        self.previous_broker_epoch = -1
+        """That of the run before, if it stopped cleanly."""
         self.version = -1
         self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._answers: dict[int, Answer] = {}
@@ -81,9 +83,17 @@ class SimulatedBroker:
         self.later(TICK_MS, self._tick)
         self.world.register(self)
 
+    def stop(self) -> None:
+        """Cleanly: everything is flushed, and then the epoch of this run is written down."""
+        self.up = False
+        for disk in self.disks:
+            disk.flush()
+        self.previous_broker_epoch = self.broker_epoch
+
     def kill(self, *, power: bool) -> None:
         """The process ends here and now."""
         self.up = False
+        self.previous_broker_epoch = -1
         for disk in self.disks:
             disk.lose_power() if power else disk.lose_process()
 

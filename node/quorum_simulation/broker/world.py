@@ -38,6 +38,8 @@ class Outcome:
     refusals: int
     reads: int
     faults: int
+    power_cuts: int
+    """Of brokers that lead, and have records that are not synced."""
 
 
 class World:
@@ -52,7 +54,7 @@ class World:
         )
         self.write_ms = self.random.choice((1.0, 5.0, 30.0))
         partitions = self.random.randint(1, 2)
-        self.controller = ControllerStandIn(BROKERS, partitions)
+        self.controller = ControllerStandIn(BROKERS, partitions, self.settings.min_insync_replicas)
         self.watch = Watch(self, partitions)
         self.brokers = {each: SimulatedBroker(self, each, partitions) for each in BROKERS}
         self.producers = [
@@ -60,12 +62,14 @@ class World:
             for each in range(2 * partitions)
         ]
         self.consumers = [Consumer(self, number) for number in range(partitions)]
-        self.faults = 0
+        self.faults = self.power_cuts = 0
         self._cut: set[tuple[int, int]] = set()
         self._cut_off: set[int] = set()
         """Brokers that do not reach the controller."""
+        self._unregistered: set[int] = set()
+        """Brokers that ended uncleanly and have not registered since."""
         self._shortened: SimulatedBroker | None = None
-        """Lost its page cache, and is still in an ISR: see `_strike`."""
+        """Lost its page cache, and may still be elected: see `_lacks_a_log`."""
         self._channel_ms: dict[int, float] = {}
         self._healing = False
 
@@ -98,6 +102,7 @@ class World:
             watch.refusals,
             watch.reads,
             self.faults,
+            self.power_cuts,
         )
 
     # -- the network
@@ -167,7 +172,10 @@ class World:
         if broker.broker_epoch >= 0:
             return
         if broker.id not in self._cut_off:
-            epoch, version = self.controller.register(broker.id, self.scheduler.now_ms)
+            epoch, version = self.controller.register(
+                broker.id, broker.previous_broker_epoch, self.scheduler.now_ms
+            )
+            self._unregistered.discard(broker.id)
             broker.later(self._delay_ms(), broker.registered, epoch, version)
         broker.later(100, self.register, broker)
 
@@ -219,46 +227,88 @@ class World:
     # -- faults
 
     def _strike(self) -> None:
-        """Nobody else is struck before a broker without its page cache has left every ISR.
-
-        Otherwise it may be the last member, and without eligible leader replicas its shorter log would be elected.
-        """
         if self._healing:
             return
-        if self._shortened is not None and self._is_in_isr(self._shortened):
-            self.scheduler.after(HEARTBEAT_MS, self._strike)
-            return
-        self._shortened = None
         self.faults += 1
         broker = self.brokers[self.random.choice(BROKERS)]
-        strikes = (self._kill, self._pause, self._cut_links, self._cut_controller)
-        strike = self.random.choice((*strikes, *strikes, self._kill_all, self._move, self._sway))
+        cuts = (self._cut_power_of_a_leader, self._cut_links, self._cut_controller)
+        often = (self._kill, self._pause, self._stop, *cuts)
+        strike = self.random.choice((*often, *often, self._kill_all, self._move, self._sway))
         strike(broker)
         self.scheduler.after(20 + self.random.random() * 200, self._strike)
 
     def _kill(self, broker: SimulatedBroker) -> None:
-        """A power cut only while everybody else has everything and stays: more is not promised."""
-        if not broker.up:
+        """A process that ends, or a power cut that takes the page cache with it."""
+        if not broker.up or self._lacks_a_log():
             return
-        power = self._all_there() and self.random.random() < 0.3
-        broker.kill(power=power)
-        self._shortened = broker if power else None
+        power = self._others_have_all(broker) and self.random.random() < 0.5
+        self._end(broker, power=power)
         self.scheduler.after(self.random.choice((5, 50, 300)), self._restart, broker)
 
-    def _all_there(self) -> bool:
-        """Everybody runs, reaches everybody, and is in every ISR."""
-        full = all(len(each.isr) == len(BROKERS) for each in self.controller.partitions)
-        run = all(each.up and not each.paused for each in self.brokers.values())
-        return full and run and not self._cut_off and not self._cut
+    def _cut_power_of_a_leader(self, broker: SimulatedBroker) -> None:
+        """Of whoever leads now, if there is anybody."""
+        leader_id = self.random.choice(self.controller.partitions).leader
+        leader = self.brokers.get(leader_id, broker)
+        if leader.up and not self._lacks_a_log() and self._others_have_all(leader):
+            self._end(leader, power=True)
+            self.scheduler.after(self.random.choice((5, 50, 300)), self._restart, leader)
 
-    def _is_in_isr(self, broker: SimulatedBroker) -> bool:
-        return any(broker.id in each.isr for each in self.controller.partitions)
+    def _end(self, broker: SimulatedBroker, *, power: bool) -> None:
+        self._unregistered.add(broker.id)
+        if power:
+            self._shortened = broker
+            self.power_cuts += self._leads_what_is_not_synced(broker)
+        broker.kill(power=power)
+
+    def _leads_what_is_not_synced(self, broker: SimulatedBroker) -> bool:
+        return any(
+            truth.leader == broker.id and disk.synced < disk.written
+            for truth, disk in zip(self.controller.partitions, broker.disks, strict=True)
+        )
+
+    def _others_have_all(self, broker: SimulatedBroker) -> bool:
+        """With `min.insync.replicas` 2 one replica may end uncleanly at a time: more is not promised.
+
+        The controller does not know of anybody else who did, and counts on another replica of each partition.
+        """
+        if self._unregistered:
+            return False
+        return all(
+            {*each.isr, *(each.eligible_leader_replicas or ())} - {broker.id}
+            for each in self.controller.partitions
+        )
+
+    def _lacks_a_log(self) -> bool:
+        """A broker without its page cache may still be elected: as a member, or as the last that led.
+
+        Meanwhile nobody else ends uncleanly. Brokers pause, stop cleanly, are cut off and fenced as ever.
+        """
+        broker = self._shortened
+        if broker is None:
+            return False
+        last = [each.last_known_elr or () for each in self.controller.partitions]
+        if broker.id in self._unregistered or any(broker.id in each for each in last):
+            return True
+        self._shortened = None
+        return False
+
+    def _stop(self, broker: SimulatedBroker) -> None:
+        """In good order; a power cut behind it takes nothing."""
+        if not broker.up or broker.paused or broker.broker_epoch < 0:
+            return
+        broker.stop()
+        if self.random.random() < 0.3:
+            for disk in broker.disks:
+                disk.lose_power()
+        self.scheduler.after(self.random.choice((5, 50, 300)), self._restart, broker)
 
     def _kill_all(self, broker: SimulatedBroker) -> None:
         """Everybody at once, as when a rollout goes wrong."""
+        if self._lacks_a_log():
+            return
         for each in self.brokers.values():
             if each.up:
-                each.kill(power=False)
+                self._end(each, power=False)
                 self.scheduler.after(self.random.random() * 200, self._restart, each)
 
     def _restart(self, broker: SimulatedBroker) -> None:

@@ -32,7 +32,8 @@ def test_a_new_leader_has_new_epochs_and_a_smaller_isr_a_new_version() -> None:
         assert (now.leader, now.isr, now.leader_epoch, now.partition_epoch) == (8, (8,), 1, 2)
         await scene.fail(8)
         now = scene.partition()
-        assert (now.leader, now.isr, now.leader_epoch, now.partition_epoch) == (-1, (8,), 2, 3)
+        assert (now.leader, now.isr, now.leader_epoch, now.partition_epoch) == (-1, (), 2, 3)
+        assert now.eligible_leader_replicas == (8,), "who was the last is remembered"
 
     play(test)
 

@@ -21,13 +21,21 @@ from hypothesis.stateful import (
 from quorum_node.controller.alter_partition import alter_partition
 from quorum_node.controller.broker_partitions import suspicious
 from quorum_node.controller.elections import balance_leaders
+from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.partitions import create_partitions
 from quorum_node.controller.reassignments import alter_reassignments
 from quorum_node.controller.topic_deletion import delete_topics
+from quorum_node.controller.topic_settings import (
+    ALL_BROKERS,
+    MIN_INSYNC_REPLICAS,
+    min_insync_replicas,
+)
 from quorum_node.controller.topics import create_topics
+from quorum_node.controller.unclean_shutdown import is_unclean, remove_replicas
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition import Partition
+from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.alter_partition import (
     AlteredPartition,
     AlteredTopic,
@@ -57,7 +65,12 @@ from quorum_node.protocol.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from quorum_node.records.metadata import NO_LEADER
+from quorum_node.records.metadata import (
+    NO_LEADER,
+    RECOVERING,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 from support.controlled_cluster import ControlledCluster
 
 BROKERS = range(1, 7)
@@ -80,24 +93,55 @@ class Expected:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Events in any order."""
+    """Events in any order. `keeps_eligible`: with eligible leader replicas (KIP-966)."""
+
+    keeps_eligible = False
 
     def __init__(self) -> None:
         super().__init__()
         self.cluster = ControlledCluster()
         self.expected: dict[Key, Expected] = {}
 
-    @initialize(count=st.integers(1, 4))
-    def some_brokers(self, count: int) -> None:
+    @initialize(count=st.integers(1, 4), min_isr=st.integers(1, 3))
+    def some_brokers(self, count: int, min_isr: int) -> None:
+        if self.keeps_eligible:
+            level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=1)
+            config = ConfigRecord(
+                resource_type=BROKER,
+                resource_name=ALL_BROKERS,
+                name=MIN_INSYNC_REPLICAS,
+                value=str(min_isr),
+            )
+            self.cluster.replay([level, config])
         for broker_id in range(1, count + 1):
             self.cluster.register(broker_id)
 
     # -- brokers
 
-    @rule(broker_id=st.sampled_from(BROKERS), fenced=MOSTLY_NOT)
-    def a_process_starts(self, broker_id: int, fenced: bool) -> None:
+    @rule(broker_id=st.sampled_from(BROKERS), fenced=MOSTLY_NOT, cleanly=st.booleans())
+    def a_process_starts(self, broker_id: int, fenced: bool, cleanly: bool) -> None:
+        """The one before stopped cleanly, or lost what was not flushed."""
+        before = self.cluster.image.brokers.get(broker_id)
+        epoch = before.broker_epoch if before is not None and cleanly else -1
+        if self.keeps_eligible and before is not None and is_unclean(before.broker_epoch, epoch):
+            records, complete = remove_replicas(self.cluster.view(), broker_id)
+            assert complete
+            self.cluster.replay(records)
+            for expected in self.expected.values():
+                expected.complete.discard(broker_id)
         self.cluster.register(broker_id, fenced=fenced)
         self.settle()
+
+    def taken(self, key: Key, isr: tuple[int, ...]) -> None:
+        """A leader has this ISR. While it is too small nothing new is acknowledged."""
+        acknowledges = not self.keeps_eligible or len(isr) >= self.min_isr(key)
+        complete = self.expected[key].complete
+        self.expected[key].complete = set(isr) if acknowledges else complete | set(isr)
+
+    def min_isr(self, key: Key) -> int:
+        """As it is in force."""
+        replication_factor = len(self.cluster.partition(key[0], 0).replicas)
+        return min(min_insync_replicas(self.cluster.view(), key[0]), replication_factor)
 
     @rule()
     def everybody_is_back(self) -> None:
@@ -113,7 +157,7 @@ class Cluster(RuleBasedStateMachine):
         if now.leader == NO_LEADER:
             return
         if self.ask_for_isr(key, now.leader, (now.leader,), now, age=0) == ErrorCode.NONE:
-            self.expected[key].complete = {now.leader}
+            self.taken(key, (now.leader,))
         self.cluster.fence(now.leader)
         self.settle()
 
@@ -190,7 +234,7 @@ class Cluster(RuleBasedStateMachine):
             assert answer == ErrorCode.INELIGIBLE_REPLICA
         else:
             assert answer in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
-            self.expected[key].complete = set(isr)
+            self.taken(key, tuple(isr))
         self.settle()
 
     def ask_for_isr(
@@ -283,15 +327,29 @@ class Cluster(RuleBasedStateMachine):
             self.check_progress(key, before, now)
             self.check_assignment(key, expected, now)
             assert set(now.isr) <= set(now.replicas), key
-            assert now.isr, key
+            eligible = now.eligible_leader_replicas or ()
+            assert now.isr or self.keeps_eligible, key
+            assert not set(eligible) & set(now.isr), key
             if now.leader != NO_LEADER:
                 assert now.leader in now.isr, key
-                assert now.leader in expected.complete, f"{key}: acknowledged messages are lost"
+                self.check_leader(key, expected, before, now)
                 assert self.cluster.image.brokers.is_active(now.leader), key
-                expected.complete &= set(now.isr)
+                if not self.keeps_eligible or len(now.isr) >= self.min_isr(key):
+                    assert not eligible, key
+                    expected.complete &= set(now.isr)
             else:
-                assert not any(map(self.cluster.image.brokers.is_active, now.isr)), key
+                electable = now.isr or eligible or now.last_known_elr or ()
+                assert not any(map(self.cluster.image.brokers.is_active, electable)), key
+            if expected.complete & set(before.replicas) & set(now.replicas):
+                assert expected.complete & {*now.isr, *eligible}, f"{key}: nobody may be elected"
             expected.seen = now
+
+    def check_leader(self, key: Key, expected: Expected, before: Partition, now: Partition) -> None:
+        """It has everything; or nobody who has it is left, and it led last."""
+        if self.keeps_eligible and not expected.complete:
+            assert now.leader_recovery_state == RECOVERING, key
+            expected.complete = {now.leader}
+        assert now.leader in expected.complete, f"{key}: acknowledged messages are lost"
 
     def check_progress(self, key: Key, before: Partition, now: Partition) -> None:
         assert now.partition_epoch >= before.partition_epoch, key
@@ -340,9 +398,15 @@ class Cluster(RuleBasedStateMachine):
             assert topics.replica_count(broker_id) == held
 
 
-def run(examples: int, steps: int) -> None:
+class ClusterWithEligibleReplicas(Cluster):
+    """The same at eligible.leader.replicas.version 1."""
+
+    keeps_eligible = True
+
+
+def run(machine: type[Cluster], examples: int, steps: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Cluster,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -355,11 +419,13 @@ def run(examples: int, steps: int) -> None:
 
 
 @pytest.mark.requirement("KV3-01", "KV3-04", "KV3-05", "KV3-06")
-def test_any_order_of_events() -> None:
-    run(40, 40)
+@pytest.mark.parametrize("machine", [Cluster, ClusterWithEligibleReplicas])
+def test_any_order_of_events(machine: type[Cluster]) -> None:
+    run(machine, 40, 40)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_many_orders_of_events() -> None:
-    run(3000, 60)
+@pytest.mark.parametrize("machine", [Cluster, ClusterWithEligibleReplicas])
+def test_many_orders_of_events(machine: type[Cluster]) -> None:
+    run(machine, 3000, 60)

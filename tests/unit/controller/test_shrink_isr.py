@@ -64,29 +64,34 @@ PLAIN = Partition(
     some,
     st.sampled_from(Election),
     st.builds(ChangeRules, st.booleans(), st.booleans(), st.booleans()),
+    st.integers(1, 3),
 )
-@example(PLAIN, (2, 3), (2, 3), Election.ONLINE, ChangeRules())
-@example(PLAIN, (1, 3), (1, 2, 3), Election.ONLINE, ChangeRules())
-@example(PLAIN, (1, 2, 3), (1, 2, 3), Election.ONLINE, ChangeRules())
-@example(PLAIN, (3,), (), Election.UNCLEAN, ChangeRules())
+@example(PLAIN, (2, 3), (2, 3), Election.ONLINE, ChangeRules(), 1)
+@example(PLAIN, (1, 3), (1, 2, 3), Election.ONLINE, ChangeRules(), 1)
+@example(PLAIN, (1, 2, 3), (1, 2, 3), Election.ONLINE, ChangeRules(), 1)
+@example(PLAIN, (3,), (), Election.UNCLEAN, ChangeRules(), 1)
 @example(
-    replace(PLAIN, eligible_leader_replicas=(2,)), (1, 3), (1, 3), Election.ONLINE, ChangeRules()
+    replace(PLAIN, eligible_leader_replicas=(2,)), (1, 3), (1, 3), Election.ONLINE, ChangeRules(), 1
 )
-@example(replace(PLAIN, adding_replicas=(3,)), (1, 2, 3), (1,), Election.ONLINE, ChangeRules())
-@example(PLAIN, (1, 2), (1, 2), Election.ONLINE, ChangeRules(bump_on_shrink=True))
-@example(replace(PLAIN, leader=2), (1, 2), (1, 2), Election.PREFERRED, ChangeRules())
+@example(PLAIN, (1, 3), (1, 3), Election.ONLINE, ChangeRules(eligible_leader_replicas=True), 3)
+@example(PLAIN, (1, 3), (1, 3), Election.ONLINE, ChangeRules(eligible_leader_replicas=True), 2)
+@example(replace(PLAIN, adding_replicas=(3,)), (1, 2, 3), (1,), Election.ONLINE, ChangeRules(), 1)
+@example(PLAIN, (1, 2), (1, 2), Election.ONLINE, ChangeRules(bump_on_shrink=True), 1)
+@example(replace(PLAIN, leader=2), (1, 2), (1, 2), Election.PREFERRED, ChangeRules(), 1)
 def test_the_short_way_says_what_the_long_one_says(
     now: Partition,
     staying: tuple[int, ...],
     acceptable: tuple[int, ...],
     election: Election,
     rules: ChangeRules,
+    min_isr: int,
 ) -> None:
     isr = tuple(each for each in now.isr if each in staying)
     given = Circumstances(
         is_acceptable=acceptable.__contains__,
         default_directory=lambda _: DIRECTORY,
         election=election,
+        min_isr=min_isr,
         rules=rules,
     )
     long = change_partition(TOPIC, 3, now, Wanted(isr=isr), given)

@@ -53,7 +53,8 @@ def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None
         assert [old.partition(each).leader for each in range(3)] == [7, 8, 7], "not yet"
         new = await takeover(old)
         assert [new.partition(each).leader for each in range(3)] == [8, 8, NO_LEADER]
-        assert [new.partition(each).isr for each in range(3)] == [(8,), (8,), (7,)]
+        assert [new.partition(each).isr for each in range(3)] == [(8,), (8,), ()]
+        assert new.partition(2).eligible_leader_replicas == (7,)
 
     play(test)
 

@@ -259,7 +259,7 @@ def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> 
 def test_a_finalized_feature_that_it_does_not_know_keeps_it_from_deciding() -> None:
     async def test() -> None:
         scene = Scene(maintained=True)
-        level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
+        level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=2)
         scene.committed.replay([level])
         await scene.lead()
         assert scene.ask(registration(7)).answer.error_code == ErrorCode.NOT_CONTROLLER

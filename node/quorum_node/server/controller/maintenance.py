@@ -84,6 +84,7 @@ class Maintenance:
             pending,
             in_transaction=self._in_transaction(),
             first_credentials=self._first_credentials,
+            static_configs=self._controller.settings.static_configs,
         )
         if records:
             self._controller.carry_out(Decision(records), self._done)

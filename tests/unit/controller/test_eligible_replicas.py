@@ -1,0 +1,249 @@
+"""Eligible leader replicas (KIP-966): who is remembered when an ISR gets small, and who may not lead after an unclean stop."""
+
+import pytest
+
+from quorum_node.controller import unclean_shutdown
+from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
+from quorum_node.controller.features import update_features
+from quorum_node.controller.topic_settings import MIN_INSYNC_REPLICAS
+from quorum_node.image.resource_types import BROKER, TOPIC
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+)
+from quorum_node.protocol.elect_leaders import ElectionType
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.features import (
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from quorum_node.records.metadata import (
+    NO_LEADER,
+    RECOVERED,
+    RECOVERING,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
+from support.broker_requests import registration
+from support.controlled_cluster import ControlledCluster
+from support.controller_scene import play
+from support.partition_scene import PartitionScene
+
+State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def state(scene: PartitionScene, partition_id: int = 0) -> State:
+    """Leader, ISR, eligible leader replicas, last known leader."""
+    now = scene.partition(partition_id)
+    return now.leader, now.isr, now.eligible_leader_replicas or (), now.last_known_elr or ()
+
+
+async def three_brokers(min_insync_replicas: int = 2) -> PartitionScene:
+    scene = PartitionScene()
+    await scene.begin(7, 8, 9)
+    await scene.topic((7, 8, 9), min_insync_replicas=str(min_insync_replicas))
+    return scene
+
+
+async def restart(scene: PartitionScene, broker_id: int, *, cleanly: bool, process: int) -> None:
+    """A new process; it is fenced until its first heartbeat."""
+    epoch = scene.epochs[broker_id] if cleanly else -1
+    answer = await scene.do(registration(broker_id, process, previous_broker_epoch=epoch))
+    assert answer.error_code == ErrorCode.NONE
+    scene.epochs[broker_id] = answer.broker_epoch
+    await scene.settle()
+
+
+@pytest.mark.requirement("KV3-09")
+def test_who_leaves_a_small_isr_may_still_be_elected() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        await scene.fail(8)
+        assert state(scene) == (7, (7, 9), (), ()), "two are enough"
+        await scene.fail(9)
+        assert state(scene) == (7, (7,), (9,), ())
+        await scene.fail(7)
+        assert state(scene) == (NO_LEADER, (), (7, 9), (7,))
+        await scene.beat(8)
+        assert state(scene)[0] == NO_LEADER, "messages were acknowledged without 8"
+        await scene.beat(9)
+        assert state(scene) == (9, (9,), (7,), ())
+        assert scene.partition().leader_recovery_state == RECOVERED, "nothing was lost"
+        await scene.beat(7)
+        state_after = await scene.alter(9, 9, 7)
+        assert state_after.error_code == ErrorCode.NONE
+        assert state(scene) == (9, (9, 7), (), ())
+
+    play(test)
+
+
+@pytest.mark.requirement("KV3-09")
+def test_an_unclean_stop_ends_every_claim_and_a_clean_one_none() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        for broker_id in (8, 9):
+            await scene.fail(broker_id)
+        await restart(scene, 9, cleanly=True, process=2)
+        assert state(scene) == (7, (7,), (9,), ())
+        await restart(scene, 9, cleanly=False, process=3)
+        assert state(scene) == (7, (7,), (), ())
+
+    play(test)
+
+
+@pytest.mark.requirement("KV3-09")
+def test_a_member_of_the_isr_that_stopped_uncleanly_leaves_it_before_it_is_registered() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        asked = scene.ask(registration(7, 2, previous_broker_epoch=-1))
+        await scene.turn()
+        values = scene._open[-1][2]
+        assert [value[1] for value in values] == [5, 0], "the partition's change stands first"
+        await scene.settle()
+        scene.epochs[7] = asked.answer.broker_epoch
+        assert state(scene) == (8, (8, 9), (), ())
+        assert scene.committed.image.brokers.is_active(8)
+
+    play(test)
+
+
+@pytest.mark.requirement("KV3-09")
+def test_a_lone_leader_that_stopped_uncleanly_leads_again_and_has_to_recover() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        await scene.alter(7, 7)
+        assert state(scene) == (7, (7,), (8, 9), ())
+        for broker_id in (8, 9):
+            await restart(scene, broker_id, cleanly=False, process=2)
+        await restart(scene, 7, cleanly=False, process=2)
+        assert state(scene) == (NO_LEADER, (), (), (7,))
+        await scene.beat(8)
+        assert state(scene)[0] == NO_LEADER
+        await scene.beat(7)
+        assert state(scene) == (7, (7,), (), ())
+        assert scene.partition().leader_recovery_state == RECOVERING
+        assert scene.metrics.counters["unclean_elections"] == 1
+
+    play(test)
+
+
+def test_an_unclean_election_forgets_who_was_eligible() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        await scene.alter(7, 7)
+        for broker_id in (8, 9, 7):
+            await scene.fail(broker_id)
+        assert state(scene) == (NO_LEADER, (), (7, 8, 9), (7,))
+        await restart(scene, 8, cleanly=False, process=2)
+        await scene.beat(8)
+        assert state(scene) == (NO_LEADER, (), (7, 9), (7,))
+        await scene.elect(ElectionType.UNCLEAN)
+        assert state(scene) == (8, (8,), (), ())
+
+    play(test)
+
+
+def test_another_min_insync_replicas_forgets_who_was_eligible_under_the_one_before() -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        await scene.alter(7, 7)
+        assert state(scene)[2] == (8, 9)
+        answer = await scene.do(alter(TOPIC, "t", ConfigOperation.SET, "1"))
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        await scene.settle()
+        assert state(scene) == (7, (7,), (), ())
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("broker", "operation", "error"),
+    [
+        ("7", ConfigOperation.SET, ErrorCode.INVALID_CONFIG),
+        ("7", ConfigOperation.DELETE, ErrorCode.INVALID_CONFIG),
+        ("", ConfigOperation.DELETE, ErrorCode.INVALID_CONFIG),
+        ("", ConfigOperation.SET, ErrorCode.NONE),
+    ],
+)
+def test_there_is_one_min_insync_replicas_for_all_brokers(
+    broker: str, operation: ConfigOperation, error: ErrorCode
+) -> None:
+    async def test() -> None:
+        scene = await three_brokers()
+        answer = await scene.do(alter(BROKER, broker, operation, "2"))
+        assert answer.responses[0].error_code == error
+
+    play(test)
+
+
+def alter(
+    kind: int, name: str, operation: ConfigOperation, value: str
+) -> IncrementalAlterConfigsRequest:
+    """One change of min.insync.replicas."""
+    given = value if operation == ConfigOperation.SET else None
+    change = AlterableConfig(
+        name=MIN_INSYNC_REPLICAS, config_operation=operation.value, value=given
+    )
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=(change,))
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+
+def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unclean_shutdown, "MAX_RECORDS", 2)
+
+    async def test() -> None:
+        scene = PartitionScene()
+        await scene.begin(7, 8)
+        await scene.topic(*[(7, 8)] * 5)
+        errors = []
+        for _ in range(3):
+            answer = await scene.do(registration(7, 2, previous_broker_epoch=-1))
+            await scene.settle()
+            errors.append(answer.error_code)
+        assert errors == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+        assert all(scene.partition(each).isr == (8,) for each in range(5))
+
+    play(test)
+
+
+def raised(cluster: ControlledCluster, level: int) -> UpdateFeaturesResponse:
+    update = FeatureUpdate(
+        feature=ELIGIBLE_LEADER_REPLICAS,
+        max_version_level=level,
+        upgrade_type=(UpgradeType.UPGRADE if level else UpgradeType.SAFE_DOWNGRADE).value,
+    )
+    request = UpdateFeaturesRequest(feature_updates=(update,), timeout_ms=1000)
+    return cluster.ask(update_features, request, UpdateFeaturesResponse)
+
+
+def test_the_level_brings_one_min_insync_replicas_for_all_brokers() -> None:
+    cluster = ControlledCluster()
+    cluster.replay(
+        [ConfigRecord(resource_type=BROKER, resource_name="3", name=MIN_INSYNC_REPLICAS, value="2")]
+    )
+    assert raised(cluster, 1).error_code == ErrorCode.NONE
+    assert [type(each) for each in cluster.decided] == [
+        ConfigRecord,
+        ConfigRecord,
+        FeatureLevelRecord,
+    ]
+    configs = cluster.image.configs
+    assert configs.of(BROKER, "")[MIN_INSYNC_REPLICAS] == "1"
+    assert MIN_INSYNC_REPLICAS not in configs.of(BROKER, "3")
+    cluster.decided.clear()
+    assert raised(cluster, 0).error_code == ErrorCode.NONE
+    assert cluster.image.features.level(ELIGIBLE_LEADER_REPLICAS) == 0
+    assert len(cluster.decided) == 1
+
+
+def test_the_level_needs_the_metadata_version_whose_records_can_say_it() -> None:
+    cluster = ControlledCluster(level=22)
+    answer = raised(cluster, 1)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "depends on metadata.version level 23" in (answer.error_message or "")
