@@ -29,7 +29,7 @@ def marks_facts(meta: Object) -> Marks:
     formation = notes.get(names.ANNOTATION_FORMATION)
     formation = formation or (meta.get("labels") or {}).get(names.LABEL_FORMATION) or ""
     return Marks(
-        uuid=notes.get(names.ANNOTATION_UUID),
+        uuid=notes.get(names.ANNOTATION_UUID) or None,
         cluster_id=notes.get(names.ANNOTATION_CLUSTER_ID),
         resource_uid=notes.get(names.ANNOTATION_RESOURCE_UID),
         formation=int(formation) if formation.isdecimal() else None,

@@ -21,6 +21,7 @@ from quorum_operator.planner.observed import (
 )
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from quorum_operator.planner.update_record import Revision, UpdateOutcome, UpdateRecord
+from quorum_operator.quantity import value_of
 
 Object = dict[str, Any]
 
@@ -146,11 +147,31 @@ def taken_back_text(times: tuple[float, ...]) -> str:
 
 
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
-    """The annotation that holds what a claim was made with."""
-    if text is None:
+    """The annotation that holds what a claim was made with; `fallback` where there is none, or somebody wrote something else."""
+    try:
+        told = json.loads(text or "null")
+        size, storage_class = told["size"], told.get("storageClass")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return fallback
-    told = json.loads(text)
-    return StorageChoice(told["size"], told.get("storageClass"))
+    if value_of(str(size)) is None or not isinstance(storage_class, str | None):
+        return fallback
+    return StorageChoice(str(size), storage_class)
+
+
+def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageChoice:
+    """What a StatefulSet's claim was made with, by its template, which nobody can edit; the note knows of a later expansion."""
+    notes = stateful_set["metadata"].get("annotations") or {}
+    for template in stateful_set["spec"].get("volumeClaimTemplates") or []:
+        size = template["spec"].get("resources", {}).get("requests", {}).get("storage")
+        if size is not None:
+            fallback = StorageChoice(size, template["spec"].get("storageClassName"))
+            break
+    return storage_facts(notes.get(names.ANNOTATION_STORAGE), fallback)
+
+
+def replaces_facts(text: str | None) -> int | None:
+    """The annotation with the number of the incarnation that this one stands in for."""
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def overrides_of(stateful_set: Object) -> dict[str, str]:
@@ -284,6 +305,10 @@ def pod_facts(
     )
 
 
+_SHOWN = 600
+"""Of what a process said when it ended: what is to be done stands at the end."""
+
+
 def _message(ended: Object) -> str | None:
     """The node's termination message, which is one JSON object, in short."""
     text = ended.get("message")
@@ -291,9 +316,9 @@ def _message(ended: Object) -> str | None:
         return None
     try:
         told = json.loads(text)
-        return f"{told['reason']}: {told['message']}"[:300]
+        return f"{told['reason']}: {told['message']}"[:_SHOWN]
     except (ValueError, KeyError, TypeError):
-        return str(text)[:300]
+        return str(text)[:_SHOWN]
 
 
 def _unschedulable(scheduled: Object) -> str | None:

@@ -325,7 +325,6 @@ def _incarnations(
         bound = claim_seen.volume if claim_seen is not None else None
         created = facts.seconds(meta["creationTimestamp"])
         assert created is not None
-        replaces = notes.get(names.ANNOTATION_REPLACES)
         marked = claim_seen.marks.recovery if claim_seen is not None else None
         recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY) or marked)
         found.append(
@@ -337,13 +336,13 @@ def _incarnations(
                 resource_version=meta["resourceVersion"],
                 created_at=created,
                 formation=formation_of(each) or current,
-                storage=facts.storage_facts(notes.get(names.ANNOTATION_STORAGE), storage),
+                storage=facts.claimed_storage(each, storage),
                 replicas=int(each["spec"].get("replicas", 1)),
-                uuid=notes.get(names.ANNOTATION_UUID),
+                uuid=notes.get(names.ANNOTATION_UUID) or None,
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
                 taken_back=facts.taken_back_facts(notes.get(names.ANNOTATION_TAKEN_BACK)),
-                stopped=notes.get(names.ANNOTATION_STOPPED),
-                replaces=int(replaces) if replaces is not None else None,
+                stopped=notes.get(names.ANNOTATION_STOPPED) or None,
+                replaces=facts.replaces_facts(notes.get(names.ANNOTATION_REPLACES)),
                 rebuilt=names.ANNOTATION_REBUILT in notes,
                 recovery=recovery,
                 recovery_given_up=given_up,

@@ -57,8 +57,11 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
     recovery = None
     if each.recovery is not None:
         recovery = f"{each.recovery} given up" if each.recovery_given_up else str(each.recovery)
+    uuid = each.uuid or marks.uuid
+    if marks.uuid is not None and each.report is not None and each.report.uuid == marks.uuid:
+        uuid = marks.uuid  # somebody has edited the StatefulSet's note
     return Marks(
-        uuid=each.uuid or marks.uuid,
+        uuid=uuid,
         cluster_id=each.cluster_id or marks.cluster_id,
         resource_uid=resource_uid,
         formation=each.formation,

@@ -8,6 +8,7 @@ nothing is deleted. All initial members start at once; the founder forms, the ot
 from quorum_node.quorum_arithmetic import majority
 from quorum_operator.planner.claim_doubts import plan_adoption, plan_earlier
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
+from quorum_operator.planner.member_problems import cannot_start, why_not_running
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import (
@@ -136,4 +137,16 @@ def plan_formation(at: Situation) -> Step | None:
                 replaces=None,
                 reason=f"initial member {node_id}",
             )
-    return Wait("the founder is starting", "no leader yet", RETRY_FORMING_S)
+    return Wait("the founder is starting", _why_no_leader(at), RETRY_FORMING_S)
+
+
+def _why_no_leader(at: Situation) -> str:
+    """What the founder's process said when it ended, such as why a backup is not restored."""
+    identity = at.identity
+    assert identity is not None
+    founder = next((each for each in at.current if each.node_id == identity.founder_id), None)
+    pod = founder.pod if founder is not None else None
+    if founder is None or pod is None or pod.running or pod.ready:
+        return "no leader yet"
+    why = cannot_start(pod) or why_not_running(pod)
+    return "no leader yet" if why is None else f"{founder.name}: {why}"

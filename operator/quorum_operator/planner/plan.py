@@ -10,6 +10,7 @@ A step that was refused is held back for a while (`refusals.py`), and the rules 
 from collections.abc import Callable, Iterable, Iterator
 
 from quorum_operator.planner import evidence
+from quorum_operator.planner.edited_notes import plan_edited_notes, true_replica
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
@@ -122,6 +123,8 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
     sign = evidence.proof(each)
     if sign is None or sign.reason != evidence.REPLICA_REPLACED:
         return sign
+    if true_replica(at, each) is not None:
+        return None
     if each.report is not None and each.report.uuid == each.recovered_uuid:
         return None
     # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
@@ -338,6 +341,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_recovery
     yield _record_formed
     yield _restore_notes
+    yield plan_edited_notes
     yield _record_uuid
     yield plan_taking_back
     yield plan_verdict

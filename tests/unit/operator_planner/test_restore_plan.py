@@ -1,11 +1,12 @@
 """A quorum that begins with a backup: one voter, then the others one at a time; never a second founder by itself."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from quorum_operator.planner import step as steps
-from quorum_operator.planner.observed import Wanted
+from quorum_operator.planner.observed import PodFacts, Wanted
 from quorum_operator.planner.plan import plan
 from support.quorum_model import STORAGE, Model
 
@@ -56,3 +57,27 @@ def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
         assert not isinstance(step, steps.CreateIdentity)
     assert isinstance(step, steps.Wait)
     assert "delete the resource and apply it again. The backup is as it was" in step.reason
+
+
+def test_why_the_founder_does_not_restore_the_backup_stands_in_the_plan() -> None:
+    model = restored(1, 3)
+    while not model.sets:
+        reconcile(model)
+    seen = model.observe()
+    (founder,) = seen.incarnations
+    refused = "BadConfiguration: /b holds backups of cluster a, and none of cluster b: correct it"
+    pod = PodFacts(
+        "p",
+        "u",
+        created_at=seen.now,
+        restart_hash=seen.templates[founder.name].restart_hash,
+        ready=False,
+        running=False,
+        exit_code=78,
+        exit_message=refused,
+        waiting_reason="CrashLoopBackOff",
+    )
+    founder = replace(founder, pod=pod, report=None)
+    step = plan(replace(seen, incarnations=(founder,)))
+    assert isinstance(step, steps.Wait)
+    assert step.blocked_by == f"{founder.name}: {refused}"

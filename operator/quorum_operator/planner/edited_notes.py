@@ -1,0 +1,54 @@
+"""Notes on StatefulSets that somebody has written over: what says that they are wrong, and what is written back.
+
+Owns two notes that would cost a healthy voter its place. The replica UUID: a process that is another replica than noted has an
+empty volume, unless a confirmed leader counts that very replica among the voters. And that a member was stopped: the operator
+notes that in the same write that scales the StatefulSet to zero.
+"""
+
+from quorum_operator.planner.observed import Incarnation, Key
+from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, Target
+
+
+def plan_edited_notes(at: Situation) -> Step | None:
+    """The next note to be put right."""
+    for each in at.current:
+        uuid = true_replica(at, each)
+        if uuid is not None:
+            reason = f"{each.name} is noted as replica {each.uuid}, and its voter is replica {uuid}"
+            return RecordReplicaUuid(_target(each), uuid, reason)
+        if _runs_as_voter(at, each):
+            reason = f"{each.name} is noted as stopped ({each.stopped}), and is a voter"
+            return StartMember(_target(each), reason)
+    return None
+
+
+def true_replica(at: Situation, each: Incarnation) -> str | None:
+    """The UUID of the replica that the member's process is, where its note is wrong; None where it is right, or not certain.
+
+    A new, empty volume has a UUID that no voter has: nothing is added to the voters before it is noted.
+    """
+    report, view = each.report, at.view
+    if report is None or view is None or each.uuid in (None, report.uuid):
+        return None
+    if not view.voters_committed or report.cluster_id not in (None, view.cluster_id):
+        return None
+    told = Key(each.node_id, report.uuid)
+    if told not in at.voters or each.key in at.voters:
+        return None
+    # Or else somebody with that UUID has answered at this pod's former address.
+    noted = {one.uuid for one in at.seen.incarnations}
+    noted |= {one.claim.marks.uuid for one in at.seen.lone_claims}
+    return None if report.uuid in noted else report.uuid
+
+
+def _runs_as_voter(at: Situation, each: Incarnation) -> bool:
+    if each.stopped is None or "stopped" in each.notes_lost or each.failed is not None:
+        return False
+    if each.stopped.startswith(FENCED) or at.view is None:
+        return False
+    return each.replicas > 0 and each.key in at.voters
+
+
+def _target(each: Incarnation) -> Target:
+    return Target(each.name, each.uid, each.resource_version)

@@ -1,0 +1,86 @@
+"""Annotations of the operator's that somebody writes over: nothing gets stuck, and nobody healthy loses its place."""
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+from quorum_operator.desired import names
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+    set_path,
+)
+
+CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-2-1-0"
+_MEANT = frozenset(
+    {
+        # What a person may well write by hand: the member is given up, or restarted.
+        *(names.ANNOTATION_FAILED, names.ANNOTATION_FENCED, names.ANNOTATION_REMOVED),
+        names.ANNOTATION_RESTART,
+    }
+)
+NOTES = sorted(
+    value
+    for name, value in vars(names).items()
+    if name.startswith("ANNOTATION_") and value not in _MEANT
+)
+
+
+def reconciled(api: KeptObjects, times: int = 3) -> None:
+    async def run() -> None:
+        operator = reconciler(api, SoundNodes(3))
+        for _ in range(times):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def notes(api: KeptObjects, path: str) -> dict[str, Any]:
+    meta = api.objects[path]["metadata"]
+    meta["annotations"] = meta.get("annotations") or {}
+    found: dict[str, Any] = meta["annotations"]
+    return found
+
+
+@pytest.mark.parametrize("odd", ["", "by-hand", "[]", '{"size": "much"}'])
+@pytest.mark.requirement("OP-01")
+def test_whatever_stands_in_all_notes_of_an_object_the_quorum_is_looked_after(odd: str) -> None:
+    made = running_quorum()
+    reconciled(made, 1)
+    for path in sorted(set(made.objects) - {made.resource_path}):
+        api = copy.deepcopy(made)
+        notes(api, path).update(dict.fromkeys(NOTES, odd))
+        reconciled(api, 2)
+        assert (api.status["phase"], api.status["voters"]) == ("Ready", 3), path
+        assert not api.created("statefulsets"), path
+
+
+@pytest.mark.parametrize("wrong", ["by-hand", "U9", ""])
+@pytest.mark.requirement("OP-01")
+def test_a_voter_whose_replica_uuid_was_edited_is_no_replaced_disk(wrong: str) -> None:
+    api = running_quorum()
+    reconciled(api, 1)
+    assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2"
+    notes(api, set_path(2))[names.ANNOTATION_UUID] = wrong
+    reconciled(api, 1)
+    assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2", "the wrong one is not spread"
+    reconciled(api)
+    assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
+    assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
+    assert not api.created("statefulsets")
+
+
+@pytest.mark.requirement("OP-01")
+def test_a_running_voter_that_is_noted_as_stopped_is_a_member_like_the_others() -> None:
+    api = running_quorum()
+    notes(api, set_path(2))[names.ANNOTATION_STOPPED] = "by hand"
+    reconciled(api)
+    assert names.ANNOTATION_STOPPED not in notes(api, set_path(2))
+    assert api.condition("Degraded")["status"] == "False"
+    assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
