@@ -71,7 +71,7 @@ def test_bad_batches_and_unknown_topics_are_refused_with_kafkas_codes(
     assert brokers.read_all(201, topic) == []
 
 
-def test_producer_ids_differ_and_coordinators_are_refused_in_words(brokers: PythonBrokers) -> None:
+def test_producer_ids_differ_and_transactions_are_refused_in_words(brokers: PythonBrokers) -> None:
     asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
 
     def given() -> int | None:
@@ -90,11 +90,13 @@ def test_producer_ids_differ_and_coordinators_are_refused_in_words(brokers: Pyth
     assert isinstance(refused, InitProducerIdResponse)
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
     answer = brokers.ask(
-        201, broker_apis.FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=("group",))
+        201,
+        broker_apis.FIND_COORDINATOR,
+        FindCoordinatorRequest(key_type=1, coordinator_keys=("t",)),
     )
     assert isinstance(answer, FindCoordinatorResponse)
-    assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert "assign partitions" in (answer.coordinators[0].error_message or "")
+    assert answer.coordinators[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert "transactions" in (answer.coordinators[0].error_message or "")
 
 
 def test_offsets_are_told_by_time_and_by_end(brokers: PythonBrokers) -> None:

@@ -6,6 +6,7 @@ Owns the rules between the keys of a broker. Knows no file.
 from dataclasses import dataclass
 from pathlib import Path
 
+from quorum_node.configuration.group_config import GroupConfig, read_group_config
 from quorum_node.configuration.keys import broker, controller, listeners, node, quorum
 from quorum_node.configuration.listener_config import ListenerConfig, is_broker
 from quorum_node.configuration.properties import ConfigError, Properties
@@ -25,6 +26,7 @@ class BrokerConfig:
     partition_max_bytes: int
     shutdown_timeout_ms: int
     retention_check_ms: int
+    groups: GroupConfig
 
 
 def check_role(properties: Properties) -> None:
@@ -65,6 +67,7 @@ def read_broker_config(
         partition_max_bytes=properties.get(broker.PARTITION_MAX_BYTES),
         shutdown_timeout_ms=properties.get(broker.SHUTDOWN_TIMEOUT),
         retention_check_ms=properties.get(broker.RETENTION_CHECK),
+        groups=read_group_config(properties),
     )
 
 

@@ -9,20 +9,30 @@ from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS as ALTER_REPLICA_LOG_DIRS,
 )
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.delete_groups import DELETE_GROUPS as DELETE_GROUPS
 from quorum_node.protocol.delete_records import DELETE_RECORDS as DELETE_RECORDS
 from quorum_node.protocol.describe_client_quotas import (
     DESCRIBE_CLIENT_QUOTAS as DESCRIBE_CLIENT_QUOTAS,
 )
+from quorum_node.protocol.describe_groups import DESCRIBE_GROUPS as DESCRIBE_GROUPS
 from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS as DESCRIBE_LOG_DIRS
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.find_coordinator import FIND_COORDINATOR as FIND_COORDINATOR
+from quorum_node.protocol.heartbeat import HEARTBEAT as HEARTBEAT
 from quorum_node.protocol.init_producer_id import INIT_PRODUCER_ID as INIT_PRODUCER_ID
+from quorum_node.protocol.join_group import JOIN_GROUP as JOIN_GROUP
+from quorum_node.protocol.leave_group import LEAVE_GROUP as LEAVE_GROUP
+from quorum_node.protocol.list_groups import LIST_GROUPS as LIST_GROUPS
 from quorum_node.protocol.list_offsets import LIST_OFFSETS as LIST_OFFSETS
 from quorum_node.protocol.metadata import METADATA as METADATA
+from quorum_node.protocol.offset_commit import OFFSET_COMMIT as OFFSET_COMMIT
+from quorum_node.protocol.offset_delete import OFFSET_DELETE as OFFSET_DELETE
+from quorum_node.protocol.offset_fetch import OFFSET_FETCH as OFFSET_FETCH
 from quorum_node.protocol.offset_for_leader_epoch import (
     OFFSET_FOR_LEADER_EPOCH as OFFSET_FOR_LEADER_EPOCH,
 )
 from quorum_node.protocol.produce import PRODUCE as PRODUCE
+from quorum_node.protocol.sync_group import SYNC_GROUP as SYNC_GROUP
 
 DATA_FETCH = Api(1, FetchRequest, FetchResponse, 4, 18)
 """Of topics' partitions, of which one request may name many."""
@@ -42,6 +52,16 @@ _SERVED = (
     ALTER_REPLICA_LOG_DIRS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_CLIENT_QUOTAS,
+    JOIN_GROUP,
+    SYNC_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OFFSET_DELETE,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    DELETE_GROUPS,
 )
 FORWARDED = frozenset(apis.FORWARDABLE)
 """Keys of requests that go to the active controller in an Envelope."""

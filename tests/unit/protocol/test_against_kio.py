@@ -13,6 +13,7 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+from quorum_node.protocol import broker_apis
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
 from quorum_node.schema.codec import decode, encode
@@ -20,11 +21,36 @@ from quorum_node.schema.schema import Array, Message
 from quorum_node.schema.source import wire_fields
 from support.wire_messages import messages
 
+GROUP_APIS = (
+    broker_apis.FIND_COORDINATOR,
+    broker_apis.JOIN_GROUP,
+    broker_apis.SYNC_GROUP,
+    broker_apis.HEARTBEAT,
+    broker_apis.LEAVE_GROUP,
+    broker_apis.OFFSET_COMMIT,
+    broker_apis.OFFSET_FETCH,
+    broker_apis.OFFSET_DELETE,
+    broker_apis.DESCRIBE_GROUPS,
+    broker_apis.LIST_GROUPS,
+    broker_apis.DELETE_GROUPS,
+)
+
+
+def versions(api: Api) -> list[int]:
+    """All of them; of groups' APIs the first, the last and those around the first flexible one."""
+    every = range(api.min_version, api.max_version + 1)
+    if api not in GROUP_APIS:
+        return list(every)
+    flexible = api.flexible_since
+    told_apart = {api.min_version, api.max_version, flexible - 1, flexible}
+    return sorted(told_apart & set(every))
+
+
 CASES = [
     pytest.param(api, version, side, id=f"{api.name}-v{version}-{side}")
-    for api in APIS.values()
+    for api in (*APIS.values(), *GROUP_APIS)
     if api.key < FIRST_PRIVATE_KEY
-    for version in range(api.min_version, api.max_version + 1)
+    for version in versions(api)
     for side in ("request", "response")
 ]
 

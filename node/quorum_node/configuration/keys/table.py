@@ -13,6 +13,7 @@ from quorum_node.configuration.key import Key, Scope
 from quorum_node.configuration.keys import (
     broker,
     controller,
+    groups,
     listeners,
     log,
     node,
@@ -28,6 +29,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **log.SECTIONS,
     **controller.SECTIONS,
     **broker.SECTIONS,
+    **groups.SECTIONS,
 }
 """All keys, by the sections of the reference."""
 

@@ -23,21 +23,19 @@ from quorum_node.protocol.describe_client_quotas import DescribeClientQuotasRequ
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
-from quorum_node.protocol.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
 from quorum_node.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from quorum_node.protocol.list_offsets import ListOffsetsRequest
 from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.delete_records_api import DeleteRecordsApi
 from quorum_node.server.broker.fetch_api import FetchApi
 from quorum_node.server.broker.forwarding import Forwarding
+from quorum_node.server.broker.group_api import GroupApi
 from quorum_node.server.broker.log_dirs_api import LogDirsApi
 from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.offsets_api import OffsetsApi
@@ -45,11 +43,6 @@ from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.producer_ids import ProducerIds
 from quorum_node.server.broker.quotas_api import describe_quotas
 from quorum_node.server.listener.port import InboundRequest
-
-_NO_COORDINATOR = (
-    "brokers of this software coordinate neither groups nor transactions: assign partitions in the consumer, or add"
-    " an Apache Kafka broker to the cluster"
-)
 
 
 class BrokerApi:
@@ -64,6 +57,8 @@ class BrokerApi:
         producer_ids: ProducerIds,
         static: Mapping[str, str],
         directory: DataDirectory,
+        coordinators: CoordinatorLookup,
+        groups: GroupApi,
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
@@ -71,6 +66,8 @@ class BrokerApi:
         self._forwarding = forwarding
         self._producer_ids = producer_ids
         self._static = static
+        self._coordinators = coordinators
+        self._groups = groups
         self._produce = ProduceApi(replicas, metadata.endpoint_to)
         self._fetch = FetchApi(replicas, metadata.endpoint_to)
         self._offsets = OffsetsApi(replicas)
@@ -94,7 +91,7 @@ class BrokerApi:
             case InitProducerIdRequest():
                 inbound.reply(self._init_producer_id(body))
             case FindCoordinatorRequest():
-                inbound.reply(_no_coordinator(body))
+                self._coordinators.find(inbound, body)
             case DeleteRecordsRequest():
                 self._deletions.handle(inbound, body)
             case DescribeLogDirsRequest():
@@ -112,8 +109,9 @@ class BrokerApi:
             case DescribeClusterRequest():
                 self._metadata.describe_cluster(inbound, body)
             case _:
-                assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
-                self._forwarding.forward(inbound, body)
+                if not self._groups.handle(inbound, body):
+                    assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
+                    self._forwarding.forward(inbound, body)
 
     def _init_producer_id(self, body: InitProducerIdRequest) -> InitProducerIdResponse:
         if body.transactional_id is not None:
@@ -143,16 +141,3 @@ class BrokerApi:
             resource_name=name,
             configs=() if isinstance(found, Problem) else found,
         )
-
-
-def _no_coordinator(body: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Retriable for clients: a Java broker may join the cluster and coordinate."""
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return FindCoordinatorResponse(
-        error_code=code,
-        error_message=_NO_COORDINATOR,
-        coordinators=tuple(
-            Coordinator(key=key, error_code=code, error_message=_NO_COORDINATOR)
-            for key in body.coordinator_keys
-        ),
-    )

@@ -18,7 +18,7 @@ from quorum_node.protocol.delete_records import (
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.broker.metadata_api import INTERNAL_TOPICS
+from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.topic_lookup import look_up
 from quorum_node.server.listener.port import InboundRequest
 

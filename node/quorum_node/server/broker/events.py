@@ -68,6 +68,20 @@ class BrokerEvents:
             f"{name}: broker {leader_id} sent bytes that are no batch ({why}); trying again"
         )
 
+    def coordinates(self, partition_id: int, groups: int, size_bytes: int) -> None:
+        """The groups of a partition of __consumer_offsets are served from now on."""
+        _LOG.info(
+            f"coordinates the {groups} groups of __consumer_offsets-{partition_id}, read from {size_bytes} bytes"
+        )
+
+    def unreadable_groups(self, why: str) -> None:
+        """Its groups are told that the coordinator is loading, until another broker leads the partition."""
+        _LOG.error(f"can't coordinate the groups of a partition: {why}")
+
+    def no_offsets_topic(self, why: str) -> None:
+        """It is tried again when a client asks the next time."""
+        _LOG.warning(f"__consumer_offsets can't be created: {why}")
+
     def compacted(self, name: str, end_offset: int, before_bytes: int, after_bytes: int) -> None:
         """A round of the cleaner is done with one log."""
         _LOG.info(

@@ -32,10 +32,10 @@ from quorum_node.protocol.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
+from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.listener.port import InboundRequest
 
 _NO_LEADER = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 Endpoint = tuple[str, int, str | None]
 """Host, port, rack."""

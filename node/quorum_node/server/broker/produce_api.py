@@ -23,6 +23,7 @@ from quorum_node.protocol.produce import (
 )
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
@@ -85,6 +86,9 @@ class ProduceApi:
         found = look_up(self._replicas, topic.topic_id, topic.name, each.index)
         if isinstance(found, ErrorCode):
             done(found, -1)
+            return
+        if found.topic.name in INTERNAL_TOPICS:
+            done(ErrorCode.INVALID_TOPIC_EXCEPTION, -1, "only brokers write to internal topics")
             return
         replica = found.replica
         if replica is None:

@@ -15,10 +15,14 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.broker_api import BrokerApi
 from quorum_node.server.broker.controller_channel import ControllerChannel
+from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
 from quorum_node.server.broker.data_log import DataDirectory
 from quorum_node.server.broker.events import BrokerEvents
 from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.forwarding import Forwarding, Refuse
+from quorum_node.server.broker.group_api import GroupApi
+from quorum_node.server.broker.group_coordinators import GroupCoordinators
+from quorum_node.server.broker.internal_topics import OffsetsTopicCreation
 from quorum_node.server.broker.isr_requests import IsrRequests
 from quorum_node.server.broker.lifecycle import Lifecycle, registration
 from quorum_node.server.broker.metadata_api import MetadataApi
@@ -65,6 +69,7 @@ class HostedBroker(NoRole):
         self._directory: DataDirectory | None = None
         self._replicas: AssignedReplicas | None = None
         self._lifecycle: Lifecycle | None = None
+        self._groups: GroupCoordinators | None = None
         self._api: BrokerApi | None = None
         self._applied_offset = -1
         self._is_scheduled = False
@@ -104,6 +109,8 @@ class HostedBroker(NoRole):
         if self._lifecycle is not None:
             epoch = self._lifecycle.broker_epoch if cleanly else None
             self._lifecycle.close()
+        if self._groups is not None:
+            self._groups.close()
         if self._replicas is not None:
             self._replicas.close()
         if self._directory is not None:
@@ -157,7 +164,9 @@ class HostedBroker(NoRole):
         self._replicas = self._make_replicas(self._directory)
         self._replicas.start(committed.image)
         self._applied_offset = committed.end_offset - 1
-        self._api = self._make_api(self._replicas, cluster_id, self._directory)
+        self._groups = self._make_groups(self._replicas)
+        self._groups.image_changed()
+        self._api = self._make_api(self._replicas, cluster_id, self._directory, self._groups)
         self._owner.ready()
         lifecycle.image_applied()
 
@@ -166,6 +175,8 @@ class HostedBroker(NoRole):
         image = committed.image
         if image is not replicas.image:
             replicas.apply(image)
+            if self._groups is not None:
+                self._groups.image_changed()
         self._applied_offset = committed.end_offset - 1
         if self._lifecycle is not None:
             self._lifecycle.image_applied()
@@ -228,8 +239,22 @@ class HostedBroker(NoRole):
             self._owner.storage_failed,
         )
 
+    def _make_groups(self, replicas: AssignedReplicas) -> GroupCoordinators:
+        config = self._broker.groups
+        return GroupCoordinators(
+            replicas,
+            config.settings,
+            config.commit_timeout_ms,
+            self._events,
+            self._owner.storage_failed,
+        )
+
     def _make_api(
-        self, replicas: AssignedReplicas, cluster_id: str, directory: DataDirectory
+        self,
+        replicas: AssignedReplicas,
+        cluster_id: str,
+        directory: DataDirectory,
+        groups: GroupCoordinators,
     ) -> BrokerApi:
         def image() -> ClusterImage:
             return replicas.image
@@ -245,4 +270,11 @@ class HostedBroker(NoRole):
             ProducerIds(self._channel, self._own),
             self._config.controller.settings.static_configs,
             directory,
+            CoordinatorLookup(
+                image,
+                metadata.endpoint_to,
+                OffsetsTopicCreation(self._channel, self._broker.groups, self._events),
+                lambda broker_id: False,
+            ),
+            GroupApi(replicas, groups),
         )

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from quorum_node.records.batches import (
     COMPRESSION_MASK,
     HEADER_BYTES,
+    Batch,
     CorruptBatch,
+    DecodedRecord,
+    decode_records,
     read_header,
 )
 from quorum_node.schema.primitives import MalformedRecord, read_varint
@@ -37,6 +40,13 @@ def record_bytes(data: bytes) -> bytes:
         return inflate(codec, data[HEADER_BYTES:])
     except BadContent as error:
         raise CorruptBatch(HEADER_BYTES, str(error)) from None
+
+
+def decoded_records(data: bytes) -> list[DecodedRecord]:
+    """Keys and values of a batch that has records. Raises UnknownCodec, CorruptBatch."""
+    header, content = read_header(data), record_bytes(data)
+    plain = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
+    return decode_records(Batch(plain, memoryview(data[:HEADER_BYTES] + content)))
 
 
 def has_all_keys(data: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""The coordinator of classic consumer groups. PURE: no clock, no disk, no connection."""

@@ -1,0 +1,58 @@
+"""What one step of a coordinator leads to, and what goes on once its records are stored. PURE.
+
+Owns the list of outputs and who waits for which append. Must not know groups.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.outputs import Append, Output, Reply
+from quorum_node.coordinator.requests import Answer, Transaction
+from quorum_node.records.group_records import GroupRecord, OffsetRecord
+
+
+class Now(NamedTuple):
+    """`ms`: on the monotonic clock; `time_ms`: since 1970."""
+
+    ms: float
+    time_ms: int
+
+
+Then = Callable[[GroupError, Now], None]
+"""Called once the records are stored, or not."""
+
+
+class Effects:
+    """One per coordinator."""
+
+    __slots__ = ("_next_id", "_outputs", "_then")
+
+    def __init__(self) -> None:
+        self._outputs: list[Output] = []
+        self._then: dict[int, Then] = {}
+        self._next_id = 1
+
+    def reply(self, request_id: int, answer: Answer) -> None:
+        """Answer a request."""
+        self._outputs.append(Reply(request_id, answer))
+
+    def append(
+        self,
+        records: tuple[OffsetRecord | GroupRecord, ...],
+        then: Then,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Store records in the log."""
+        append_id, self._next_id = self._next_id, self._next_id + 1
+        self._then[append_id] = then
+        self._outputs.append(Append(append_id, records, transaction))
+
+    def appended(self, append_id: int, error: GroupError, now: Now) -> None:
+        """The records of an append are stored, or are not."""
+        self._then.pop(append_id)(error, now)
+
+    def take(self) -> list[Output]:
+        """What is to be done now, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs

@@ -1,0 +1,102 @@
+"""All that a coordinator knows of one partition of `__consumer_offsets`, and how it follows from the log. PURE.
+
+Owns the tables, and what a record changes in them. Must not know requests.
+"""
+
+from quorum_node.coordinator.effects import Now
+from quorum_node.coordinator.group import ClassicGroup, GroupState
+from quorum_node.coordinator.offsets import GroupOffsets, committed_of
+from quorum_node.coordinator.requests import (
+    DescribedGroup,
+    DescribedMember,
+    TopicPartition,
+)
+from quorum_node.coordinator.stored_groups import group_of
+from quorum_node.records.group_records import (
+    GroupLogRecord,
+    GroupRecord,
+    OffsetRecord,
+    OtherGroupRecord,
+)
+
+NO_PRODUCER = -1
+GROUP_EPOCH_TYPES = frozenset({3, 11, 17})
+"""Types of the records by which a group of another kind exists: consumer, share and streams groups."""
+
+
+class GroupTable:
+    """`others`: names of groups of other kinds, which this coordinator leaves alone."""
+
+    __slots__ = ("groups", "offsets", "others")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = GroupOffsets()
+        self.others: set[str] = set()
+
+    # -- from the log
+
+    def replay(self, record: GroupLogRecord, now: Now, producer_id: int = NO_PRODUCER) -> None:
+        """The next record of the log. `producer_id`: of the transaction to which it belongs."""
+        match record:
+            case OffsetRecord():
+                self._replay_offset(record, producer_id)
+            case GroupRecord(value=None):
+                self.groups.pop(record.key.group, None)
+            case GroupRecord():
+                assert record.value is not None
+                group_id = record.key.group
+                self.groups[group_id] = group_of(group_id, record.value, now.ms, now.time_ms)
+                self.others.discard(group_id)
+            case OtherGroupRecord() if record.key_type in GROUP_EPOCH_TYPES:
+                if record.is_tombstone:
+                    self.others.discard(record.group)
+                else:
+                    self.others.add(record.group)
+                    self.groups.pop(record.group, None)
+
+    def _replay_offset(self, record: OffsetRecord, producer_id: int) -> None:
+        key, value = record.key, record.value
+        partition = TopicPartition(key.topic, key.partition)
+        if value is None:
+            self.offsets.forget(key.group, (partition,))
+        elif producer_id == NO_PRODUCER:
+            self.offsets.commit(key.group, {partition: committed_of(value)})
+        else:
+            self.offsets.commit_with(producer_id, key.group, {partition: committed_of(value)})
+
+    def loaded(self, now: Now) -> None:
+        """The log was read to its end. Who commits offsets without being a member has no record of its group."""
+        for group_id in self.offsets.groups():
+            if group_id not in self.others and group_id not in self.groups:
+                self.groups[group_id] = ClassicGroup(group_id, now.time_ms)
+        for group in self.groups.values():
+            for member in group.members.values():
+                member.lives(now.ms)
+
+    # -- for administrators
+
+    def describe(self, group_id: str) -> DescribedGroup | None:
+        """None: there is no such group, or it is of another kind."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return None
+        is_stable = group.state is GroupState.STABLE
+        members = tuple(
+            DescribedMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                each.metadata(group.protocol) if is_stable else b"",
+                each.assignment if is_stable else b"",
+            )
+            for each in group.members.values()
+        )
+        return DescribedGroup(
+            group_id,
+            group.state.value,
+            group.protocol_type or "",
+            (group.protocol or "") if is_stable else "",
+            members,
+        )

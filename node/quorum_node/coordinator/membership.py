@@ -1,0 +1,147 @@
+"""What members of a group may do, and SyncGroup, Heartbeat and LeaveGroup themselves. PURE.
+
+Owns the checks of member, instance and generation. Must not know offsets.
+Source: KIP-62, KIP-345, KIP-559 (the protocol in SyncGroup); the rules of a stock coordinator.
+"""
+
+from math import inf
+
+from quorum_node.coordinator.effects import Effects, Now
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group import ClassicGroup, GroupState
+from quorum_node.coordinator.members import Member
+from quorum_node.coordinator.rebalance import Rebalance, synced
+from quorum_node.coordinator.requests import Done, Heartbeat, Leave, Left, Sync, Synced
+from quorum_node.coordinator.stored_groups import record_of
+
+
+def member_of(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+) -> Member | GroupError:
+    """The member of this generation, or why there is none."""
+    if instance_id is not None:
+        known_id = group.static.get(instance_id)
+        if known_id is None:
+            return GroupError.UNKNOWN_MEMBER_ID
+        if known_id != member_id:
+            return GroupError.FENCED_INSTANCE_ID
+    member = group.members.get(member_id)
+    if member is None:
+        return GroupError.UNKNOWN_MEMBER_ID
+    if generation != group.generation:
+        return GroupError.ILLEGAL_GENERATION
+    return member
+
+
+class Membership:
+    """Of all groups of one coordinator."""
+
+    def __init__(self, effects: Effects, rebalance: Rebalance) -> None:
+        self._effects = effects
+        self._rebalance = rebalance
+
+    # -- SyncGroup
+
+    def sync(self, sync: Sync, group: ClassicGroup | None, now: Now) -> None:
+        """Answer now, or once the leader's assignments are stored."""
+        member = self._syncing(sync, group)
+        if isinstance(member, GroupError):
+            self._effects.reply(sync.request_id, Synced(member))
+            return
+        assert group is not None
+        group.unsynced.discard(member.member_id)
+        if group.state is GroupState.STABLE:
+            member.lives(now.ms)
+            self._effects.reply(sync.request_id, synced(group, member, GroupError.NONE))
+            return
+        if member.syncing is not None:
+            self._effects.reply(member.syncing, Synced(GroupError.UNKNOWN_MEMBER_ID))
+        member.syncing, member.due_ms = sync.request_id, inf
+        if member.member_id == group.leader_id:
+            self._store(sync, group)
+
+    def _syncing(self, sync: Sync, group: ClassicGroup | None) -> Member | GroupError:
+        if not sync.group_id:
+            return GroupError.INVALID_GROUP_ID
+        if group is None or group.state is GroupState.EMPTY:
+            return GroupError.UNKNOWN_MEMBER_ID
+        member = member_of(group, sync.member_id, sync.instance_id, sync.generation)
+        if isinstance(member, GroupError):
+            return member
+        for given, known in (
+            (sync.protocol_type, group.protocol_type),
+            (sync.protocol, group.protocol),
+        ):
+            if given is not None and known is not None and given != known:
+                return GroupError.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return GroupError.REBALANCE_IN_PROGRESS
+        return member
+
+    def _store(self, sync: Sync, group: ClassicGroup) -> None:
+        """Nobody gets an assignment that another coordinator would not know."""
+        generation = group.generation
+        assignments = {each: sync.assignments.get(each, b"") for each in group.members}
+
+        def stored(error: GroupError, now: Now) -> None:
+            if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
+                return  # whoever waited was answered when the group went on
+            if error is GroupError.NONE:
+                self._rebalance.assign(group, assignments, now)
+            else:
+                self._rebalance.refuse_assignments(group, error, now)
+                self._rebalance.begin(group, now)
+
+        self._effects.append((record_of(group, assignments),), stored)
+
+    # -- Heartbeat
+
+    def heartbeat(self, heartbeat: Heartbeat, group: ClassicGroup | None, now: Now) -> None:
+        """Its session begins anew, and it learns whether it has to join again."""
+        error = self._heard(heartbeat, group, now)
+        self._effects.reply(heartbeat.request_id, Done(error))
+
+    def _heard(self, heartbeat: Heartbeat, group: ClassicGroup | None, now: Now) -> GroupError:
+        if not heartbeat.group_id:
+            return GroupError.INVALID_GROUP_ID
+        if group is None or group.state is GroupState.EMPTY:
+            return GroupError.UNKNOWN_MEMBER_ID
+        member = member_of(group, heartbeat.member_id, heartbeat.instance_id, heartbeat.generation)
+        if isinstance(member, GroupError):
+            return member
+        if member.joining is None and member.syncing is None:
+            member.lives(now.ms)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return GroupError.REBALANCE_IN_PROGRESS
+        return GroupError.NONE
+
+    # -- LeaveGroup
+
+    def leave(self, leave: Leave, group: ClassicGroup | None, now: Now) -> None:
+        """Members go at once; those that stay take over."""
+        if not leave.group_id:
+            self._effects.reply(leave.request_id, Left(GroupError.INVALID_GROUP_ID))
+            return
+        errors = tuple(
+            GroupError.UNKNOWN_MEMBER_ID
+            if group is None
+            else self._leave(member_id, instance_id, group, now)
+            for member_id, instance_id in leave.members
+        )
+        self._effects.reply(leave.request_id, Left(GroupError.NONE, errors))
+
+    def _leave(
+        self, member_id: str, instance_id: str | None, group: ClassicGroup, now: Now
+    ) -> GroupError:
+        if instance_id is None and member_id in group.pending:
+            del group.pending[member_id]
+            self._rebalance.begin_or_go_on_without(group, now)
+            return GroupError.NONE
+        if instance_id is not None and not member_id:
+            # An administrator removes whoever has the place.
+            member_id = group.static.get(instance_id, "")
+        member = member_of(group, member_id, instance_id, group.generation)
+        if isinstance(member, GroupError):
+            return member
+        self._rebalance.remove(group, member, now)
+        return GroupError.NONE

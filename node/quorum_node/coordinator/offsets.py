@@ -1,0 +1,129 @@
+"""How far groups have read. PURE.
+
+Owns the committed offsets of every group, and those that wait for the end of a transaction. Must not know members, nor what
+is stored when.
+Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rules of a stock coordinator.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from quorum_node.coordinator.requests import Committed, TopicPartition
+from quorum_node.records.group_records import (
+    NO_TIME,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    OffsetRecord,
+)
+
+_NONE: Mapping[TopicPartition, Committed] = {}
+
+
+class GroupOffsets:
+    """Of all groups of one coordinator."""
+
+    __slots__ = ("_committed", "_pending")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[TopicPartition, Committed]] = {}
+        self._pending: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
+
+    # -- what is known
+
+    def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
+        """Committed offsets of a group."""
+        return self._committed.get(group_id, _NONE)
+
+    def groups(self) -> tuple[str, ...]:
+        """Those that have any."""
+        return tuple(self._committed)
+
+    def unstable(self, group_id: str) -> frozenset[TopicPartition]:
+        """Partitions for which an open transaction commits offsets."""
+        return frozenset(
+            partition
+            for groups in self._pending.values()
+            for partition in groups.get(group_id, _NONE)
+        )
+
+    def expired(
+        self,
+        group_id: str,
+        idle_since_ms: int | None,
+        retention_ms: int,
+        subscribed: Iterable[str],
+        time_ms: int,
+    ) -> tuple[TopicPartition, ...]:
+        """What may be forgotten. `idle_since_ms`: since when the group has no members; None: each offset has its own time."""
+        kept, unstable = frozenset(subscribed), self.unstable(group_id)
+
+        def is_over(each: Committed) -> bool:
+            if each.expire_time_ms != NO_TIME:
+                return time_ms >= each.expire_time_ms
+            since_ms = each.commit_time_ms if idle_since_ms is None else idle_since_ms
+            return time_ms - since_ms >= retention_ms
+
+        return tuple(
+            partition
+            for partition, each in self.of(group_id).items()
+            if partition.topic not in kept and partition not in unstable and is_over(each)
+        )
+
+    # -- changes
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """They count from now on."""
+        self._committed.setdefault(group_id, {}).update(offsets)
+
+    def commit_with(
+        self, producer_id: int, group_id: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> None:
+        """They count once the transaction of this producer is committed."""
+        groups = self._pending.setdefault(producer_id, {})
+        groups.setdefault(group_id, {}).update(offsets)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """A marker of the producer is in the log."""
+        for group_id, offsets in self._pending.pop(producer_id, {}).items():
+            if commit:
+                self.commit(group_id, offsets)
+
+    def forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """These are not known any more, nor what a transaction had to say of them."""
+        known = self._committed.get(group_id)
+        waiting = [groups[group_id] for groups in self._pending.values() if group_id in groups]
+        for partition in tuple(partitions):
+            for offsets in (known, *waiting):
+                if offsets is not None:
+                    offsets.pop(partition, None)
+        if known is not None and not known:
+            del self._committed[group_id]
+
+
+def offset_record_of(
+    group_id: str, partition: TopicPartition, committed: Committed | None
+) -> OffsetRecord:
+    """As it is kept in the log; None for a tombstone."""
+    key = OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
+    if committed is None:
+        return OffsetRecord(key, None)
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp_ms=committed.commit_time_ms,
+        expire_timestamp_ms=committed.expire_time_ms,
+        topic_id=committed.topic_id,
+    )
+    return OffsetRecord(key, value)
+
+
+def committed_of(value: OffsetCommitValue) -> Committed:
+    """From the log."""
+    return Committed(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp_ms,
+        value.expire_timestamp_ms,
+        value.topic_id,
+    )

@@ -1,0 +1,197 @@
+"""How a group gets from one generation to the next. PURE.
+
+Owns the states of a group and its timers: everybody joins again, a protocol is chosen, the leader hands in assignments. Must
+not know which requests lead there.
+Source: KIP-62 (rebalance timeout), KIP-134 (delay of the first rebalance), KIP-345; the rules of a stock coordinator.
+"""
+
+from math import inf
+
+from quorum_node.coordinator.effects import Effects, Now
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group import ClassicGroup, GroupState
+from quorum_node.coordinator.members import Member
+from quorum_node.coordinator.requests import Joined, Synced
+from quorum_node.coordinator.settings import GroupSettings
+from quorum_node.coordinator.stored_groups import record_of
+
+NEW_MEMBER_JOIN_MS = 300_000
+"""A member that joins for the first time and does not ask again waits so long at most: its client may be gone."""
+_CAN_REBALANCE = (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
+
+
+class Rebalance:
+    """Of all groups of one coordinator."""
+
+    def __init__(self, settings: GroupSettings, effects: Effects) -> None:
+        self._settings = settings
+        self._effects = effects
+
+    # -- begin
+
+    def begin_or_go_on(self, group: ClassicGroup, now: Now) -> None:
+        """The members, or what they support, changed."""
+        if group.state in _CAN_REBALANCE:
+            self.begin(group, now)
+        elif group.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_all_joined(group, now)
+
+    def begin(self, group: ClassicGroup, now: Now) -> None:
+        """Everybody has to join again."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self.refuse_assignments(group, GroupError.REBALANCE_IN_PROGRESS, now)
+        is_first = group.state is GroupState.EMPTY
+        group.unsynced.clear()
+        group.sync_due_ms = inf
+        group.turn(GroupState.PREPARING_REBALANCE, now.time_ms)
+        if is_first:
+            delay_ms = self._settings.initial_rebalance_delay_ms
+            group.join_due_ms = now.ms + delay_ms
+            group.rest_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            group.newly_joined = False
+            if delay_ms:
+                return
+        else:
+            group.rest_ms = None
+            group.join_due_ms = now.ms + group.rebalance_timeout_ms
+        self._complete_if_all_joined(group, now)
+
+    # -- time
+
+    def passed(self, group: ClassicGroup, now: Now) -> None:
+        """Some timers are over: sessions, ids that nobody came back with, the rebalance's own."""
+        for member_id in [each for each, due in group.pending.items() if due <= now.ms]:
+            del group.pending[member_id]
+            self.begin_or_go_on_without(group, now)
+        for member in list(group.members.values()):
+            # Removing one may complete a rebalance, which removes others or begins their sessions anew.
+            if member.due_ms <= now.ms and member.member_id in group.members:
+                self.remove(group, member, now)
+        if group.join_due_ms <= now.ms:
+            self._join_is_over(group, now)
+        if group.sync_due_ms <= now.ms:
+            self._sync_is_over(group, now)
+
+    def _join_is_over(self, group: ClassicGroup, now: Now) -> None:
+        """In the first rebalance the wait is prolonged as long as members come."""
+        if group.rest_ms and group.newly_joined:
+            delay_ms = min(self._settings.initial_rebalance_delay_ms, group.rest_ms)
+            group.newly_joined = False
+            group.rest_ms -= delay_ms
+            group.join_due_ms = now.ms + delay_ms
+            return
+        self._complete(group, now)
+
+    def _sync_is_over(self, group: ClassicGroup, now: Now) -> None:
+        """Who did not ask for its assignment in time is out."""
+        group.sync_due_ms = inf
+        late = sorted(group.unsynced)
+        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not late:
+            return
+        for member_id in late:
+            member = group.members.get(member_id)
+            if member is not None:
+                group.remove(member_id)
+        self.begin(group, now)
+
+    # -- members that go
+
+    def remove(self, group: ClassicGroup, member: Member, now: Now) -> None:
+        """A member left, or its session is over."""
+        group.remove(member.member_id)
+        if member.joining is not None:
+            self._effects.reply(
+                member.joining, Joined(GroupError.UNKNOWN_MEMBER_ID, member.member_id)
+            )
+        if member.syncing is not None:
+            self._effects.reply(member.syncing, Synced(GroupError.UNKNOWN_MEMBER_ID))
+        self.begin_or_go_on_without(group, now)
+
+    def begin_or_go_on_without(self, group: ClassicGroup, now: Now) -> None:
+        """Somebody who was expected is not, or others have to take over its partitions."""
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self.begin(group, now)
+        elif group.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_all_joined(group, now)
+
+    # -- end of the join phase
+
+    def _complete_if_all_joined(self, group: ClassicGroup, now: Now) -> None:
+        is_waiting_for_more = group.rest_ms is not None and now.ms < group.join_due_ms
+        if group.all_have_joined and not is_waiting_for_more:
+            self._complete(group, now)
+
+    def _complete(self, group: ClassicGroup, now: Now) -> None:
+        """The next generation begins with whoever has joined."""
+        for member in list(group.members.values()):
+            if member.joining is None and member.instance_id is None:
+                group.remove(member.member_id)
+        if group.members and not group.elect_who_joined():
+            # All are static, and none is back: they keep their places until their sessions are over.
+            group.join_due_ms = now.ms + group.rebalance_timeout_ms
+            return
+        group.join_due_ms, group.rest_ms = inf, None
+        group.generation = max(group.generation, 0) + 1
+        if not group.members:
+            self._become_empty(group, now)
+            return
+        group.protocol = group.choose_protocol()
+        group.turn(GroupState.COMPLETING_REBALANCE, now.time_ms)
+        for member in group.members.values():
+            member.is_new = False
+            group.unsynced.add(member.member_id)
+            member.lives(now.ms)
+            if member.joining is not None:
+                request_id, member.joining = member.joining, None
+                self._effects.reply(request_id, self.joined(group, member))
+        group.sync_due_ms = now.ms + group.rebalance_timeout_ms
+
+    def joined(self, group: ClassicGroup, member: Member) -> Joined:
+        """What a member of the present generation is told."""
+        is_leader = member.member_id == group.leader_id
+        return Joined(
+            GroupError.NONE,
+            member.member_id,
+            group.generation,
+            group.protocol_type,
+            group.protocol,
+            group.leader_id or "",
+            group.as_seen_by_leader() if is_leader else (),
+        )
+
+    def _become_empty(self, group: ClassicGroup, now: Now) -> None:
+        group.protocol = group.leader_id = None
+        group.unsynced.clear()
+        group.turn(GroupState.EMPTY, now.time_ms)
+        # Without this record another coordinator would believe that the members still live; it would find out by itself.
+        self._effects.append((record_of(group, {}),), lambda error, later: None)
+
+    # -- assignments
+
+    def assign(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
+        """They are stored: the generation is complete."""
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        self._answer_syncs(group, GroupError.NONE, now)
+        group.turn(GroupState.STABLE, now.time_ms)
+
+    def refuse_assignments(self, group: ClassicGroup, error: GroupError, now: Now) -> None:
+        """Whoever waits for an assignment gets none in this generation."""
+        for member in group.members.values():
+            member.assignment = b""
+        self._answer_syncs(group, error, now)
+
+    def _answer_syncs(self, group: ClassicGroup, error: GroupError, now: Now) -> None:
+        for member in group.members.values():
+            if member.syncing is None:
+                continue
+            request_id, member.syncing = member.syncing, None
+            member.lives(now.ms)
+            self._effects.reply(request_id, synced(group, member, error))
+
+
+def synced(group: ClassicGroup, member: Member, error: GroupError) -> Synced:
+    """What a member of the present generation gets."""
+    if error is not GroupError.NONE:
+        return Synced(error)
+    return Synced(error, group.protocol_type, group.protocol, member.assignment)

@@ -1,0 +1,94 @@
+"""FindCoordinator: the leader of the partition that keeps a group or a transactional id.
+
+Owns where that is. Must not know what coordinators do.
+Source: the rules of a stock broker for FindCoordinator 0 to 6; KIP-699.
+"""
+
+from collections.abc import Callable
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from quorum_node.server.broker.group_coordinators import partition_of
+from quorum_node.server.broker.internal_topics import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    OffsetsTopicCreation,
+)
+from quorum_node.server.broker.produce_api import EndpointTo
+from quorum_node.server.listener.port import InboundRequest
+
+_MANY_SINCE = 4
+_GROUP, _TRANSACTION = 0, 1
+_NO_TRANSACTIONS = "no broker of this cluster coordinates transactions: brokers of this software do not, and there is no Apache Kafka broker"
+_NO_GROUP_ID = "the name of the group is empty"
+_NOT_YET = "there is no coordinator yet"
+
+
+class CoordinatorLookup:
+    """`coordinates_transactions`: whether a live broker can, by its id, or with None whether any can."""
+
+    def __init__(
+        self,
+        image: Callable[[], ClusterImage],
+        endpoint_to: EndpointTo,
+        creation: OffsetsTopicCreation,
+        coordinates_transactions: Callable[[int | None], bool],
+    ) -> None:
+        self._image = image
+        self._endpoint_to = endpoint_to
+        self._creation = creation
+        self._coordinates_transactions = coordinates_transactions
+
+    def find(self, inbound: InboundRequest, body: FindCoordinatorRequest) -> None:
+        """Answered at once."""
+        listener = inbound.caller.listener
+        if inbound.request.version >= _MANY_SINCE:
+            found = tuple(self._find(key, body.key_type, listener) for key in body.coordinator_keys)
+            inbound.reply(FindCoordinatorResponse(coordinators=found))
+            return
+        one = self._find(body.key, body.key_type, listener)
+        inbound.reply(
+            FindCoordinatorResponse(
+                error_code=one.error_code,
+                error_message=one.error_message,
+                node_id=one.node_id,
+                host=one.host,
+                port=one.port,
+            )
+        )
+
+    def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
+        if key_type == _GROUP:
+            if not key:
+                return _refused(key, ErrorCode.INVALID_GROUP_ID, _NO_GROUP_ID)
+            name = OFFSETS_TOPIC
+        elif key_type == _TRANSACTION:
+            if not self._coordinates_transactions(None):
+                # Java producers take this for fatal: they would ask for ever otherwise.
+                return _refused(key, ErrorCode.UNSUPPORTED_VERSION, _NO_TRANSACTIONS)
+            name = TRANSACTIONS_TOPIC
+        else:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
+        topic = self._image().topics.named(name)
+        if topic is None and name == OFFSETS_TOPIC:
+            # The topic of transactions is created by a broker that can lead it, when it is asked.
+            self._creation.create()
+        partition = (
+            None
+            if topic is None
+            else topic.partitions.get(partition_of(key, len(topic.partitions)))
+        )
+        endpoint = None if partition is None else self._endpoint_to(partition.leader, listener)
+        if partition is None or endpoint is None:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
+        host, port, _ = endpoint
+        return Coordinator(key=key, node_id=partition.leader, host=host, port=port)
+
+
+def _refused(key: str, code: ErrorCode, why: str) -> Coordinator:
+    return Coordinator(key=key, error_code=code, error_message=why)

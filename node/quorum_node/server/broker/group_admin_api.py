@@ -1,0 +1,132 @@
+"""DescribeGroups, ListGroups and DeleteGroups: what administrators ask of coordinators.
+
+Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2; KIP-518, KIP-1043.
+"""
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group import GroupState
+from quorum_node.coordinator.requests import Answer, DeleteGroup, Done
+from quorum_node.protocol import describe_groups, list_groups
+from quorum_node.protocol.delete_groups import (
+    DeletedGroup,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from quorum_node.protocol.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.list_groups import ListGroupsRequest, ListGroupsResponse
+from quorum_node.server.broker.group_coordinators import GroupCoordinators
+from quorum_node.server.broker.group_errors import group_code
+from quorum_node.server.listener.port import InboundRequest
+
+_NOT_FOUND_SINCE = 6
+"""Before, a group that does not exist is described as dead."""
+_CLASSIC = "classic"
+
+
+class GroupAdminApi:
+    """Of all groups whose coordinator is here."""
+
+    def __init__(self, coordinators: GroupCoordinators) -> None:
+        self._coordinators = coordinators
+
+    def describe(self, inbound: InboundRequest, body: DescribeGroupsRequest) -> None:
+        """Answered at once."""
+        version = inbound.request.version
+        groups = tuple(self._describe(each, version) for each in body.groups)
+        inbound.reply(DescribeGroupsResponse(groups=groups))
+
+    def _describe(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
+        led = self._coordinators.of(group_id)
+        error = led if isinstance(led, GroupError) else GroupError.NONE
+        if not group_id:
+            error = GroupError.INVALID_GROUP_ID
+        found = None
+        if not isinstance(led, GroupError) and error is GroupError.NONE:
+            found = led.table.describe(group_id)
+        if found is None:
+            is_missing = error is GroupError.NONE
+            if is_missing and version >= _NOT_FOUND_SINCE:
+                error = GroupError.GROUP_ID_NOT_FOUND
+            return describe_groups.DescribedGroup(
+                error_code=group_code(error),
+                error_message=(
+                    f"Group {group_id} not found."
+                    if is_missing and version >= _NOT_FOUND_SINCE
+                    else None
+                ),
+                group_id=group_id,
+                group_state=GroupState.DEAD.value if is_missing else "",
+                protocol_type="",
+                protocol_data="",
+                members=(),
+            )
+        return describe_groups.DescribedGroup(
+            error_code=ErrorCode.NONE,
+            group_id=group_id,
+            group_state=found.state,
+            protocol_type=found.protocol_type,
+            protocol_data=found.protocol,
+            members=tuple(
+                describe_groups.DescribedGroupMember(
+                    member_id=each.member_id,
+                    group_instance_id=each.instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    member_metadata=each.metadata,
+                    member_assignment=each.assignment,
+                )
+                for each in found.members
+            ),
+        )
+
+    def list(self, inbound: InboundRequest, body: ListGroupsRequest) -> None:
+        """Answered at once; words of filters count in any case."""
+        states = {each.lower() for each in body.states_filter}
+        types = {each.lower() for each in body.types_filter}
+        error, found = ErrorCode.NONE, []
+        for led in self._coordinators.led():
+            if led.shard is None:
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                continue
+            for group in led.table.groups.values():
+                if states and group.state.value.lower() not in states:
+                    continue
+                if types and _CLASSIC not in types:
+                    continue
+                found.append(
+                    list_groups.ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=group.state.value,
+                        group_type=_CLASSIC,
+                    )
+                )
+        if error != ErrorCode.NONE:
+            found = []
+        inbound.reply(ListGroupsResponse(error_code=error, groups=tuple(found)))
+
+    def delete(self, inbound: InboundRequest, body: DeleteGroupsRequest) -> None:
+        """Answered once all tombstones are stored."""
+        names = tuple(dict.fromkeys(body.groups_names))
+        errors: dict[str, GroupError] = {}
+
+        def answered(name: str, answer: Answer) -> None:
+            assert isinstance(answer, Done)
+            errors[name] = answer.error
+            if len(errors) == len(names):
+                self._reply_deleted(inbound, names, errors)
+
+        if not names:
+            self._reply_deleted(inbound, names, errors)
+        for name in names:
+            request = DeleteGroup(self._coordinators.new_id(), name)
+            self._coordinators.ask(request, lambda answer, name=name: answered(name, answer))  # type: ignore[misc]
+
+    def _reply_deleted(
+        self, inbound: InboundRequest, names: tuple[str, ...], errors: dict[str, GroupError]
+    ) -> None:
+        results = tuple(
+            DeletedGroup(group_id=name, error_code=group_code(errors[name])) for name in names
+        )
+        inbound.reply(DeleteGroupsResponse(results=results))

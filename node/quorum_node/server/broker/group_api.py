@@ -1,0 +1,50 @@
+"""All APIs of consumer groups: which request goes where."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quorum_node.protocol.delete_groups import DeleteGroupsRequest
+from quorum_node.protocol.describe_groups import DescribeGroupsRequest
+from quorum_node.protocol.heartbeat import HeartbeatRequest
+from quorum_node.protocol.join_group import JoinGroupRequest
+from quorum_node.protocol.leave_group import LeaveGroupRequest
+from quorum_node.protocol.list_groups import ListGroupsRequest
+from quorum_node.protocol.offset_commit import OffsetCommitRequest
+from quorum_node.protocol.offset_delete import OffsetDeleteRequest
+from quorum_node.protocol.offset_fetch import OffsetFetchRequest
+from quorum_node.protocol.sync_group import SyncGroupRequest
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.group_admin_api import GroupAdminApi
+from quorum_node.server.broker.group_coordinators import GroupCoordinators
+from quorum_node.server.broker.group_members_api import GroupMembersApi
+from quorum_node.server.broker.group_offsets_api import GroupOffsetsApi
+from quorum_node.server.listener.port import InboundRequest
+
+
+class GroupApi:
+    """Of one broker."""
+
+    def __init__(self, replicas: AssignedReplicas, coordinators: GroupCoordinators) -> None:
+        members = GroupMembersApi(coordinators)
+        offsets = GroupOffsetsApi(replicas, coordinators)
+        admin = GroupAdminApi(coordinators)
+        self._handlers: Mapping[type[Message], Callable[[InboundRequest, Any], None]] = {
+            JoinGroupRequest: members.join,
+            SyncGroupRequest: members.sync,
+            HeartbeatRequest: members.heartbeat,
+            LeaveGroupRequest: members.leave,
+            OffsetCommitRequest: offsets.commit,
+            OffsetFetchRequest: offsets.fetch,
+            OffsetDeleteRequest: offsets.delete,
+            DescribeGroupsRequest: admin.describe,
+            ListGroupsRequest: admin.list,
+            DeleteGroupsRequest: admin.delete,
+        }
+
+    def handle(self, inbound: InboundRequest, body: Message) -> bool:
+        """Answer it now or later; False if it is about something else."""
+        handler = self._handlers.get(type(body))
+        if handler is not None:
+            handler(inbound, body)
+        return handler is not None

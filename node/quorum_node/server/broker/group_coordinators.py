@@ -1,0 +1,240 @@
+"""The coordinators of this broker: one for each partition of `__consumer_offsets` that it leads.
+
+Owns when one begins and ends: with the leadership of its partition, after its log was read. Must not know the wire, nor what
+groups are. Whoever waits when a leadership ends is told to look for the coordinator again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group_table import GroupTable
+from quorum_node.coordinator.outputs import Append, Output, Reply
+from quorum_node.coordinator.requests import Answer, Request, refused
+from quorum_node.coordinator.settings import GroupSettings
+from quorum_node.coordinator.shard import GroupShard
+from quorum_node.image.topics import TopicsImage
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.group_log import GroupLog, UnreadableLog, now
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.internal_topics import OFFSETS_TOPIC
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+_TICK_SECONDS = 0.1
+
+Answered = Callable[[Answer], None]
+
+
+class LedGroups:
+    """The groups of one partition in one leader epoch. `shard`: None until the log was read."""
+
+    def __init__(self, replica: HostedReplica, settings: GroupSettings, timeout_ms: int) -> None:
+        self.replica = replica
+        self.leader_epoch = replica.core.leader_epoch
+        self.log = GroupLog(replica, timeout_ms)
+        self.table = GroupTable()
+        self.shard: GroupShard | None = None
+        self._settings = settings
+        self._waiting: dict[int, tuple[Request, Answered]] = {}
+        self._outputs: deque[Output] = deque()
+        self._is_carrying = False
+        self._is_over = False
+
+    def begin(self) -> None:
+        """The log was read."""
+        self.shard = GroupShard(self.table, self._settings)
+
+    def ask(self, request: Request, answered: Answered) -> None:
+        """`answered` is called once, maybe from within."""
+        assert self.shard is not None, "it was read"
+        self._waiting[request.request_id] = request, answered
+        self._carry_out(self.shard.step(request, now()))
+
+    def tick(self) -> None:
+        """Time passed."""
+        if self.shard is not None:
+            self._carry_out(self.shard.passed(now()))
+
+    def topics_deleted(self, names: frozenset[str]) -> None:
+        """What is known of them goes."""
+        if self.shard is not None:
+            self._carry_out(self.shard.topics_deleted(names))
+
+    def end(self, error: GroupError) -> None:
+        """Another broker leads the partition, or nobody."""
+        self._is_over = True
+        waiting, self._waiting = self._waiting, {}
+        for request, answered in waiting.values():
+            answered(refused(request, error))
+
+    def _carry_out(self, outputs: list[Output]) -> None:
+        """In order, also where an append is stored at once and leads to more."""
+        self._outputs.extend(outputs)
+        if self._is_carrying:
+            return
+        self._is_carrying = True
+        try:
+            while self._outputs and not self._is_over:
+                self._carry_out_one(self._outputs.popleft())
+        finally:
+            self._is_carrying = False
+
+    def _carry_out_one(self, output: Output) -> None:
+        if isinstance(output, Reply):
+            _, answered = self._waiting.pop(output.request_id)
+            answered(output.answer)
+        else:
+            self._append(output)
+
+    def _append(self, output: Append) -> None:
+        def stored(error: GroupError) -> None:
+            if not self._is_over:
+                assert self.shard is not None
+                self._carry_out(self.shard.appended(output.append_id, error, now()))
+
+        self.log.append(output.records, stored)
+
+
+class GroupCoordinators:
+    """`storage_failed`: the process ends soon."""
+
+    def __init__(
+        self,
+        replicas: AssignedReplicas,
+        settings: GroupSettings,
+        commit_timeout_ms: int,
+        events: BrokerEvents,
+        storage_failed: Callable[[StorageFailure | DiskFull], None],
+    ) -> None:
+        self._replicas = replicas
+        self._settings = settings
+        self._commit_timeout_ms = commit_timeout_ms
+        self._events = events
+        self._storage_failed = storage_failed
+        self._led: dict[int, LedGroups] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+        self._topics: TopicsImage | None = None
+        self._next_request_id = 1
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = self._loop.call_later(_TICK_SECONDS, self._tick)
+
+    # -- the image
+
+    def image_changed(self) -> None:
+        """The replicas were told another image: what this broker leads may have changed."""
+        topics = self._replicas.image.topics
+        if topics is self._topics:
+            return
+        before, self._topics = self._topics, topics
+        self._look_at_leaderships(topics)
+        if before is not None and before.ids is not topics.ids:
+            self._look_at_deletions(before, topics)
+
+    def close(self) -> None:
+        """No coordinator any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for task in self._loading:
+            task.cancel()
+        for partition_id in list(self._led):
+            self._end(partition_id)
+
+    def _look_at_leaderships(self, topics: TopicsImage) -> None:
+        topic = topics.named(OFFSETS_TOPIC)
+        replicas = {
+            number: replica
+            for number in (topic.partitions if topic is not None else ())
+            if topic is not None
+            and (replica := self._replicas.replica(topic.topic_id, number)) is not None
+            and replica.is_leader
+        }
+        for number, led in list(self._led.items()):
+            replica = replicas.get(number)
+            if replica is not led.replica or replica.core.leader_epoch != led.leader_epoch:
+                self._end(number)
+        for number, replica in replicas.items():
+            if number not in self._led:
+                self._begin(number, replica)
+
+    def _look_at_deletions(self, before: TopicsImage, topics: TopicsImage) -> None:
+        """Also of topics that came back under their names: their offsets mean other records."""
+        gone = frozenset(
+            name for name, number in before.ids.items() if topics.ids.get(name) != number
+        )
+        if gone:
+            for led in self._led.values():
+                led.topics_deleted(gone)
+
+    def _begin(self, number: int, replica: HostedReplica) -> None:
+        led = self._led[number] = LedGroups(replica, self._settings, self._commit_timeout_ms)
+        task = self._loop.create_task(self._load(number, led))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def _end(self, number: int) -> None:
+        self._led.pop(number).end(GroupError.NOT_COORDINATOR)
+
+    async def _load(self, number: int, led: LedGroups) -> None:
+        try:
+            size_bytes = await led.log.load(led.table)
+        except (StorageFailure, DiskFull) as failure:
+            self._storage_failed(failure)
+            return
+        except UnreadableLog as error:
+            # Its groups stay where they are: to go on without what can't be read would send consumers somewhere else.
+            self._events.unreadable_groups(str(error))
+            return
+        if self._led.get(number) is led:
+            led.begin()
+            if led.table.groups:
+                self._events.coordinates(number, len(led.table.groups), size_bytes)
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        try:
+            for led in list(self._led.values()):
+                led.tick()
+        except (StorageFailure, DiskFull) as failure:
+            self._storage_failed(failure)
+
+    # -- requests
+
+    def new_id(self) -> int:
+        """For a request."""
+        self._next_request_id += 1
+        return self._next_request_id
+
+    def led(self) -> Iterator[LedGroups]:
+        """All of them, read or not."""
+        return iter(self._led.values())
+
+    def of(self, group_id: str) -> LedGroups | GroupError:
+        """Who coordinates the group, if this broker does and knows what its log says."""
+        topic = self._replicas.image.topics.named(OFFSETS_TOPIC)
+        if topic is None:
+            return GroupError.NOT_COORDINATOR
+        led = self._led.get(partition_of(group_id, len(topic.partitions)))
+        if led is None or not led.replica.is_leader:
+            return GroupError.NOT_COORDINATOR
+        return GroupError.COORDINATOR_LOAD_IN_PROGRESS if led.shard is None else led
+
+    def ask(self, request: Request, answered: Answered) -> None:
+        """`answered` is called once, maybe from within."""
+        led = self.of(request.group_id)
+        if isinstance(led, GroupError):
+            answered(refused(request, led))
+        else:
+            led.ask(request, answered)
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Where Kafka's brokers keep a group or a transactional id: by Java's hash of its UTF-16 code units."""
+    units = key.encode("utf-16-be")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (value * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

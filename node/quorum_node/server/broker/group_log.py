@@ -1,0 +1,131 @@
+"""The log of a coordinator: one partition of `__consumer_offsets`, as its leader reads and writes it.
+
+Owns how records become batches and back, and how a log is read without holding up the loop. Must not know groups.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import read_produced
+from quorum_node.coordinator.effects import Now
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group_table import NO_PRODUCER, GroupTable
+from quorum_node.records.batches import CorruptBatch, Record, encode_batch
+from quorum_node.records.group_records import (
+    GroupRecord,
+    OffsetRecord,
+    group_record,
+    offset_record,
+    read_group_record,
+)
+from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.partition.port import clock_ms
+from quorum_node.storage.broker.batch_walk import BrokenBatch, FileBatch, batch_at
+from quorum_node.storage.broker.codecs import UnknownCodec
+from quorum_node.storage.broker.producer_walk import marker_of
+from quorum_node.storage.broker.stored_records import decoded_records
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
+
+_PIECE_BYTES = 256 << 10
+"""What is read between two turns of the loop."""
+_ALL_REPLICAS = -1
+_NOT_STORED = {
+    BrokerError.NONE: GroupError.NONE,
+    BrokerError.NOT_ENOUGH_REPLICAS: GroupError.COORDINATOR_NOT_AVAILABLE,
+    BrokerError.NOT_ENOUGH_REPLICAS_AFTER_APPEND: GroupError.COORDINATOR_NOT_AVAILABLE,
+    BrokerError.REQUEST_TIMED_OUT: GroupError.COORDINATOR_NOT_AVAILABLE,
+    BrokerError.UNKNOWN_TOPIC_OR_PARTITION: GroupError.COORDINATOR_NOT_AVAILABLE,
+    BrokerError.NOT_LEADER_OR_FOLLOWER: GroupError.NOT_COORDINATOR,
+    BrokerError.KAFKA_STORAGE_ERROR: GroupError.NOT_COORDINATOR,
+}
+"""Anything else: the records are too large."""
+
+
+class UnreadableLog(Exception):
+    """A record that no version known here can have."""
+
+
+def now() -> Now:
+    """Both clocks."""
+    return Now(clock_ms(), time_of_day_ms())
+
+
+class GroupLog:
+    """`timeout_ms`: how long an append may wait for the ISR."""
+
+    def __init__(self, replica: HostedReplica, timeout_ms: int) -> None:
+        self._replica = replica
+        self._timeout_ms = timeout_ms
+
+    async def load(self, table: GroupTable) -> int:
+        """Read all of it; how many bytes that were. Raises UnreadableLog, StorageFailure, DiskFull."""
+        log, core = self._replica.log, self._replica.core
+        offset, end_offset, size_bytes = core.start_offset, core.end_offset, 0
+        while offset < end_offset:
+            data = bytes(log.read(offset, end_offset, _PIECE_BYTES))
+            if not data:
+                break
+            size_bytes += len(data)
+            offset = self._replay(table, data)
+            await asyncio.sleep(0)
+        table.loaded(now())
+        return size_bytes
+
+    def append(
+        self, records: tuple[OffsetRecord | GroupRecord, ...], stored: Callable[[GroupError], None]
+    ) -> None:
+        """`stored` is called once, maybe from within."""
+        data = encode_batch(
+            base_offset=0,
+            leader_epoch=-1,
+            timestamp_ms=time_of_day_ms(),
+            records=[_as_record(each) for each in records],
+        )
+        batch = read_produced(data, self._replica.limits)
+        if not isinstance(batch, Batch):
+            stored(_NOT_STORED.get(batch, GroupError.UNKNOWN_SERVER_ERROR))
+            return
+        self._replica.produce(
+            batch,
+            _ALL_REPLICAS,
+            float(self._timeout_ms),
+            lambda error, offset: stored(_NOT_STORED.get(error, GroupError.UNKNOWN_SERVER_ERROR)),
+        )
+
+    def _replay(self, table: GroupTable, data: bytes) -> int:
+        """All batches of `data`; behind the last one."""
+        at, end_offset = 0, 0
+        try:
+            while at < len(data):
+                header = batch_at(data, at, at, len(data))
+                _replay_batch(table, header, data[at : header.end_position])
+                at, end_offset = header.end_position, header.end_offset
+        except (BrokenBatch, CorruptBatch, UnknownCodec, MalformedMessage) as error:
+            name = f"{self._replica.topic_name}-{self._replica.key.partition_id}"
+            raise UnreadableLog(f"{name}, behind offset {end_offset}: {error}") from error
+        return end_offset
+
+
+def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> None:
+    if not header.record_count:
+        return  # compaction left it for its producer's sake
+    if header.is_control:
+        marker = marker_of(data)
+        if marker is not None:
+            table.offsets.end_transaction(header.producer_id, commit=not marker.is_abort)
+        return
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+    read_at = now()
+    for record in decoded_records(data):
+        if record.key is None:
+            raise MalformedMessage(f"the record at offset {record.offset} has no key")
+        table.replay(read_group_record(record.key, record.value), read_at, producer_id)
+
+
+def _as_record(record: OffsetRecord | GroupRecord) -> Record:
+    if isinstance(record, OffsetRecord):
+        return offset_record(record.key, record.value)
+    return group_record(record.key, record.value)

@@ -1,0 +1,177 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the wire to the coordinator of the group, and back.
+
+Owns what versions leave out. Must not know what a group does.
+Source: the rules of a stock broker for JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5.
+"""
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.members import Protocol
+from quorum_node.coordinator.requests import (
+    Answer,
+    Done,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Sync,
+    Synced,
+)
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.heartbeat import HeartbeatRequest, HeartbeatResponse
+from quorum_node.protocol.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
+from quorum_node.protocol.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeftMember,
+)
+from quorum_node.protocol.sync_group import SyncGroupRequest, SyncGroupResponse
+from quorum_node.records.identity import uuid_text
+from quorum_node.server.broker.group_coordinators import GroupCoordinators
+from quorum_node.server.broker.group_errors import group_code
+from quorum_node.server.listener.port import InboundRequest
+
+_KNOWN_IDS_SINCE = 4
+_NULL_PROTOCOL_SINCE = 7
+_SKIPS_SINCE = 9
+_MANY_LEAVE_SINCE = 3
+_NO_TIMEOUT = -1
+
+
+class GroupMembersApi:
+    """Requests of members."""
+
+    def __init__(self, coordinators: GroupCoordinators) -> None:
+        self._coordinators = coordinators
+
+    def join(self, inbound: InboundRequest, body: JoinGroupRequest) -> None:
+        """Answered when the group's next generation begins, or sooner."""
+        version, client_id = inbound.request.version, inbound.request.client_id or ""
+        rebalance_ms = body.rebalance_timeout_ms
+        request = Join(
+            request_id=self._coordinators.new_id(),
+            group_id=body.group_id,
+            member_id=body.member_id,
+            instance_id=body.group_instance_id,
+            client_id=client_id,
+            client_host=f"/{inbound.caller.host}",
+            protocol_type=body.protocol_type,
+            protocols=tuple(Protocol(each.name, bytes(each.metadata)) for each in body.protocols),
+            session_timeout_ms=body.session_timeout_ms,
+            rebalance_timeout_ms=(
+                body.session_timeout_ms if rebalance_ms == _NO_TIMEOUT else rebalance_ms
+            ),
+            new_id=f"{body.group_instance_id or client_id}-{uuid_text(fresh_uuid())}",
+            needs_known_id=version >= _KNOWN_IDS_SINCE,
+            may_skip=version >= _SKIPS_SINCE,
+        )
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, Joined)
+            protocol = answer.protocol
+            if protocol is None and version < _NULL_PROTOCOL_SINCE:
+                protocol = ""
+            inbound.reply(
+                JoinGroupResponse(
+                    error_code=group_code(answer.error),
+                    generation_id=answer.generation,
+                    protocol_type=answer.protocol_type,
+                    protocol_name=protocol,
+                    leader=answer.leader_id,
+                    skip_assignment=answer.skip_assignment,
+                    member_id=answer.member_id,
+                    members=tuple(
+                        JoinGroupMember(
+                            member_id=each.member_id,
+                            group_instance_id=each.instance_id,
+                            metadata=each.metadata,
+                        )
+                        for each in answer.members
+                    ),
+                )
+            )
+
+        self._coordinators.ask(request, answered)
+
+    def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
+        """Answered when the leader's assignments are stored, or sooner."""
+        request = Sync(
+            request_id=self._coordinators.new_id(),
+            group_id=body.group_id,
+            member_id=body.member_id,
+            instance_id=body.group_instance_id,
+            generation=body.generation_id,
+            protocol_type=body.protocol_type,
+            protocol=body.protocol_name,
+            assignments={each.member_id: bytes(each.assignment) for each in body.assignments},
+        )
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, Synced)
+            inbound.reply(
+                SyncGroupResponse(
+                    error_code=group_code(answer.error),
+                    protocol_type=answer.protocol_type,
+                    protocol_name=answer.protocol,
+                    assignment=answer.assignment,
+                )
+            )
+
+        self._coordinators.ask(request, answered)
+
+    def heartbeat(self, inbound: InboundRequest, body: HeartbeatRequest) -> None:
+        """Answered at once."""
+        request = Heartbeat(
+            self._coordinators.new_id(),
+            body.group_id,
+            body.member_id,
+            body.group_instance_id,
+            body.generation_id,
+        )
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, Done)
+            # A coordinator that is loading does not know the member yet: it must not take that for an end.
+            error = answer.error
+            if error is GroupError.COORDINATOR_LOAD_IN_PROGRESS:
+                error = GroupError.NONE
+            inbound.reply(HeartbeatResponse(error_code=group_code(error)))
+
+        self._coordinators.ask(request, answered)
+
+    def leave(self, inbound: InboundRequest, body: LeaveGroupRequest) -> None:
+        """Answered at once."""
+        is_many = inbound.request.version >= _MANY_LEAVE_SINCE
+        members = (
+            tuple((each.member_id, each.group_instance_id) for each in body.members)
+            if is_many
+            else ((body.member_id, None),)
+        )
+        request = Leave(self._coordinators.new_id(), body.group_id, members)
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, Left)
+            error = group_code(answer.error)
+            if not is_many:
+                if error == ErrorCode.NONE:
+                    error = group_code(answer.errors[0])
+                inbound.reply(LeaveGroupResponse(error_code=error))
+                return
+            inbound.reply(
+                LeaveGroupResponse(
+                    error_code=error,
+                    members=tuple(
+                        LeftMember(
+                            member_id=member_id,
+                            group_instance_id=instance_id,
+                            error_code=group_code(why),
+                        )
+                        for (member_id, instance_id), why in zip(
+                            members, answer.errors, strict=False
+                        )
+                    ),
+                )
+            )
+
+        self._coordinators.ask(request, answered)

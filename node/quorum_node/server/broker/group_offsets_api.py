@@ -1,0 +1,352 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: from the wire to the coordinator of the group, and back.
+
+Owns names and ids of topics, and the shapes of versions. Must not know when an offset counts.
+Source: the rules of a stock broker for OffsetCommit 2 to 10, OffsetFetch 1 to 10 and OffsetDelete 0; KIP-447, KIP-709.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.requests import (
+    Answer,
+    CommitOffsets,
+    Committed,
+    DeleteOffsets,
+    PartitionsDone,
+    TopicPartition,
+)
+from quorum_node.image.topics import Topic, TopicsImage
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.offset_commit import (
+    CommittedTopic,
+    OffsetCommitPartitionResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitTopicResponse,
+)
+from quorum_node.protocol.offset_delete import (
+    OffsetDeletePartitionResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteTopicResponse,
+)
+from quorum_node.protocol.offset_fetch import (
+    FetchedGroup,
+    FetchedGroupResponse,
+    FetchedPartitionResponse,
+    FetchedTopic,
+    FetchedTopicResponse,
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchTopicResponse,
+)
+from quorum_node.records.group_records import NO_TIME
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.group_coordinators import GroupCoordinators
+from quorum_node.server.broker.group_errors import group_code
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
+
+_NO_OFFSET = -1
+_NO_EPOCH = -1
+_TOPIC_IDS_SINCE = 10
+_MANY_GROUPS_SINCE = 8
+_ONE_ERROR_SINCE = 2
+_NO_RETENTION = -1
+
+
+class _Fetched(NamedTuple):
+    """The answer for one partition."""
+
+    partition: int
+    error: ErrorCode
+    offset: int = _NO_OFFSET
+    leader_epoch: int = _NO_EPOCH
+    metadata: str = ""
+
+
+class GroupOffsetsApi:
+    """Requests of members, of consumers that assign for themselves, and of administrators."""
+
+    def __init__(self, replicas: AssignedReplicas, coordinators: GroupCoordinators) -> None:
+        self._replicas = replicas
+        self._coordinators = coordinators
+
+    @property
+    def _topics(self) -> TopicsImage:
+        return self._replicas.image.topics
+
+    # -- OffsetCommit
+
+    def commit(self, inbound: InboundRequest, body: OffsetCommitRequest) -> None:
+        """Answered once the offsets are stored."""
+        offsets: dict[TopicPartition, Committed] = {}
+        refused: dict[tuple[int, int], ErrorCode] = {}
+        for number, topic in enumerate(body.topics):
+            found = self._topic(topic.topic_id, topic.name)
+            for each in topic.partitions:
+                if isinstance(found, ErrorCode) or each.partition_index not in found.partitions:
+                    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    code = found if isinstance(found, ErrorCode) else unknown
+                    refused[number, each.partition_index] = code
+                    continue
+                now_ms, kept_ms = time_of_day_ms(), body.retention_time_ms
+                offsets[TopicPartition(found.name, each.partition_index)] = Committed(
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata or "",
+                    now_ms,
+                    NO_TIME if kept_ms == _NO_RETENTION else now_ms + kept_ms,
+                    found.topic_id,
+                )
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, PartitionsDone)
+            inbound.reply(
+                OffsetCommitResponse(
+                    topics=tuple(
+                        self._committed(number, topic, answer, refused)
+                        for number, topic in enumerate(body.topics)
+                    )
+                )
+            )
+
+        if not offsets:
+            answered(PartitionsDone(GroupError.NONE, {}))
+            return
+        request = CommitOffsets(
+            self._coordinators.new_id(),
+            body.group_id,
+            body.member_id,
+            body.group_instance_id,
+            body.generation_id_or_member_epoch,
+            offsets,
+        )
+        self._coordinators.ask(request, answered)
+
+    def _committed(
+        self,
+        number: int,
+        topic: CommittedTopic,
+        answer: PartitionsDone,
+        refused: Mapping[tuple[int, int], ErrorCode],
+    ) -> OffsetCommitTopicResponse:
+        found = self._topic(topic.topic_id, topic.name)
+        name = found.name if isinstance(found, Topic) else topic.name
+
+        def code(index: int) -> ErrorCode:
+            if (number, index) in refused:
+                return refused[number, index]
+            if answer.error is not GroupError.NONE:
+                return group_code(answer.error)
+            return group_code(answer.errors.get(TopicPartition(name, index), GroupError.NONE))
+
+        return OffsetCommitTopicResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                OffsetCommitPartitionResponse(
+                    partition_index=each.partition_index, error_code=code(each.partition_index)
+                )
+                for each in topic.partitions
+            ),
+        )
+
+    def _topic(self, topic_id: UUID | None, name: str) -> Topic | ErrorCode:
+        if topic_id is not None:
+            return self._topics.get(topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+        return self._topics.named(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    # -- OffsetFetch
+
+    def fetch(self, inbound: InboundRequest, body: OffsetFetchRequest) -> None:
+        """Answered at once."""
+        if inbound.request.version >= _MANY_GROUPS_SINCE:
+            groups = tuple(
+                self._fetch_group(each, inbound.request.version, stable=body.require_stable)
+                for each in body.groups
+            )
+            inbound.reply(OffsetFetchResponse(groups=groups))
+            return
+        inbound.reply(self._fetch_one(body, inbound.request.version))
+
+    def _fetch_group(
+        self, asked: FetchedGroup, version: int, *, stable: bool
+    ) -> FetchedGroupResponse:
+        by_id = version >= _TOPIC_IDS_SINCE
+        error, known = self._known(asked.group_id)
+        if error != ErrorCode.NONE:
+            return FetchedGroupResponse(group_id=asked.group_id, error_code=error)
+        unstable = self._unstable(asked.group_id) if stable else frozenset[TopicPartition]()
+        topics = self._all_of(known, by_id=by_id) if asked.topics is None else asked.topics
+        return FetchedGroupResponse(
+            group_id=asked.group_id,
+            topics=tuple(
+                FetchedTopicResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=tuple(
+                        FetchedPartitionResponse(
+                            partition_index=each.partition,
+                            committed_offset=each.offset,
+                            committed_leader_epoch=each.leader_epoch,
+                            metadata=each.metadata,
+                            error_code=each.error,
+                        )
+                        for each in self._fetched(topic, known, unstable, by_id=by_id)
+                    ),
+                )
+                for topic in topics
+            ),
+        )
+
+    def _fetch_one(self, body: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+        """Below version 8. Below version 2 there is no place for an error but in each partition."""
+        error, known = self._known(body.group_id)
+        unstable = (
+            self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
+        )
+        topics: Iterable[FetchedTopic] = (
+            self._all_of(known, by_id=False)
+            if body.topics is None
+            else (
+                FetchedTopic(name=each.name, partition_indexes=each.partition_indexes)
+                for each in body.topics
+            )
+        )
+        if error != ErrorCode.NONE and version >= _ONE_ERROR_SINCE:
+            return OffsetFetchResponse(error_code=error)
+        answered = []
+        for topic in topics:
+            found = self._fetched(topic, known, unstable, by_id=False)
+            if error != ErrorCode.NONE:
+                found = [_Fetched(each.partition, error) for each in found]
+            answered.append(
+                OffsetFetchTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        OffsetFetchPartitionResponse(
+                            partition_index=each.partition,
+                            committed_offset=each.offset,
+                            committed_leader_epoch=each.leader_epoch,
+                            metadata=each.metadata,
+                            error_code=each.error,
+                        )
+                        for each in found
+                    ),
+                )
+            )
+        return OffsetFetchResponse(topics=tuple(answered))
+
+    def _known(self, group_id: str) -> tuple[ErrorCode, Mapping[TopicPartition, Committed]]:
+        led = self._coordinators.of(group_id)
+        if isinstance(led, GroupError):
+            return group_code(led), {}
+        return ErrorCode.NONE, led.table.offsets.of(group_id)
+
+    def _unstable(self, group_id: str) -> frozenset[TopicPartition]:
+        led = self._coordinators.of(group_id)
+        return frozenset() if isinstance(led, GroupError) else led.table.offsets.unstable(group_id)
+
+    def _all_of(
+        self, known: Mapping[TopicPartition, Committed], *, by_id: bool
+    ) -> list[FetchedTopic]:
+        by_name: dict[str, list[int]] = {}
+        for each in known:
+            by_name.setdefault(each.topic, []).append(each.partition)
+        found = []
+        for name, partitions in by_name.items():
+            topic = self._topics.named(name)
+            if by_id and topic is None:
+                continue  # it can't be named any more
+            found.append(
+                FetchedTopic(
+                    name=name,
+                    topic_id=topic.topic_id if by_id and topic is not None else None,
+                    partition_indexes=tuple(partitions),
+                )
+            )
+        return found
+
+    def _fetched(
+        self,
+        topic: FetchedTopic,
+        known: Mapping[TopicPartition, Committed],
+        unstable: frozenset[TopicPartition],
+        *,
+        by_id: bool,
+    ) -> list[_Fetched]:
+        name = topic.name
+        if by_id:
+            found = None if topic.topic_id is None else self._topics.get(topic.topic_id)
+            if found is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+                return [_Fetched(each, code) for each in topic.partition_indexes]
+            name = found.name
+        answers = []
+        for number in topic.partition_indexes:
+            partition = TopicPartition(name, number)
+            committed = known.get(partition)
+            if partition in unstable:
+                answers.append(_Fetched(number, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            elif committed is None:
+                answers.append(_Fetched(number, ErrorCode.NONE))
+            else:
+                answers.append(
+                    _Fetched(
+                        number,
+                        ErrorCode.NONE,
+                        committed.offset,
+                        committed.leader_epoch,
+                        committed.metadata,
+                    )
+                )
+        return answers
+
+    # -- OffsetDelete
+
+    def delete(self, inbound: InboundRequest, body: OffsetDeleteRequest) -> None:
+        """Answered once the tombstones are stored."""
+        asked = tuple(
+            TopicPartition(topic.name, each.partition_index)
+            for topic in body.topics
+            for each in topic.partitions
+        )
+        there = tuple(each for each in asked if self._exists(each))
+
+        def code(answer: PartitionsDone, partition: TopicPartition) -> ErrorCode:
+            if not self._exists(partition):
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return group_code(answer.errors.get(partition, GroupError.NONE))
+
+        def answered(answer: Answer) -> None:
+            assert isinstance(answer, PartitionsDone)
+            if answer.error is not GroupError.NONE:
+                inbound.reply(OffsetDeleteResponse(error_code=group_code(answer.error), topics=()))
+                return
+            topics = tuple(
+                OffsetDeleteTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        OffsetDeletePartitionResponse(
+                            partition_index=each.partition_index,
+                            error_code=code(
+                                answer, TopicPartition(topic.name, each.partition_index)
+                            ),
+                        )
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in body.topics
+            )
+            inbound.reply(OffsetDeleteResponse(error_code=0, topics=topics))
+
+        request = DeleteOffsets(self._coordinators.new_id(), body.group_id, there)
+        self._coordinators.ask(request, answered)
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        topic = self._topics.named(partition.topic)
+        return topic is not None and partition.partition in topic.partitions
