@@ -30,7 +30,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.roles import CorruptFetch, Follower
-from quorum_node.records.batches import CorruptBatch, split_batches
+from quorum_node.records.batches import committed_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.partition.driver import ReplicaDriver
@@ -201,21 +201,12 @@ class SimulatedHost:
         """Replay what is committed."""
         while self.state.end_offset < offset:
             data = self.log.read(self.state.end_offset, 1 << 20, offset)
-            try:
-                batches = split_batches(data)[0]
-                if not batches:
-                    raise CorruptBatch(0, f"no batch ends by {offset}")
-            except CorruptBatch as error:
-                raise StorageFailure(
-                    f"unreadable from {self.state.end_offset} on: {error}"
-                ) from error
+            batches, damage = committed_batches(data, self.state.end_offset, offset)
             for batch in batches:
-                if batch.header.base_offset != self.state.end_offset:
-                    # No checksum covers it, and the scrub may not have been there yet.
-                    found = f"offset {batch.header.base_offset} stands there"
-                    raise StorageFailure(f"unreadable from {self.state.end_offset} on: {found}")
                 before, self.state = self.state, self.state.after(batch)
                 self.snapshots.applied(before, self.state)
+            if damage is not None:
+                raise StorageFailure(f"unreadable from {self.state.end_offset} on: {damage}")
         self.cluster.watch.applied(self)
 
     def log_reset(self, id: SnapshotId) -> None:

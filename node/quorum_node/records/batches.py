@@ -220,6 +220,28 @@ def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
     return batches, total - position
 
 
+def committed_batches(
+    buffer: Buffer, offset: int, end_offset: int
+) -> tuple[list[Batch], CorruptBatch | None]:
+    """What was read from a log between two offsets below which all is committed, as far as it is whole, and what is damaged.
+
+    Offsets are compared with the place, as Kafka's checksum does not cover base offsets. A read that finds nothing there is
+    damage, too: to try it again would not end.
+    """
+    try:
+        batches, _ = split_batches(buffer)
+    except CorruptBatch as damage:
+        return [], damage
+    if not batches:
+        return [], CorruptBatch(0, f"no batch from offset {offset} on ends by {end_offset}")
+    for number, batch in enumerate(batches):
+        found = batch.header.base_offset
+        if found != offset:
+            return batches[:number], CorruptBatch(0, f"offset {found} where {offset} follows")
+        offset = batch.header.end_offset
+    return batches, None
+
+
 def decode_records(batch: Batch) -> list[DecodedRecord]:
     """The records of a batch (checksum already verified by `split_batches`).
 

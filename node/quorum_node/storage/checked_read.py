@@ -1,7 +1,7 @@
 """Whether batches that were read from a log are those that were written to it.
 
 Owns the check of everything that a flipped bit may change: checksums, and base offsets and epochs, which no checksum
-covers. Must not know where the bytes come from, nor what a failure leads to.
+covers. Must not know what a failure leads to.
 """
 
 from bisect import bisect_right
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.leader_epochs import EpochStarts
+from quorum_node.storage.segment import Segment
 
 
 def check_batches(data: bytes, start_offset: int, epoch_starts: EpochStarts, name: str) -> int:
@@ -32,6 +33,13 @@ def check_batches(data: bytes, start_offset: int, epoch_starts: EpochStarts, nam
     if problem is not None:
         raise StorageFailure(f"{name} is damaged at {problem}")
     return batches[-1].header.end_offset
+
+
+def check_batch_at(
+    segment: Segment, offset: int, end_offset: int, epoch_starts: EpochStarts
+) -> None:
+    """Raise StorageFailure unless the batch that holds `offset` is whole and ends by `end_offset`, the log's end."""
+    check_batches(segment.read(offset, 1, end_offset), offset, epoch_starts, str(segment.path))
 
 
 def misplaced(batches: Sequence[Batch], offset: int, epoch_starts: EpochStarts) -> str | None:

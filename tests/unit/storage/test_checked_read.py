@@ -52,12 +52,16 @@ BATCHES = 4
 FIELDS = {"base offset": range(8), "last offset delta": range(23, 27)}
 
 
+@pytest.mark.parametrize("limit", [2 * BATCHES, 2 * BATCHES - 2])
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("damaged", range(BATCHES))
 def test_a_read_never_ends_at_a_batch_that_is_not_where_it_belongs(
-    tmp_path: Path, field: str, damaged: int
+    tmp_path: Path, field: str, damaged: int, limit: int
 ) -> None:
-    """Nothing at all would be read there for ever; and nobody gets the records of another offset."""
+    """Nothing at all would be read there for ever; and nobody gets the records of another offset.
+
+    An observer's reads end before the log does, at the high watermark.
+    """
     filled(tmp_path).close()
     log = SegmentedLog(tmp_path, cache_bytes=0)
     path = next(tmp_path.glob("*.log"))
@@ -68,10 +72,10 @@ def test_a_read_never_ends_at_a_batch_that_is_not_where_it_belongs(
             changed = bytearray(content)
             changed[damaged * size + at] ^= 1 << bit
             path.write_bytes(changed)
-            for start in range(2 * damaged, 2 * BATCHES, 2):
+            for start in range(2 * damaged, limit, 2):
                 log._failure = None
                 try:
-                    data = log.read(start, 1 << 20, 2 * BATCHES)
+                    data = log.read(start, 1 << 20, limit)
                 except StorageFailure:
                     continue
                 assert data, (at, bit, start)
@@ -81,6 +85,14 @@ def test_a_read_never_ends_at_a_batch_that_is_not_where_it_belongs(
                     continue  # what a checksum covers may be handed out: whoever gets it finds the damage
                 assert first.header.base_offset == start, (at, bit)
                 assert content.startswith(first.data, size * start // 2), (at, bit)
+
+
+def test_a_limit_within_a_whole_batch_is_no_damage(tmp_path: Path) -> None:
+    filled(tmp_path).close()
+    log = SegmentedLog(tmp_path, cache_bytes=0)
+    assert log.read(2, 1 << 20, 3) == b""
+    assert log.read(2, 1 << 20, 4)
+    log.close()
 
 
 def test_memory_that_differs_from_a_disk_that_is_well_is_dropped(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.batches import Batch, CorruptBatch, split_batches
+from quorum_node.records.batches import Batch, CorruptBatch, committed_batches
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.records.snapshot_format import CorruptSnapshot
@@ -134,26 +134,18 @@ class Applier:
         began = perf_counter()
         try:
             data = self._log.read(committed.end_offset, _PIECE_BYTES, self._high_watermark)
-            batches = split_batches(data)[0]
-            if not batches:
-                # A damaged offset or length reaches beyond what is committed: to try again would not end.
-                found = (
-                    f"no batch from offset {committed.end_offset} on ends by {self._high_watermark}"
-                )
-                raise CorruptBatch(0, found)
-        except _DAMAGE as error:  # below the high watermark: the replica must stop
+        except StorageFailure as error:  # below the high watermark: the replica must stop
             self._port.unreadable(error)
             return
+        batches, damage = committed_batches(data, committed.end_offset, self._high_watermark)
         for batch in batches:
             header = batch.header
-            if header.base_offset != committed.end_offset:
-                # Kafka's checksum does not cover it, and the scrub may not have been there yet.
-                found = f"offset {header.base_offset} where {committed.end_offset} follows"
-                self._port.unreadable(CorruptBatch(0, found))
-                return
             if not header.is_control:
                 self._take(committed, batch)
             committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
+        if damage is not None:
+            self._port.unreadable(damage)
+            return
         self._metrics.observe("apply_latency_seconds", perf_counter() - began)
         if not self._caught_up:
             self._keep()
