@@ -20,21 +20,21 @@ Killed at any instant, `SegmentedLog` opens again to what was durable. The order
 import contextlib
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
-from quorum_node.storage.checked_read import check_batches
+from quorum_node.storage.checked_read import check_batch_at, check_batches
 from quorum_node.storage.errors import (
     DiskFull,
     StorageFailure,
     again,
     classify,
-    storage_errors,
     unless_full,
 )
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.kernel_sync import KernelSync
 from quorum_node.storage.leader_epochs import (
     EpochStarts,
     check_against_log,
@@ -89,6 +89,8 @@ class SegmentedLog:
         self._flushing = threading.Lock()
         self._truncated_to: int | None = None
         self._cut_is_unsynced = False
+        self._begun: Unsynced | None = None
+        self._ended_at = 0
         self._failure: StorageFailure | DiskFull | None = None
         self._synced_end: SyncedEnd | None = None
         """None while it is being opened, and on a disk that was too full to begin it."""
@@ -132,7 +134,7 @@ class SegmentedLog:
         try:
             segment.append(data, base_offset)
         except OSError as error:
-            self._undo_append(segment, before_bytes)
+            segment.undo_append(before_bytes)
             raise self._fail(error, f"append to {segment.path}") from error
         if not segment.epoch_starts or segment.epoch_starts[-1][0] != leader_epoch:
             segment.epoch_starts.append((leader_epoch, base_offset))
@@ -248,15 +250,11 @@ class SegmentedLog:
         self._check_usable()
         assert start_offset >= self._bases[0], f"read at {start_offset}, log from {self._bases[0]}"
         segment = self._segments[bisect_right(self._bases, start_offset) - 1]
-        try:
+        with self._reading(segment):
             data = segment.read(start_offset, max_bytes, limit_offset)
-        except OSError as error:
-            raise self._fail(error, f"read {segment.path}") from error
-        if not data and limit_offset >= self.end_offset:
-            self._failure = StorageFailure(
-                f"{segment.path} is damaged: what it has of offset {start_offset} ends beyond the log's end, {self.end_offset}"
-            )
-            raise self._failure
+            if not data:
+                # The limit lies within a batch, or what says how far that one reaches is damaged.
+                check_batch_at(segment, start_offset, self.end_offset, self.epoch_starts)
         return data
 
     def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
@@ -268,20 +266,13 @@ class SegmentedLog:
             return b""
         self._check_usable()
         segment = self._segments[bisect_right(self._bases, start_offset) - 1]
-        try:
+        with self._reading(segment):
             self._files.fadvise_dontneed(segment.fd)
             data = segment.read(start_offset, max_bytes, limit_offset)
             end = check_batches(data, start_offset, self.epoch_starts, str(segment.path))
-            if (
-                end < self.end_offset and end not in self._bases
-            ):  # why it ended there is checked, too
-                after = segment.read(end, 1, self.end_offset)
-                check_batches(after, end, self.epoch_starts, str(segment.path))
-        except OSError as error:
-            raise self._fail(error, f"read {segment.path}") from error
-        except StorageFailure as failure:
-            self._failure = self._failure or failure
-            raise
+            if end < self.end_offset and end not in self._bases:
+                # Why it ended there is checked, too.
+                check_batch_at(segment, end, self.end_offset, self.epoch_starts)
         cached = self._cache.read(start_offset, max_bytes, limit_offset)
         if cached is not None and not (data.startswith(cached) or cached.startswith(data)):
             self._cache.truncate_to(-1)  # the disk is well, and memory is not
@@ -293,7 +284,32 @@ class SegmentedLog:
         Never retried: after a StorageFailure the log refuses everything.
         """
         with self._flushing:
+            if self._begun is not None:
+                # An error is reported by one sync of a file and not by the next: this one says nothing of the other.
+                self._ended_at = self.end_sync()
             return self.sync(self.take_unsynced())
+
+    def begin_sync(self, kernel: KernelSync) -> bool:
+        """Begin a flush without waiting for it; `end_sync` follows. False: it takes more than one sync, so `flush` it is.
+
+        Called on the driver's thread, while no other flush is under way.
+        """
+        if self._failure is not None or len(self._dirty) != 1 or self._names_dirty or self._to_seal:
+            return False
+        try:
+            next(iter(self._dirty)).begin_sync(kernel)
+        except OSError:
+            return False
+        self._begun = self.take_unsynced()
+        return True
+
+    def end_sync(self) -> int:
+        """What `flush` would return for the sync that was begun; waits for it. Raises as `flush` does."""
+        begun, self._begun = self._begun, None
+        if begun is None:  # a `flush` has waited for it
+            self._check_usable()
+            return self._ended_at
+        return self.sync(begun, begun=True)
 
     def take_unsynced(self) -> Unsynced:
         """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
@@ -311,12 +327,12 @@ class SegmentedLog:
             self._truncated_to = None
         return unsynced
 
-    def sync(self, unsynced: Unsynced) -> int:
+    def sync(self, unsynced: Unsynced, *, begun: bool = False) -> int:
         """The second half of `flush`: it takes its time, and the log goes on meanwhile."""
         try:
             # Oldest first: what stands before a durable batch is durable.
             for segment in unsynced.oldest_first():
-                segment.sync()
+                segment.end_sync() if begun else segment.sync()
             if unsynced.names:
                 sync_directory(self._directory, self._files)
             if self._synced_end is not None:
@@ -324,19 +340,8 @@ class SegmentedLog:
         except OSError as error:
             self._note_failed_sync()
             raise self._fail(error, f"sync the log in {self._directory}") from error
-        self._seal(unsynced.to_seal)
+        self._guarded(unsynced.seal)
         return min(unsynced.end_offset, self._lowest_truncation(unsynced.end_offset))
-
-    def _seal(self, segments: list[tuple[Segment, int]]) -> None:
-        for segment, end_offset in segments:
-            try:
-                # On a full disk there is no seal: the next start reads the segment, that is all.
-                with unless_full(), storage_errors(f"seal {segment.path}"):
-                    segment.seal(end_offset)
-            except (StorageFailure, DiskFull) as failure:
-                self._failure = self._failure or failure
-                raise
-            segment.closed = True
 
     def _lowest_truncation(self, otherwise: int) -> int:
         """Where the log was cut while a flush was under way: beyond it nothing is proven."""
@@ -465,13 +470,15 @@ class SegmentedLog:
             position, base = position + size, base + last_delta + 1
         assert base == end_offset, f"batches end at {base}, not {end_offset}"
 
-    def _undo_append(self, segment: Segment, size_bytes: int) -> None:
-        segment.size_bytes = size_bytes
+    @contextlib.contextmanager
+    def _reading(self, segment: Segment) -> Iterator[None]:
         try:
-            segment.cut()
-        except OSError:
-            # Its bytes are behind the last whole batch: recovery cuts them off.
-            return
+            yield
+        except OSError as error:
+            raise self._fail(error, f"read {segment.path}") from error
+        except StorageFailure as failure:
+            self._failure = self._failure or failure
+            raise
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:

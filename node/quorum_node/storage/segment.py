@@ -3,18 +3,21 @@
 Owns one file descriptor. Reading and appending happen on one thread; `sync` and `seal` may run on another.
 """
 
+import contextlib
 import os
 import struct
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from quorum_node.storage.atomic_file import drop_cached, sync_data
-from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.errors import StorageFailure, SyncFailed
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.kernel_sync import KernelSync
 from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced
 from quorum_node.storage.recovery import (
     CONTROL_BIT,
@@ -58,6 +61,7 @@ class Segment:
         "_crc",
         "_index_offsets",
         "_index_positions",
+        "_under_way",
         "base_offset",
         "closed",
         "control_spans",
@@ -90,6 +94,7 @@ class Segment:
         """What is to be found on the disk, for `scrub`."""
         self._index_offsets = array("q")
         self._index_positions = array("q")
+        self._under_way: tuple[KernelSync, tuple[int, int | None, int]] | None = None
 
     def load(self, last_epoch: int, synced: KnownSynced = NOTHING_KNOWN) -> SegmentScan:
         """Scan the file as it is on the disk, and adopt its whole batches; a torn tail is left for `cut`.
@@ -178,6 +183,14 @@ class Segment:
         if data[start + _ATTRIBUTES_LOW_BYTE] & CONTROL_BIT:
             self.control_spans.append((self.size_bytes - len(data) + start, size))
 
+    def undo_append(self, size_bytes: int) -> None:
+        """Drop what an append that failed left behind `size_bytes`."""
+        self.size_bytes = size_bytes
+        with contextlib.suppress(
+            OSError
+        ):  # it is behind the last whole batch: recovery cuts it off
+            self.cut()
+
     def cut(self) -> None:
         """Drop whatever the file holds behind the last whole batch."""
         self.files.ftruncate(self.fd, self.size_bytes)
@@ -238,59 +251,78 @@ class Segment:
         sync_data(self.fd, self.files)
         self.synced = SyncedPart(*tail)
 
+    def begin_sync(self, kernel: KernelSync) -> None:
+        """Begin what `sync` does; `end_sync` follows. Raises OSError: nothing was begun."""
+        kernel.submit(self.fd)
+        self._under_way = kernel, self.tail
+
+    def end_sync(self) -> None:
+        """Wait for the sync that was begun. Raises SyncFailed."""
+        assert self._under_way is not None
+        (kernel, tail), self._under_way = self._under_way, None
+        code = kernel.wait()
+        if code:
+            raise SyncFailed(code, os.strerror(code))
+        self.synced = SyncedPart(*tail)
+
     def close(self) -> None:
         """Close the descriptor, without syncing."""
         self.files.close(self.fd)
 
     def _position_of(self, offset: int) -> int:
-        """Position of the batch that holds `offset`, or the end of the file.
+        """Position of the batch that holds `offset`, or the end of the file."""
+        entry = bisect_right(self._index_offsets, offset) - 1
+        for position, _, end_offset in self._batches_from(entry, self.size_bytes):
+            if end_offset > offset:
+                return position
+        return self.size_bytes
+
+    def _offset_at(self, position: int) -> int:
+        """Base offset of the batch at `position`, by the batches before it and not by what it says itself."""
+        entry = bisect_right(self._index_positions, position) - 1
+        if entry >= 0 and self._index_positions[entry] == position:
+            return self._index_offsets[entry]
+        if position == 0:
+            return self.base_offset
+        for _, end, end_offset in self._batches_from(entry, position):
+            if end == position:
+                return end_offset
+            if end > position:
+                break
+        raise self._damaged(position, 0)
+
+    def _batches_from(self, entry: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Position, end and end offset of each batch before `stop`, from an entry of the index on; -1: from the first one on.
 
         Batches follow each other without a gap. No checksum covers a base offset, so one that is not the next is damage.
+        A length is judged when the batch behind it is asked for.
         """
-        entry = bisect_right(self._index_offsets, offset) - 1
         position, following = 0, self.base_offset
         if entry >= 0:
             position, following = self._index_positions[entry], self._index_offsets[entry]
-        while position < self.size_bytes:
-            chunk = self._pread(min(_READ_AHEAD_BYTES, self.size_bytes - position), position)
+        while position < stop:
+            chunk = self._pread(min(_READ_AHEAD_BYTES, stop - position), position)
             walked = 0
             while len(chunk) - walked >= _SPAN_BYTES:
                 base, length, last_delta = _SPAN.unpack_from(chunk, walked)
-                if base != following:
-                    raise self._misplaced(position + walked, base, following)
+                if base != following or last_delta < 0:
+                    raise self._misplaced(position + walked, base, last_delta, following)
                 following = base + last_delta + 1
-                if following > offset:
-                    return position + walked
                 size = LENGTH_PREFIX_BYTES + length
+                yield position + walked, position + walked + size, following
                 if length < _MIN_LENGTH or position + walked + size > self.size_bytes:
                     raise self._damaged(position + walked, length)
                 walked += size
             if not walked:
                 raise self._damaged(position, 0)
             position += walked
-        return self.size_bytes
 
-    def _offset_at(self, position: int) -> int:
-        """Base offset of the batch at `position`, counted from the index entry before it."""
-        entry = bisect_right(self._index_positions, position) - 1
-        start, offset = 0, self.base_offset
-        if entry >= 0:
-            start, offset = self._index_positions[entry], self._index_offsets[entry]
-        content, walked = self._pread(position - start, start), 0
-        while walked < len(content):
-            if len(content) - walked < _SPAN_BYTES:
-                raise self._damaged(start + walked, 0)
-            base, length, last_delta = _SPAN.unpack_from(content, walked)
-            walked += LENGTH_PREFIX_BYTES + length
-            if base != offset or last_delta < 0 or not _MIN_LENGTH <= length <= len(content):
-                raise self._damaged(start + walked, length)
-            offset += last_delta + 1
-        if start + walked != position:
-            raise self._damaged(position, 0)
-        return offset
-
-    def _misplaced(self, position: int, base: int, following: int) -> StorageFailure:
+    def _misplaced(
+        self, position: int, base: int, last_delta: int, following: int
+    ) -> StorageFailure:
         what = f"base offset {base} where {following} follows"
+        if base == following:
+            what = f"last offset delta {last_delta}"
         return StorageFailure(f"{self.path} is damaged at byte {position}: {what}")
 
     def _damaged(self, position: int, length: int) -> StorageFailure:

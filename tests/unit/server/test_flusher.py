@@ -8,8 +8,9 @@ import pytest
 from quorum_node.records.batches import encode_values
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition import flusher as flusher_module
-from quorum_node.server.partition.flusher import ThreadFlusher
+from quorum_node.server.partition.flusher import LogFlusher
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.kernel_sync import KernelSync, open_kernel_sync
 from quorum_node.storage.log import SegmentedLog
 
 Result = int | StorageFailure | DiskFull
@@ -27,24 +28,56 @@ class Heard:
         self.told.set()
 
 
+class RefusingLog:
+    """Every sync fails."""
+
+    def __init__(self, failure: StorageFailure | DiskFull) -> None:
+        self.failure = failure
+        self.settles = 0
+
+    def flush(self) -> int:
+        raise self.failure
+
+    def begin_sync(self, kernel: KernelSync) -> bool:
+        raise AssertionError("there is no kernel")
+
+    def end_sync(self) -> int:
+        raise AssertionError("nothing was begun")
+
+    def settle(self) -> None:
+        self.settles += 1
+        raise self.failure
+
+
 @pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize("in_kernel", [True, False])
 def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_kernel: bool
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.02)
     log = SegmentedLog(tmp_path)
     settled: list[int] = []
+    flushes = 0
+    settle_log, flush_log = log.settle, log.flush
+
+    def flush() -> int:
+        nonlocal flushes
+        flushes += 1
+        return flush_log()
 
     async def run() -> None:
         heard, ended = Heard(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def settle() -> None:
-            log.settle()
+            settle_log()
             settled.append(log.end_offset)
             loop.call_soon_threadsafe(ended.set)
 
-        flusher = ThreadFlusher(log.flush, settle, heard.done, Metrics().partition(0))
+        monkeypatch.setattr(log, "settle", settle)
+        monkeypatch.setattr(log, "flush", flush)
+        kernel = open_kernel_sync() if in_kernel else None
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0), kernel)
         for offset in range(5):
             data = encode_values(
                 base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"]
@@ -61,6 +94,8 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
 
     asyncio.run(run())
     assert len(settled) <= 5
+    if open_kernel_sync() is not None:
+        assert flushes == (0 if in_kernel else 5)
     log.close()
 
 
@@ -71,18 +106,10 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.0)
 
-    settles: list[int] = []
-
-    def settle() -> None:
-        settles.append(len(settles))
-        raise failure
-
-    def flush() -> int:
-        raise failure
-
     async def run() -> None:
         heard = Heard()
-        flusher = ThreadFlusher(flush, settle, heard.done, Metrics().partition(0))
+        log = RefusingLog(failure)
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
         flusher.settle_soon()
         await asyncio.wait_for(heard.told.wait(), 10)
         assert heard.results == [failure]
@@ -90,7 +117,7 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
             heard.told.clear()
             flusher.start(ticket)
             await asyncio.wait_for(heard.told.wait(), 10)
-        assert settles == [0], "no sync is tried again"
+        assert log.settles == 1, "no sync is tried again"
         flusher.close()
 
     asyncio.run(run())

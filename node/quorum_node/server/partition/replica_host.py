@@ -58,7 +58,7 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.applier import Applier
 from quorum_node.server.partition.driver import ReplicaDriver
-from quorum_node.server.partition.flusher import ThreadFlusher
+from quorum_node.server.partition.flusher import LogFlusher
 from quorum_node.server.partition.port import (
     NAMES_VOTERS,
     Append,
@@ -78,6 +78,7 @@ from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.snapshotter import Snapshotter
 from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.kernel_sync import open_kernel_sync
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.snapshot_opening import WholeSnapshot
@@ -130,7 +131,7 @@ class ReplicaHost:
         self.halt: Halt | None = None
         self.peers = peers
         peers.attach(partition, self)
-        self.flusher = ThreadFlusher(log.flush, log.settle, self._flushed, self._metrics)
+        self.flusher = LogFlusher(log, self._flushed, self._metrics, open_kernel_sync())
         device = SnapshotDevice(snapshots, self)
         self.driver = ReplicaDriver(
             replica, log, state_file, self, clock_ms, self.flusher, self, device
