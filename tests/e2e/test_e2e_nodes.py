@@ -1,4 +1,4 @@
-"""Nodes are drained and lost; a founder is lost before the quorum has formed."""
+"""Nodes are drained, stay away and are lost; a founder is lost before the quorum has formed."""
 
 import pytest
 
@@ -53,6 +53,75 @@ def test_a_deleted_node_with_local_volumes_is_left(arena: Arena) -> None:
     finally:
         nodes.start_node(node)
         wait_for("the node to be back", lambda: is_ready(arena, node), timeout_s=120)
+
+
+_NOT_READY_S = 120.0
+"""Kubernetes calls a Node not ready when its kubelet has said nothing for 50 s."""
+
+
+@pytest.mark.requirement("OP-04")
+def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_replaced(
+    arena: Arena,
+) -> None:
+    """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without it."""
+    quorum = arena.create_under_load(3, repair={"unreachableAfterSeconds": 15})
+    before = quorum.wait_healthy(3, timeout_s=30)
+    incarnations = arena.incarnations()
+    victim = arena.voter(leader=False, described=before)
+    node = arena.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
+    nodes.stop_kubelet(node)
+    try:
+        arena.wait_until(
+            "a Node that is not ready", lambda: not is_ready(arena, node), timeout_s=_NOT_READY_S
+        )
+        told = f"host {node} of member {victim.id} is not ready, and the leader hears the member"
+        arena.wait_until("the plan to say so", lambda: told in plan_of(arena), timeout_s=60)
+        stays(
+            "no move while the leader hears the member",
+            lambda: arena.incarnations() == incarnations,
+            for_s=30,
+        )
+        assert quorum.condition_is("MembersUnreachable", "False")
+
+        nodes.stop_node(node)
+        arena.wait_until(
+            "the status to name the member and its host",
+            lambda: names_the_host(arena, victim.id, node),
+            timeout_s=60,
+        )
+        gone = (victim.id, victim.uuid)
+        after = quorum.wait_healthy(
+            3, timeout_s=2 * MOVE_TIMEOUT_S, also=lambda now: gone not in now.keys
+        )
+        assert len(before.keys & after.keys) == 2
+        hosts = {arena.faults.node_of(quorum.pod_of(*key)) for key in after.keys}
+        assert node not in hosts
+    finally:
+        nodes.start_node(node)
+    wait_for("the node to be back", lambda: is_ready(arena, node), timeout_s=_NOT_READY_S)
+    arena.wait_until(
+        "nobody to be unreachable",
+        lambda: quorum.condition_is("MembersUnreachable", "False"),
+        timeout_s=60,
+    )
+    arena.wait_until(
+        "three StatefulSets", lambda: len(arena.incarnations()) == 3, timeout_s=MOVE_TIMEOUT_S
+    )
+    quorum.wait_phase("Ready", timeout_s=60)
+    assert quorum.wait_healthy(3, timeout_s=30).keys == after.keys
+    arena.prove_nothing_lost()
+
+
+def plan_of(arena: Arena) -> str:
+    return str((arena.the_quorum.status().get("plan") or {}).get("reason", ""))
+
+
+def names_the_host(arena: Arena, node_id: int, node: str) -> bool:
+    condition = arena.the_quorum.condition("MembersUnreachable")
+    if condition is None or condition["status"] != "True":
+        return False
+    message = condition["message"]
+    return f"member {node_id} (" in message and f"host {node} is not ready" in message
 
 
 def test_a_founder_lost_before_formation_founds_again_under_a_new_cluster_id(

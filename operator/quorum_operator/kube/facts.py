@@ -286,6 +286,7 @@ def pod_facts(
         phase=status.get("phase", "Pending"),
         ready=is_ready,
         deleting="deletionTimestamp" in meta,
+        held_by=held_by(meta),
         running="running" in state,
         started="running" in state or bool(ended),
         exit_code=ended.get("exitCode"),
@@ -305,6 +306,14 @@ def pod_facts(
     )
 
 
+def held_by(meta: Object) -> tuple[str, ...]:
+    """The finalizers that keep an object which is being deleted; those of Kubernetes' own pass by themselves."""
+    if "deletionTimestamp" not in meta:
+        return ()
+    return tuple(each for each in meta.get("finalizers") or () if each not in _PASSING)
+
+
+_PASSING = frozenset({"foregroundDeletion", "orphan"})
 _SHOWN = 600
 """Of what a process said when it ended: what is to be done stands at the end."""
 

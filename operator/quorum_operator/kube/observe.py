@@ -350,6 +350,7 @@ def _incarnations(
                 cluster_id=facts.overrides_of(each).get("cluster.id"),
                 founding=facts.founding_facts(facts.overrides_of(each)),
                 tls_stage=stage_of_process(facts.overrides_of(each)),
+                held_by=facts.held_by(meta),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
                 not_made=creation_events.not_made(events.get(meta["uid"], []))
                 if pod is None

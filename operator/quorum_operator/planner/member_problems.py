@@ -68,9 +68,13 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
     pod, gone = each.pod, host_gone(each)
     if gone is not None and each.report is None:
         return f"{gone.reason}: {gone.evidence}"
+    if pod is None and each.held_by:
+        return f"{NO_POD}: {_held(f'StatefulSet/{each.name}', each.held_by)}"
     if pod is None:
         refused = each.not_made
         return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
+    if pod.deleting and pod.held_by:
+        return f"PodTerminating: {_held(f'Pod/{pod.name}', pod.held_by)}"
     if pod.deleting:
         return "PodTerminating"
     if pod.unschedulable is not None:
@@ -81,6 +85,14 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
             detail = f"its host {each.host.name} is {'not ready' if each.host.exists else 'gone'}"
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
+
+
+def _held(what: str, finalizers: tuple[str, ...]) -> str:
+    """Nobody but who has set them can take them off without harm."""
+    return (
+        f"{what} is being deleted, and stays until its finalizers are removed ({', '.join(finalizers)}). If nobody does"
+        " that, remove them with kubectl edit; the member goes on then"
+    )
 
 
 def why_not_running(pod: PodFacts) -> str | None:

@@ -124,6 +124,7 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
+    held_by: tuple[str, ...] = ()  # finalizers, while it is being deleted
     running: bool = True  # its container, at this moment
     started: bool = True  # the container has run in this pod at least once
     exit_code: int | None = None
@@ -169,17 +170,14 @@ class Marks:
     a removal before the member is stopped.
     """
 
-    uuid: str | None = None
-    """Replica UUID of the directory on it."""
+    uuid: str | None = None  # replica UUID of the directory on it
     cluster_id: str | None = None
-    resource_uid: str | None = None
-    """UID of the MetadataQuorum that it was made for."""
+    resource_uid: str | None = None  # UID of the MetadataQuorum that it was made for
     formation: int | None = None
     failed: FailureLatch | None = None
     fenced: str | None = None
     """The quorum is recovered from another member: why this one was stopped."""
-    removed: str | None = None
-    """Why it is no member's any more."""
+    removed: str | None = None  # why it is no member's any more
     recovery: str | None = None
     """The survivor that its replica is, or was, to be the sole voter from; as annotated."""
 
@@ -286,8 +284,7 @@ class NodeReport:
     storage: str
     """ok, failed or full."""
     storage_detail: str | None = None
-    log: HeldLog | None = None
-    """None: the node's version does not tell."""
+    log: HeldLog | None = None  # None: the node's version does not tell
     certificates: LoadedCertificates | None = None
 
 
@@ -304,18 +301,14 @@ class Incarnation:
     formation: int
     storage: StorageChoice
     replicas: int = 1
-    uuid: str | None = None
-    """Replica UUID as recorded on the StatefulSet."""
+    uuid: str | None = None  # replica UUID as recorded on the StatefulSet
     failed: FailureLatch | None = None
     suspected: Suspicion | None = None
-    host: HostFacts | None = None
-    """Only of a member whose pod is not ready."""
+    host: HostFacts | None = None  # only of a member whose pod is not ready
     unreachable_since: float | None = None
     """Since when nobody could reach it, by the last status."""
-    taken_back: tuple[float, ...] = ()
-    """When latches of this incarnation were taken back."""
-    stopped: str | None = None
-    """Why the operator scaled it to zero."""
+    taken_back: tuple[float, ...] = ()  # when latches of this incarnation were taken back
+    stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one stands in for."""
     rebuilt: bool = False
@@ -336,6 +329,7 @@ class Incarnation:
     """What its next process is told of certificates."""
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
+    held_by: tuple[str, ...] = ()  # finalizers, while its StatefulSet is being deleted
     pod: PodFacts | None = None
     not_made: NotMade | None = None
     """Why there is no pod."""

@@ -3,11 +3,14 @@
 from support.anything import (
     alter_acts,
     certificate_acts,
+    cluster_acts,
     host_acts,
     left_acts,
+    note_acts,
     object_acts,
     process_acts,
     spec_acts,
+    twofold_acts,
 )
 from support.anything.act import Act
 
@@ -19,11 +22,17 @@ EVERY: tuple[Act, ...] = (
     *left_acts.ACTS,
     *alter_acts.ACTS,
     *certificate_acts.ACTS,
+    *note_acts.ACTS,
+    *cluster_acts.ACTS,
+    *twofold_acts.ACTS,
 )
 
 _NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
     **{each.name: _NOT_PLAYED for each in alter_acts.ACTS},
+    **{each.name: _NOT_PLAYED for each in (*note_acts.ACTS, *cluster_acts.ACTS)},
+    **{each.name: _NOT_PLAYED for each in twofold_acts.ACTS},
+    **dict.fromkeys(("edit-service-ports", "edit-pod-image"), _NOT_PLAYED),
     "host-stays-away": _NOT_PLAYED,
     "lose-the-majority": _NOT_PLAYED,
     "retire-while-host-is-away": _NOT_PLAYED,

@@ -33,6 +33,7 @@ _FIELDS_AT_FIRST = (
     "replacementOrder",
     "deletionPolicy",
     "paused",
+    "tls",
     "terminationGracePeriodSeconds",
     "recovery",
 )

@@ -55,8 +55,8 @@ def _adopts(hands: Hands, message: str) -> str:
     return f"spec.earlierClaims adopts the cluster {found[1]}"
 
 
-_EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
-_TOKEN = Ending("Refused", "token", _restarts_one_by_one)
+EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
+TOKEN = Ending("Refused", "token", _restarts_one_by_one)
 _FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
 _BASE = (
@@ -176,14 +176,14 @@ def delete_identity(hands: Hands, drawn: Drawn) -> Doing:
     yield "deleted the identity"
 
 
-@act(endings=(_TOKEN,))
+@act(endings=(TOKEN,))
 def delete_token(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Secret with the token of the admin API."""
     hands.delete(hands.owned["token secret"])
     yield "deleted the token secret"
 
 
-@act(endings=(_TOKEN,))
+@act(endings=(TOKEN,))
 def edit_token(hands: Hands, drawn: Drawn) -> Doing:
     """Write another token into the Secret."""
     token = b64encode(f"written-over-{drawn.choice}-0123456789".encode()).decode()
@@ -282,6 +282,33 @@ def edit_service(hands: Hands, drawn: Drawn) -> Doing:
 
 
 @act()
+def edit_service_ports(hands: Hands, drawn: Drawn) -> Doing:
+    """Let the ports of a service lead nowhere, and add one."""
+    name = drawn.one_of(("service nodes", "service admin", "service bootstrap"))
+
+    def change(found: Json) -> None:
+        ports = found["spec"]["ports"]
+        for each in ports:
+            each["targetPort"] = 1
+        ports.append({"name": BY_HAND, "port": 999, "protocol": "TCP", "targetPort": 999})
+
+    hands.edit(hands.owned[name], change)
+    yield f"edited the ports of the {name}"
+
+
+@act()
+def edit_pod_image(hands: Hands, drawn: Drawn) -> Doing:
+    """Give the container of a running pod an image that does not exist."""
+    member = hands.member(drawn)
+
+    def change(found: Json) -> None:
+        found["spec"]["containers"][0]["image"] = "127.0.0.1:1/no-such:3"
+
+    hands.edit(hands.core("pods", member.pod), change)
+    yield f"edited the image of {member.pod}"
+
+
+@act()
 def edit_config(hands: Hands, drawn: Drawn) -> Doing:
     """Edit the properties in the ConfigMap."""
 
@@ -304,7 +331,7 @@ def edit_budget(hands: Hands, drawn: Drawn) -> Doing:
     yield "edited the disruption budget"
 
 
-@act(endings=(_EARLIER,))
+@act(endings=(EARLIER,))
 def recreate(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
     policies = [each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in hands.sets()]
@@ -364,6 +391,8 @@ ACTS: tuple[Act, ...] = (
     strip_claim,
     disown,
     edit_service,
+    edit_service_ports,
+    edit_pod_image,
     edit_config,
     edit_budget,
     recreate,

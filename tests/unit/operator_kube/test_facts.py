@@ -78,3 +78,11 @@ def test_errors_are_told_apart() -> None:
     assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
     failed_test = "the server rejected our request: testing value in patch failed: test failed"
     assert isinstance(classify(422, "Invalid", failed_test), Conflict)
+
+
+def test_only_finalizers_that_stay_hold_what_is_being_deleted() -> None:
+    meta = {"finalizers": ["foregroundDeletion", "a.example/hold"]}
+    assert facts.held_by(meta) == ()
+    assert facts.held_by({**meta, "deletionTimestamp": "2026-01-02T03:04:05Z"}) == (
+        "a.example/hold",
+    )

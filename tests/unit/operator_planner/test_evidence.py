@@ -178,3 +178,16 @@ def test_a_host_that_is_gone_is_named_unless_the_process_answers() -> None:
     gone = replace(WELL, pod=None, report=None, volume=GONE)
     assert (member_problem(gone) or "").startswith("HostDeleted: ")
     assert member_problem(replace(WELL, volume=GONE)) is None
+
+
+def test_what_finalizers_hold_is_named_with_them() -> None:
+    held = replace(WELL, pod=None, report=None, held_by=("a.example/hold", "b"))
+    told = member_problem(held)
+    assert told is not None
+    assert told.startswith("NoPod: StatefulSet/q-3-1 is being deleted")
+    assert "(a.example/hold, b)" in told
+    going = with_pod(deleting=True, held_by=("a.example/hold",))
+    told = member_problem(going)
+    assert told is not None
+    assert told.startswith("PodTerminating: Pod/q-3-1-0 is being deleted")
+    assert member_problem(with_pod(deleting=True)) == "PodTerminating"

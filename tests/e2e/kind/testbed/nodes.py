@@ -29,6 +29,11 @@ def restart_kubelet(node: str) -> None:
     on_node(node, ["systemctl", "restart", "kubelet"])
 
 
+def stop_kubelet(node: str) -> None:
+    """Its Node is not ready after a while, and its pods go on; `restart_kubelet` ends that."""
+    on_node(node, ["systemctl", "stop", "kubelet"])
+
+
 def stop_node(node: str) -> None:
     """Ends the node at once, as a power cut does."""
     run(["docker", "kill", "-s", "KILL", node], timeout_s=60)

@@ -1,0 +1,164 @@
+"""Acts on what a whole cluster or namespace shares: the control plane, DNS, kubelets, limits, everything at once."""
+
+from collections.abc import Callable
+
+from support.anything.act import Act, Doing, Drawn, act
+from support.anything.hands import Hands
+from support.anything.object_acts import EARLIER, TOKEN
+from support.harness.kube_api import Json
+from support.trial import kube
+from support.trial.bed import nodes
+
+_PASSES = (4.0, 15.0)
+_KEPT_AWAY_S = (55.0, 70.0)
+_DNS = "deployments", "coredns"
+_SYSTEM = "kube-system"
+
+
+def _control_plane(hands: Hands) -> str:
+    names = nodes.node_names(hands.arena.stage.cluster)
+    return next(each for each in names if each.endswith("control-plane"))
+
+
+def _signal(hands: Hands, signal: str, *programs: str) -> None:
+    """To every process of these names on the control plane's host."""
+    for each in programs:
+        nodes.on_node(_control_plane(hands), ["pkill", f"-{signal}", "-x", each[:15]])
+
+
+def _frozen(hands: Hands, *programs: str) -> Callable[[], None]:
+    _signal(hands, "STOP", *programs)
+    return lambda: _signal(hands, "CONT", *programs)
+
+
+@act()
+def kill_api_server(hands: Hands, drawn: Drawn) -> Doing:
+    """Kill the API server; its kubelet starts it again."""
+    _signal(hands, "KILL", "kube-apiserver")
+    yield "killed the API server"
+
+
+@act(lasts_s=(4.0, 10.0))
+def freeze_api_server(hands: Hands, drawn: Drawn) -> Doing:
+    """Stop the API server with SIGSTOP, and let it go on: calls hang."""
+    thaw = _frozen(hands, "kube-apiserver")
+    yield "froze the API server"
+    thaw()
+
+
+@act(lasts_s=_PASSES)
+def freeze_controllers(hands: Hands, drawn: Drawn) -> Doing:
+    """Stop the controllers and the scheduler of Kubernetes with SIGSTOP, and let them go on."""
+    thaw = _frozen(hands, "kube-controller-manager", "kube-scheduler")
+    yield "froze the controllers and the scheduler"
+    thaw()
+
+
+@act()
+def delete_dns_pods(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the pods of the cluster's DNS by force."""
+    pods = hands.api.list(kube.core(_SYSTEM, "pods"), "k8s-app=kube-dns")
+    for each in pods:
+        hands.api.delete(kube.core(_SYSTEM, "pods", each["metadata"]["name"]), grace_s=0)
+    yield f"deleted {len(pods)} pods of DNS"
+
+
+@act(lasts_s=_PASSES)
+def dns_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Scale the cluster's DNS to nothing for a while."""
+    path = kube.apps(_SYSTEM, *_DNS)
+    replicas = hands.api.get(path)["spec"]["replicas"]
+    hands.api.merge(path, {"spec": {"replicas": 0}})
+    yield "scaled DNS to 0"
+    hands.api.merge(path, {"spec": {"replicas": replicas}})
+
+
+@act(lasts_s=_KEPT_AWAY_S)
+def stop_kubelet(hands: Hands, drawn: Drawn) -> Doing:
+    """Stop the kubelet of a member's host until its Node is not ready, and longer; the pods go on."""
+    host = hands.host_of(hands.member(drawn))
+    nodes.stop_kubelet(host)
+    yield f"stopped the kubelet of {host}"
+    nodes.restart_kubelet(host)
+
+
+@act(lasts_s=_PASSES)
+def limit_range(hands: Hands, drawn: Drawn) -> Doing:
+    """Set a LimitRange that gives containers limits which the operator did not ask for, for a while."""
+    path = hands.core("limitranges", "by-hand")
+    limits: Json = {"type": "Container", "default": {"memory": "400Mi", "cpu": "2"}}
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "by-hand", "namespace": hands.namespace},
+        "spec": {"limits": [limits]},
+    }
+    hands.api.apply(path, body)
+    yield "set a LimitRange"
+    hands.api.delete(path)
+
+
+@act(lasts_s=_PASSES)
+def restricted_namespace(hands: Hands, drawn: Drawn) -> Doing:
+    """Enforce the restricted pod security standard in the namespace, for a while."""
+    path = f"{kube.NAMESPACES}/{hands.namespace}"
+    label = "pod-security.kubernetes.io/enforce"
+    hands.api.merge(path, {"metadata": {"labels": {label: "restricted"}}})
+    yield "enforced the restricted standard"
+    hands.api.merge(path, {"metadata": {"labels": {label: None}}})
+
+
+def _selector(hands: Hands) -> str:
+    return f"app.kubernetes.io/name=metadataquorum,app.kubernetes.io/instance={hands.name}"
+
+
+@act(destroys=1)
+def delete_everything(hands: Hands, drawn: Drawn) -> Doing:
+    """Run kubectl delete all on all that belongs to the quorum: StatefulSets, pods, Services."""
+    words = ("delete", "all", "-l", _selector(hands), "--wait=false")
+    told = hands.kubectl("-n", hands.namespace, *words)
+    yield f"deleted {len(told.splitlines())} objects"
+
+
+@act(endings=(TOKEN,))
+def delete_configuration(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete all ConfigMaps and Secrets of the quorum at once."""
+    words = ("delete", "configmaps,secrets", "-l", _selector(hands), "--wait=false")
+    told = hands.kubectl("-n", hands.namespace, *words)
+    yield f"deleted {len(told.splitlines())} objects"
+
+
+@act(destroys=1, endings=(EARLIER,))
+def recreate_orphaned(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the resource with --cascade=orphan, and apply it again: its objects have no owner."""
+    before = hands.quorum.resource()
+    words = ("delete", "metadataquorum", hands.name, "--cascade=orphan")
+    hands.kubectl("-n", hands.namespace, *words)
+    hands.quorum.wait_gone(timeout_s=60)
+    kept = {"name": hands.name, "namespace": hands.namespace}
+    made = {**before, "metadata": kept, "status": {}}
+    hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])
+    yield "deleted the resource without its objects and applied it again"
+
+
+@act()
+def delete_service_account(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the default ServiceAccount of the namespace, which Kubernetes makes again."""
+    hands.delete(hands.core("serviceaccounts", "default"))
+    yield "deleted the default ServiceAccount"
+
+
+ACTS: tuple[Act, ...] = (
+    kill_api_server,
+    freeze_api_server,
+    freeze_controllers,
+    delete_dns_pods,
+    dns_away,
+    stop_kubelet,
+    limit_range,
+    restricted_namespace,
+    delete_everything,
+    delete_configuration,
+    recreate_orphaned,
+    delete_service_account,
+)
