@@ -11,6 +11,7 @@ from typing import Any
 
 from quorum_operator.desired import names
 from quorum_operator.kube.facts import overrides_in
+from quorum_operator.planner.member_problems import IMAGE_FAULTS
 from quorum_operator.planner.observed import PodFacts
 
 Object = dict[str, Any]
@@ -26,8 +27,10 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     meta, status = owned["metadata"], owned.get("status") or {}
     current = status.get("updateRevision")
     made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
-    if current is None or made_from is None or made_from == current:
+    if current is None or made_from is None:
         return seen
+    if made_from == current:
+        return replace(seen, outdated=_has_edited_image(seen, pod, owned["spec"]["template"]))
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return seen
     template = owned["spec"]["template"]
@@ -36,6 +39,17 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     if withdrawn and not other and _is_placed_alike(pod["spec"], template["spec"]):
         return seen  # it comes back by itself if it crashes: another pod would run the same in the same place
     return replace(seen, outdated=True, runs_other=other)
+
+
+def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
+    """Whether it can't get the image that somebody has written into the pod itself: another pod has the right one.
+
+    One that runs is left alone, as an admission webhook may give every pod the image of another registry.
+    """
+    if seen.waiting_reason not in IMAGE_FAULTS:
+        return False
+    images = [[each.get("image") for each in one["spec"]["containers"]] for one in (pod, template)]
+    return images[0] != images[1]
 
 
 def _may_format(pod: Object) -> bool:

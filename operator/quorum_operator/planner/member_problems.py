@@ -13,13 +13,15 @@ RECORDS_LOST = "RecordsLost"
 CANNOT_START = "CannotStart"
 """How the text of a member begins whose container can't be made or started: a fault that a successor would share."""
 
-_CANNOT_START = frozenset(
-    {
-        *("StartError", "ContainerCannotRun", "RunContainerError"),
-        *("CreateContainerError", "CreateContainerConfigError"),
-        *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
-    }
+IMAGE_FAULTS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 )
+"""Why a container waits whose image can't be had."""
+
+_CANNOT_START = IMAGE_FAULTS | {
+    *("StartError", "ContainerCannotRun", "RunContainerError"),
+    *("CreateContainerError", "CreateContainerConfigError"),
+}
 _RESTARTED_AGAIN = "CrashLoopBackOff"
 
 

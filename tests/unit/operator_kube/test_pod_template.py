@@ -112,3 +112,23 @@ def test_a_founder_that_would_run_in_the_same_place_is_not(
     was: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     assert not compared(COMMON + PERMISSION, COMMON, was, wanted).outdated
+
+
+@pytest.mark.parametrize(
+    ("image", "waiting", "outdated"),
+    [
+        ("no-such:1", "ImagePullBackOff", True),
+        ("no-such:1", "CrashLoopBackOff", False),
+        ("node:1", "ImagePullBackOff", False),
+    ],
+)
+def test_an_image_that_somebody_wrote_into_the_pod_is_not_waited_for(
+    image: str, waiting: str, outdated: bool
+) -> None:
+    owned, running = owned_and_pod(COMMON, COMMON, {}, {})
+    owned["status"]["updateRevision"] = "q-1-1-old"
+    running["spec"]["containers"][0]["image"] = image
+    running["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] = waiting
+    found = with_template(facts.pod_facts(running, None), running, owned)
+    assert found.outdated is outdated
+    assert not found.runs_other
