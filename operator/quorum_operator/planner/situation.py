@@ -30,12 +30,15 @@ class Why(StrEnum):
 
     DEAD = "its disk failed"
     MISSING = "no StatefulSet runs it"
-    CLAIM = "its claim is being deleted"
+    CLAIM = "its claim is being deleted, or is gone"
     STORAGE = "other storage is wanted"
     RETIRED = "its id is in spec.retire"
     SURPLUS = "fewer voters are wanted"
     UNREACHABLE = "its host stays away"
 
+
+CLAIM_SEEN_S = 30.0
+"""So long after a pod was made its claim has been seen."""
 
 FENCED = "FencedByRecovery"
 """Why a member was stopped, and then latched: the quorum is recovered from another one, and it must not come back."""
@@ -253,7 +256,7 @@ class Situation:
             return Why.DEAD if wanted.repair_enabled else None
         if key.id in wanted.retire:
             return Why.RETIRED
-        if incarnation.claim is not None and incarnation.claim.deleting:
+        if self._loses_claim(incarnation):
             return Why.CLAIM
         if self.is_on_other_storage(incarnation) and not self._waits_for_window(incarnation):
             return Why.STORAGE
@@ -266,6 +269,10 @@ class Situation:
             return False
         later = (e for e in self.current if e.node_id == each.node_id and e.number > each.number)
         return all(other.failed is not None or other.stopped is not None for other in later)
+
+    def _loses_claim(self, each: Incarnation) -> bool:
+        """Its volume goes with the claim: at the latest when its pod ends, and at any moment where the claim is gone already."""
+        return is_without_claim(each, self.now) or (each.claim is not None and each.claim.deleting)
 
     def is_on_other_storage(self, each: Incarnation) -> bool:
         """Whether it has to move to another volume: its own can't become what is wanted."""
@@ -285,7 +292,7 @@ class Situation:
         newest = mine[-1]
         voter = newest.key is not None and newest.key in self.voters
         gone = newest.failed is not None or newest.stopped is not None
-        leaving = newest.claim is not None and newest.claim.deleting
+        leaving = self._loses_claim(newest)
         other = self.is_on_other_storage(newest)
         away = self.target_is_the_specs and self.reachability.is_abandoned(newest)
         return None if voter or gone or leaving or other or away else newest
@@ -388,3 +395,10 @@ class Situation:
                 places.add((each.node_id, each.number))
             taken_back += sum(1 for at in each.taken_back if self.now - at < within_s)
         return len(places) + taken_back
+
+
+def is_without_claim(each: Incarnation, now: float) -> bool:
+    """Whether its process runs on a volume whose claim is gone; of a new pod the claim may just not have been seen yet."""
+    pod = each.pod
+    runs = pod is not None and pod.running and now - pod.created_at >= CLAIM_SEEN_S
+    return each.claim is None and runs

@@ -378,3 +378,27 @@ def test_of_an_id_that_is_a_voter_twice_the_older_one_is_too_many() -> None:
     small.voters.append(Key(2, "U22"))
     assert isinstance(small.run(), steps.Nothing)
     assert set(small.voters) == {Key(1, "U11"), Key(2, "U22"), Key(3, "U31")}
+
+
+@pytest.mark.parametrize("order", ReplacementOrder)
+@pytest.mark.requirement("OP-04")
+def test_a_member_whose_claim_is_gone_under_its_running_pod_moves_to_a_new_one(
+    order: ReplacementOrder,
+) -> None:
+    """Whoever took the protection off the claim has given its volume away: it may be wiped at any moment."""
+    small = Small(3, set(), Wanted(3, SMALL, replacement_order=order))
+    small.members[2, 1] = replace(small.members[2, 1], claim=None)
+    step = small.run()
+    assert isinstance(step, steps.Nothing), step
+    assert Key(2, "U21") not in small.voters
+    assert len(small.voters) == 3
+
+
+def test_the_claim_of_a_new_pod_may_not_have_been_seen_yet() -> None:
+    small = Small(3, set(), Wanted(3, SMALL))
+    pod = small.members[2, 1].pod
+    assert pod is not None
+    small.members[2, 1] = replace(
+        small.members[2, 1], claim=None, pod=replace(pod, created_at=NOW - 5)
+    )
+    assert isinstance(plan(small.seen()), steps.Nothing)
