@@ -1,17 +1,19 @@
-"""Clients that mean no good, as a process: `python -m support.attacks NAME HOST KAFKA_PORT ADMIN_PORT`.
+"""Clients that mean no good, as a process: `python -m support.attacks NAME HOST KAFKA_PORT ADMIN_PORT [FOLDER]`.
 
-None of them has the admin token. Each goes on until its stdin is closed, prints a line once it is under way, and
+None of them has the admin token. With a folder they speak TLS, and show the certificate in it. Each goes on until its stdin is closed, prints a line once it is under way, and
 starts again whatever was closed. With a lower priority than the nodes: what they cost the machine is not the question.
 """
 
 import os
 import socket
+import ssl
 import struct
 import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from quorum_node.protocol import apis
 from quorum_node.protocol.alter_quorum import (
@@ -23,18 +25,33 @@ from quorum_node.protocol.alter_quorum import (
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
 from quorum_node.protocol.frames import encode_request
+from support.tls_quorum import client_context
 
 Address = tuple[str, int]
 _FRAME_BYTES = 8 << 20
 _PAUSE_SECONDS = 0.05
+NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""Nothing can be sent, or nothing has come."""
 
 
 class Attack:
     """Where to, and whether to go on."""
 
-    def __init__(self, kafka: Address, admin: Address) -> None:
+    def __init__(self, kafka: Address, admin: Address, tls: ssl.SSLContext | None = None) -> None:
         self.kafka, self.admin = kafka, admin
         self.over = threading.Event()
+        self._tls = tls
+
+    def connect(self, address: Address) -> socket.socket:
+        """In clear text, or with a handshake."""
+        plain = socket.create_connection(address, 5)
+        if self._tls is None:
+            return plain
+        try:
+            return self._tls.wrap_socket(plain, server_hostname=address[0])
+        except OSError:
+            plain.close()
+            raise
 
     def many(self, count: int, work: Callable[[], None]) -> None:
         """So many threads that repeat `work`, whatever becomes of it."""
@@ -55,7 +72,7 @@ class Attack:
 
         def hold() -> None:
             while len(connections) < count and not self.over.is_set():
-                connection = socket.create_connection(address, 5)
+                connection = self.connect(address)
                 connection.setblocking(False)
                 connections.append(connection)
                 send_some(connection, first)
@@ -74,7 +91,7 @@ def send_some(connection: socket.socket, data: bytes) -> None:
     while view and time.monotonic() < end:
         try:
             view = view[connection.send(view) :]
-        except BlockingIOError:
+        except NOT_NOW:
             time.sleep(0.001)
 
 
@@ -83,7 +100,7 @@ def is_open(connection: socket.socket, then: bytes) -> bool:
         if then:
             connection.send(then)
         return bool(connection.recv(1))
-    except BlockingIOError:
+    except NOT_NOW:
         return True
     except OSError:
         return False
@@ -107,24 +124,24 @@ def slow(attack: Attack) -> None:
 def posts(attack: Attack) -> None:
     """Large JSON without a token."""
     body = b'{"entries":[' + b'{"resourceType":"topic"},' * 550_000 + b"{}]}"
-    attack.many(2, lambda: http(attack.admin, "POST", "/v1/append", body))
+    attack.many(2, lambda: http(attack, "POST", "/v1/append", body))
 
 
 def log_reads(attack: Attack) -> None:
-    attack.many(4, lambda: http(attack.admin, "GET", "/v1/log?maxRecords=10000"))
+    attack.many(4, lambda: http(attack, "GET", "/v1/log?maxRecords=10000"))
 
 
 def small_reads(attack: Attack) -> None:
     """Requests as fast as they are taken, many on each connection."""
     request = b"GET /v1/node HTTP/1.1\r\nHost: x\r\n\r\n" * 50
-    attack.many(8, lambda: pour(attack.admin, request))
+    attack.many(8, lambda: pour(attack, attack.admin, request))
 
 
 def large_headers(attack: Attack) -> None:
     request = b"GET /livez HTTP/1.1\r\n" + b"".join(
         b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(200)
     )
-    attack.many(4, lambda: pour(attack.admin, request))
+    attack.many(4, lambda: pour(attack, attack.admin, request))
 
 
 def many_voters(attack: Attack) -> None:
@@ -134,7 +151,7 @@ def many_voters(attack: Attack) -> None:
         topic = AlterQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
         body = AlterQuorumRequest(cluster_id="another", topics=(topic,))
         frame = encode_request(apis.ALTER_QUORUM, 0, 1, "x", body)
-        attack.many(2, partial(pour, attack.kafka, frame))
+        attack.many(2, partial(pour, attack, attack.kafka, frame))
 
 
 def many_elements(attack: Attack) -> None:
@@ -143,29 +160,35 @@ def many_elements(attack: Attack) -> None:
     frame = encode_request(
         apis.DESCRIBE_CONFIGS, 4, 1, "x", DescribeConfigsRequest(resources=(resource,))
     )
-    attack.many(4, lambda: pour(attack.kafka, frame))
+    attack.many(4, lambda: pour(attack, attack.kafka, frame))
 
 
 def pipelined(attack: Attack) -> None:
     body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     frames = encode_request(apis.API_VERSIONS, 3, 1, "x", body) * 500
-    attack.many(20, lambda: pour(attack.kafka, frames))
+    attack.many(20, lambda: pour(attack, attack.kafka, frames))
 
 
-def http(address: Address, method: str, path: str, body: bytes = b"") -> None:
+def handshakes(attack: Attack) -> None:
+    """As many as there may be, one after the other, with the same certificate if there is one."""
+    attack.many(8, lambda: attack.connect(attack.kafka).close())
+    attack.many(4, lambda: attack.connect(attack.admin).close())
+
+
+def http(attack: Attack, method: str, path: str, body: bytes = b"") -> None:
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(address, 5) as connection:
+    with attack.connect(attack.admin) as connection:
         connection.settimeout(20)
         connection.sendall(head.encode() + body)
         while connection.recv(1 << 16):
             pass
 
 
-def pour(address: Address, data: bytes, seconds: float = 2.0) -> None:
+def pour(attack: Attack, address: Address, data: bytes, seconds: float = 2.0) -> None:
     """The same bytes over and over, reading what comes back."""
     end = time.monotonic() + seconds
-    with socket.create_connection(address, 5) as connection:
+    with attack.connect(address) as connection:
         while time.monotonic() < end:
             connection.setblocking(True)
             connection.settimeout(5)
@@ -175,7 +198,7 @@ def pour(address: Address, data: bytes, seconds: float = 2.0) -> None:
                 while connection.recv(1 << 18):
                     pass
                 return
-            except BlockingIOError:
+            except NOT_NOW:
                 continue
 
 
@@ -190,13 +213,15 @@ ATTACKS: dict[str, Callable[[Attack], None]] = {
     "many-voters": many_voters,
     "many-elements": many_elements,
     "pipelined": pipelined,
+    "handshakes": handshakes,
 }
 
 
 def main() -> None:
-    name, host, kafka_port, admin_port = sys.argv[1:]
+    name, host, kafka_port, admin_port, *folder = sys.argv[1:]
     os.nice(10)
-    attack = Attack((host, int(kafka_port)), (host, int(admin_port)))
+    tls = client_context(Path(folder[0]), Path(folder[0]) / "ca.crt") if folder else None
+    attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls)
     ATTACKS[name](attack)
     time.sleep(0.3)  # for the threads to begin; whoever reads the line begins to measure
     print("under way", flush=True)

@@ -28,6 +28,14 @@ class ConnectionLimits:
     """A connection on which nothing was received or sent for as long is closed."""
     queued_bytes: int = listeners.QUEUED_BYTES.default_of()
     """Received bytes of requests that are not complete, of all connections."""
+    principal_connections: int = listeners.PRINCIPAL_CONNECTIONS.default_of()
+    """Connections of one principal; beyond it its idlest one gives way."""
+    principal_requests: int = listeners.PRINCIPAL_REQUESTS.default_of()
+    """Requests of one principal that are not answered."""
+    principal_percentage: int = listeners.PRINCIPAL_PERCENTAGE.default_of()
+    """Of the loop's time, for requests of one principal."""
+    principal_queued_bytes: int = listeners.PRINCIPAL_QUEUED_BYTES.default_of()
+    """Received bytes of requests that are not complete, of one principal."""
     receive_timeout_ms: int = listeners.RECEIVE_TIMEOUT.default_of()
     """A request that has begun to arrive has to be there after that time."""
 
@@ -45,6 +53,13 @@ def read_limits(properties: Properties, listener: str) -> ConnectionLimits:
         creation_rate=properties.get_for(listeners.CREATION_RATE, listener),
         max_idle_ms=properties.get_for(listeners.MAX_IDLE, listener),
         queued_bytes=properties.get_for(listeners.QUEUED_BYTES, listener),
+        principal_connections=properties.get_for(listeners.PRINCIPAL_CONNECTIONS, listener),
+        principal_requests=properties.get_for(listeners.PRINCIPAL_REQUESTS, listener),
+        principal_percentage=properties.get_for(listeners.PRINCIPAL_PERCENTAGE, listener),
+        principal_queued_bytes=max(
+            properties.get_for(listeners.PRINCIPAL_QUEUED_BYTES, listener),
+            properties.get(listeners.MAX_REQUEST_BYTES),
+        ),
         receive_timeout_ms=properties.get_for(listeners.RECEIVE_TIMEOUT, listener),
     )
 

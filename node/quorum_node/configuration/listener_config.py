@@ -95,6 +95,7 @@ class TlsConfig:
     files_poll_ms: int = security.FILES_POLL.default_of()
     handshake_timeout_ms: int = security.HANDSHAKE_TIMEOUT.default_of()
     handshakes_max: int = security.HANDSHAKES_MAX.default_of()
+    handshakes_rate: int = security.HANDSHAKES_RATE.default_of()
     binding: bool = security.IDENTITY_BINDING.default_of()
     role_rules: MappingRules | None = None
     migration: Migration = Migration.NONE
@@ -166,6 +167,7 @@ def read_tls(properties: Properties, dialled: ListenerConfig) -> TlsConfig:
         files_poll_ms=properties.get(security.FILES_POLL),
         handshake_timeout_ms=properties.get(security.HANDSHAKE_TIMEOUT),
         handshakes_max=properties.get(security.HANDSHAKES_MAX),
+        handshakes_rate=properties.get(security.HANDSHAKES_RATE),
         binding=properties.get(security.IDENTITY_BINDING),
         role_rules=properties.get(security.ROLE_RULES),
         migration=migration,

@@ -19,6 +19,12 @@ class Caller:
     """What the certificate of this very connection says; never that of a request inside an Envelope."""
 
 
+def is_member(caller: Caller, node_id: int) -> bool:
+    """Whether the certificate is that of this member."""
+    found = caller.identity
+    return found is not None and found.role is Role.MEMBER and found.node_id == node_id
+
+
 ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 ANONYMOUS = Caller(ANONYMOUS_PRINCIPAL, "", "CONTROLLER")
 NOBODY = Caller("", "", "")

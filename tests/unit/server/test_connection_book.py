@@ -153,3 +153,52 @@ def test_idle_and_unfinished_connections_end() -> None:
     scene.book.sweep()
     assert voter.closed == ["quorum.request.receive.timeout.ms"]
     assert len(scene.book) == 0
+
+
+def known(scene: Scene, principal: str, address: str = "10.0.0.1") -> Client:
+    client = scene.open(address)
+    client.active_at = scene.now
+    scene.book.identified(client, principal)
+    return client
+
+
+def test_a_principal_has_so_many_connections_from_wherever_they_come() -> None:
+    scene = Scene(principal_connections=3)
+    others = [known(scene, "User:b", f"10.0.1.{n}") for n in range(3)]
+    first, *rest = [known(scene, "User:a", f"10.0.0.{n}") for n in range(4)]
+    assert first.closed == ["quorum.principal.max.connections"]
+    assert scene.counted == ["quorum.principal.max.connections"]
+    scene.book.lost(rest[0])
+    known(scene, "User:a")
+    assert not any(each.closed for each in (*others, *rest))
+
+
+def test_connections_of_voters_are_not_counted_for_their_principal() -> None:
+    scene = Scene(principal_connections=2)
+    voters = [known(scene, "User:member") for _ in range(2)]
+    for each in voters:
+        assert scene.book.belongs_to_voter(each, 1)
+    others = [known(scene, "User:member") for _ in range(2)]
+    assert not any(each.closed for each in (*voters, *others))
+    known(scene, "User:member")
+    assert [bool(each.closed) for each in (*voters, *others)] == [False, False, True, False]
+
+
+def test_unfinished_requests_of_one_principal_hold_no_more_than_its_part() -> None:
+    """Those of others stay, though they began earlier."""
+    scene = Scene(principal_queued_bytes=200_000)
+    other = known(scene, "User:b")
+    scene.book.has_unfinished(other, 150_000)
+    early = scene.open()
+    scene.book.has_unfinished(early, 90_000)
+    scene.book.identified(early, "User:a")
+    small, late = (known(scene, "User:a") for _ in range(2))
+    scene.book.has_unfinished(small, 1000)
+    scene.book.has_unfinished(late, 109_000)
+    assert not any(each.closed for each in (other, early, small, late))
+    scene.book.has_unfinished(small, 1001)
+    assert early.closed == ["quorum.principal.queued.max.request.bytes"]
+    assert not any(each.closed for each in (other, small, late))
+    scene.book.has_unfinished(late, 0)
+    scene.book.has_unfinished(small, 199_000)
+    assert not small.closed, "what was answered counts no more"

@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.fetch import FETCH as FETCH_API
+from quorum_node.protocol.fetch import FetchRequest, ReplicaState
 from quorum_node.protocol.frames import encode_request
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import Role
@@ -65,13 +68,13 @@ class Reports(RefusedPeers):
 class Port:
     """Of member 1. Requests are answered at once, unless `parks`."""
 
-    def __init__(self, folder: Path, *, rules: str = "", asked: Certificates) -> None:
+    def __init__(self, folder: Path, *, rules: str = "", asked: Certificates, **told: Any) -> None:
         self.folder = folder
         self.files = tls_files(folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked)
         self.reports, self.counted = Reports(), list[str]()
-        config = CONFIG
+        config = replace(CONFIG, **told)
         if rules:
-            config = replace(CONFIG, role_rules=parse_mapping_rules(rules))
+            config = replace(config, role_rules=parse_mapping_rules(rules))
         self.gate = TlsGate("TOOLS", self.files, config, self.reports, self.counted.append)
         (self.number,) = free_ports(1)
         self.callers: list[Caller] = []
@@ -82,6 +85,7 @@ class Port:
             self._answer,
             Metrics(),
             lambda why, detail, peer: None,
+            voter_ids=lambda: (1, 2),
             gate=self.gate,
         )
 
@@ -121,14 +125,17 @@ def at_a_port(
     play: Callable[[Port], Awaitable[None]],
     rules: str = "",
     asked: Certificates = Certificates.AS_CONFIGURED,
+    **told: Any,
 ) -> None:
-    """On the loop that nodes run on."""
+    """On the loop that nodes run on. `told`: of the configuration of TLS."""
 
     async def run() -> None:
-        port = Port(folder, rules=rules, asked=asked)
+        port = Port(folder, rules=rules, asked=asked, **told)
         await port.listener.start()
-        await play(port)
-        await port.listener.close(0.1)
+        try:
+            await play(port)
+        finally:
+            await port.listener.close(0.1)
 
     uvloop.run(run())
 
@@ -255,6 +262,63 @@ def test_silent_handshakes_end_in_time_and_the_oldest_gives_way(tmp_path: Path) 
         await until(lambda: open_sockets() <= sockets)
 
     at_a_port(tmp_path, play)
+
+
+def from_address(address: str, port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
+
+
+def test_handshakes_begin_at_a_rate_and_addresses_take_turns(tmp_path: Path) -> None:
+    """A flood waits for itself: who comes from elsewhere is next, though many wait already."""
+
+    async def play(port: Port) -> None:
+        flood = [from_address("127.0.0.9", port.number) for _ in range(20)]
+        began = asyncio.get_running_loop().time()
+        assert await port.asks(certificate_of("admin", None, CA))
+        seconds = asyncio.get_running_loop().time() - began
+        assert seconds > 0.15, "the flood has used up what may begin at once"
+        assert not port.reports.told, "nobody of the flood was in the way for long"
+        for each in flood:
+            each.close()
+        await until(lambda: len(port.reports.told) == 20)
+
+    at_a_port(tmp_path, play, handshakes_max=64, handshakes_rate=5)
+
+
+FETCH = encode_request(
+    FETCH_API,
+    17,
+    2,
+    "me",
+    FetchRequest(replica_state=ReplicaState(replica_id=2), max_wait_ms=500, min_bytes=1, topics=()),
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "binding", "protected"),
+    [
+        (certificate_of("member", 2, CA), True, True),
+        (certificate_of("member", 1, CA), True, False),
+        (certificate_of("reader", None, CA), True, False),
+        (certificate_of("broker", 2, CA), True, False),
+        (named("stock-controller"), False, True),
+    ],
+    ids=["itself", "another-member", "reader", "broker", "nobody-is-bound"],
+)
+def test_who_is_taken_for_a_voter_shows_its_certificate(
+    made: Issued, binding: bool, protected: bool, tmp_path: Path
+) -> None:
+    """A voter's connection does not give way, and its requests wait for nobody: not for whoever says that it is voter 2."""
+
+    async def play(port: Port) -> None:
+        _, writer = await port.connect(made)
+        writer.write(FETCH)
+        await until(lambda: len(port.callers) == 1)
+        (connection,) = port.listener.connections
+        assert port.listener.book.is_voters(connection) is protected
+        writer.close()
+
+    at_a_port(tmp_path, play, binding=binding)
 
 
 def test_who_is_trusted_no_more_leaves_after_the_answer(

@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
+from quorum_node.security.caller import Caller
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.gate import Anonymous, ClearText, Gate
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
 from quorum_node.server.listener.port import InboundRequest
@@ -57,7 +60,13 @@ class Wire(asyncio.Transport):
 class Scene:
     """One connection; requests wait in `asked` unless they are answered at once."""
 
-    def __init__(self, *, at_once: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        at_once: bool = True,
+        gate: Gate | None = None,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
         self.asked: list[InboundRequest] = []
         self.metrics = Metrics()
         self.refused: list[str] = []
@@ -67,14 +76,20 @@ class Scene:
         # How long work takes is no matter here: see `test_fair_turns`.
         turns = FairTurns(asyncio.get_running_loop(), turn_seconds=math.inf)
         listener = KafkaListener(
-            listener_settings(max_request_bytes=MAX_BYTES),
+            listener_settings(max_request_bytes=MAX_BYTES, limits=limits),
             handler,
             self.metrics,
             lambda why, detail, peer: self.refused.append(why),
             shares=LoopShares(turns),
+            gate=gate,
         )
-        self.connection, self.wire = KafkaConnection(listener), Wire()
-        self.connection.connection_made(self.wire)
+        self.listener = listener
+        self.connection, self.wire = self.connect()
+
+    def connect(self) -> tuple[KafkaConnection, Wire]:
+        connection, wire = KafkaConnection(self.listener), Wire()
+        connection.connection_made(wire)
+        return connection, wire
 
 
 def requests(*numbers: int, name: str = "x") -> bytes:
@@ -217,3 +232,70 @@ def test_each_of_several_listeners_has_its_own_name_limits_and_counters() -> Non
         assert metrics.labelled["malformed_requests"] == {"tools": 1}
 
     asyncio.run(asyncio.wait_for(play(), 30))
+
+
+class Known(ClearText):
+    """A gate at which everybody is the same user."""
+
+    user = Caller("User:a", "10.0.0.1", "CONTROLLER")
+
+    def prove(self, transport: asyncio.BaseTransport, address: str) -> Anonymous:
+        return Anonymous(self.user)
+
+
+def test_connections_of_one_principal_share_its_requests() -> None:
+    def scene() -> None:
+        limits = ConnectionLimits(principal_requests=4)
+        s = Scene(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s.connection.data_received(requests(1, 2, 3))
+        other, wire = s.connect()
+        other.data_received(requests(4))
+        assert (s.wire.reads, wire.reads) == (True, False), "who asks the fourth is not read"
+        s.connection.data_received(requests(5))
+        assert not s.wire.reads
+        assert [each.request.correlation_id for each in s.asked] == [1, 2, 3, 4]
+        s.asked[0].reply(ANSWER)
+        assert not wire.reads
+        s.asked[1].reply(ANSWER)
+        assert wire.reads, "half are answered"
+
+    played(scene)
+
+
+def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
+    """Another connection of the same user pays for it, too."""
+    wires: list[Wire] = []
+
+    def scene() -> None:
+        s = Scene(gate=Known("CONTROLLER"))
+        s.connection.data_received(requests(1))
+        assert s.wire.answered() == [1]
+        s.listener.share_of(Known.user).spent(10.0)
+        other, wire = s.connect()
+        other.data_received(requests(2))
+        assert wire.answered() == []
+        assert not wire.reads
+        s.listener.share_of(Known.user).spent(-10.0)
+        other.may_read_again()
+        wires.append(wire)
+
+    played(scene)
+    assert wires[0].answered() == [2], "there was time again"
+    assert wires[0].reads
+
+
+def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() -> None:
+    scenes: list[Scene] = []
+
+    def scene() -> None:
+        limits = ConnectionLimits(principal_requests=2)
+        s = Scene(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s.connection.data_received(requests(1, 2))
+        other, wire = s.connect()
+        other.data_received(requests(3))
+        assert not wire.reads
+        s.connection.connection_lost(None)
+        scenes.append(s)
+
+    played(scene)
+    assert [each.request.correlation_id for each in scenes[0].asked] == [1, 2, 3]

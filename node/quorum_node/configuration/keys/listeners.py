@@ -129,6 +129,32 @@ QUEUED_BYTES = _limit(
     "bytes of requests that are not complete, in all: the connection whose large request began first is closed",
     shown="64 MiB",
 )
+PRINCIPAL_CONNECTIONS = _limit(
+    "quorum.principal.max.connections",
+    Integer(1, MANY),
+    64,
+    "ours: of one principal, known by its certificate or its login; its idlest connection is closed for the new one",
+    admin=32,
+)
+PRINCIPAL_REQUESTS = _limit(
+    "quorum.principal.queued.max.requests",
+    Integer(1, MANY),
+    1024,
+    "ours: requests of one principal that are not answered, on all its connections; beyond it they are not read",
+)
+PRINCIPAL_PERCENTAGE = _limit(
+    "quorum.principal.request.percentage",
+    Integer(1, 100),
+    25,
+    "ours, after Kafka's client quota `request_percentage`: the part of the node's time that requests of one principal may take; beyond it they are not read for a while. Members, administrators and the operator have no such limit (admin port: a fifth for all others together, fixed)",
+)
+PRINCIPAL_QUEUED_BYTES = _limit(
+    "quorum.principal.queued.max.request.bytes",
+    Integer(64 << 10, 1 << 40),
+    16 << 20,
+    "ours: bytes of requests of one principal that are not complete, and at least one request of the largest size: its connection whose large request began first is closed",
+    shown="16 MiB",
+)
 RECEIVE_TIMEOUT = _limit(
     "quorum.request.receive.timeout.ms",
     Integer(1000, HOUR_MS),
@@ -160,6 +186,10 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         CREATION_RATE,
         MAX_IDLE,
         QUEUED_BYTES,
+        PRINCIPAL_CONNECTIONS,
+        PRINCIPAL_REQUESTS,
+        PRINCIPAL_PERCENTAGE,
+        PRINCIPAL_QUEUED_BYTES,
         RECEIVE_TIMEOUT,
         MAX_REQUEST_BYTES,
     ),

@@ -95,6 +95,12 @@ HANDSHAKES_MAX = Key(
     64,
     "ours: handshakes of a listener at a time, and as many clients that have not logged in. For one more the oldest of the address with the most is given up",
 )
+HANDSHAKES_RATE = Key(
+    "quorum.handshakes.rate",
+    Integer(1, MANY),
+    100,
+    "ours: handshakes of a listener that begin in a second, each address in its turn; each takes a millisecond of the node's time",
+)
 IDENTITY_BINDING = Key(
     "quorum.identity.binding",
     Boolean(),
@@ -153,6 +159,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         FILES_POLL,
         HANDSHAKE_TIMEOUT,
         HANDSHAKES_MAX,
+        HANDSHAKES_RATE,
         IDENTITY_BINDING,
         ROLE_RULES,
         MECHANISMS,

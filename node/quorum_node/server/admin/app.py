@@ -20,7 +20,13 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
-from quorum_node.server.admin.authorization import caller_of, exposed_token, judged, refusal
+from quorum_node.server.admin.authorization import (
+    caller_of,
+    exposed_token,
+    has_time,
+    judged,
+    refusal,
+)
 from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
@@ -106,7 +112,7 @@ class Doorkeeper:
             refused = judged(guard, scope, headers, caller)
         if refused is None:
             on_authorized = scope.get(ON_AUTHORIZED)
-            if on_authorized is not None and caller.identity is not None:
+            if on_authorized is not None and has_time(caller):
                 on_authorized()
             await self._app(scope, receive, send)
             return

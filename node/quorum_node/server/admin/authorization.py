@@ -29,6 +29,7 @@ _EXPOSED = (
 )
 _SCHEME = "bearer"
 _READING = ("GET", "HEAD")
+_SHARES_TIME = frozenset({Role.READER, Role.BROKER})
 _ADMINISTRATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 
 
@@ -94,6 +95,11 @@ def refusal(
             " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
         )
     return _body_refusal(headers)
+
+
+def has_time(caller: Caller) -> bool:
+    """Whether what it asks is served without sharing the loop's time with strangers. Who only reads descriptions shares it."""
+    return caller.identity is not None and caller.identity.role not in _SHARES_TIME
 
 
 def _is_administrator(caller: Caller) -> bool:

@@ -1,13 +1,13 @@
 """The open connections of one listener: who is let in, who gives way, who has been silent for too long.
 
 A new connection is always let in. Where that is one too many, the connection that has been idle for
-longest is closed: in all (`max.connections`) or from the same address (`max.connections.per.ip`), those first on
-which no whole request ever came, and those last whose client has shown who it is. Kafka does
+longest is closed: in all (`max.connections`), from the same address (`max.connections.per.ip`) or of the same principal
+(`quorum.principal.max.connections`), those first on which no whole request ever came, and those last whose client has shown who it is. Kafka does
 so for the listener between brokers; elsewhere it makes new ones wait or refuses them, which would let a
 flood of idle connections shut the voters out. Connections of voters never give way. Knows no protocol.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -52,6 +52,10 @@ class ConnectionBook:
         self._ordinary: OrderedDict[Connection, None] = OrderedDict()
         """In the order in which they came."""
         self._by_address: dict[str, set[Connection]] = {}
+        self._principal_of: dict[Connection, str] = {}
+        self._by_principal: dict[str, set[Connection]] = {}
+        self._unfinished_of: Counter[str] = Counter()
+        """Bytes of requests that are not complete, by principal."""
         self._voters: dict[int, list[Connection]] = {}
         self._voter_of: dict[Connection, int] = {}
         self._unfinished: OrderedDict[Connection, int] = OrderedDict()
@@ -79,10 +83,21 @@ class ConnectionBook:
         elif len(self) > self._limits.max_connections:
             self._close_idlest(self._ordinary, connection, "max.connections")
 
+    def identified(self, connection: Connection, principal: str) -> None:
+        """Its client has shown who it is; another connection of the same principal may be closed for it."""
+        self._principal_of[connection] = principal
+        same = self._by_principal.setdefault(principal, set())
+        same.add(connection)
+        self._unfinished_of[principal] += self._unfinished.get(connection, 0)
+        ordinary = sum(each in self._ordinary for each in same)
+        if ordinary > self._limits.principal_connections:
+            self._close_idlest(same, connection, "quorum.principal.max.connections")
+
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
         self._ordinary.pop(connection, None)
-        self._forget_unfinished(connection)
+        self.has_unfinished(connection, 0)
+        self._forget_principal(connection)
         same = self._by_address.get(connection.address)
         if same is not None:
             same.discard(connection)
@@ -127,9 +142,15 @@ class ConnectionBook:
             self._unfinished[connection] = size_bytes
         elif known:
             del self._unfinished[connection]
+        principal = self._principal_of.get(connection)
+        if principal is not None:
+            self._unfinished_of[principal] += size_bytes - known
+            while self._unfinished_of[principal] > self._limits.principal_queued_bytes:
+                self._close(
+                    self._first_large(principal), "quorum.principal.queued.max.request.bytes"
+                )
         while self._unfinished_bytes > self._limits.queued_bytes:
-            large = (each for each, size in self._unfinished.items() if size >= LARGE_BYTES)
-            self._close(next(large, next(iter(self._unfinished))), "queued.max.request.bytes")
+            self._close(self._first_large(None), "queued.max.request.bytes")
 
     def sweep(self) -> None:
         """Close what has been idle, or unfinished, for too long; once a second is enough."""
@@ -159,8 +180,24 @@ class ConnectionBook:
         self.lost(connection)
         connection.drop(why)
 
-    def _forget_unfinished(self, connection: Connection) -> None:
-        self._unfinished_bytes -= self._unfinished.pop(connection, 0)
+    def _first_large(self, principal: str | None) -> Connection:
+        """Whose large request began first, of a principal or of all; who began first, if none is large."""
+        among = [
+            each
+            for each in self._unfinished
+            if principal is None or self._principal_of.get(each) == principal
+        ]
+        large = (each for each in among if self._unfinished[each] >= LARGE_BYTES)
+        return next(large, among[0])
+
+    def _forget_principal(self, connection: Connection) -> None:
+        principal = self._principal_of.pop(connection, None)
+        if principal is None:
+            return
+        same = self._by_principal[principal]
+        same.discard(connection)
+        if not same:
+            del self._by_principal[principal], self._unfinished_of[principal]
 
 
 def _active_at(connection: Connection) -> float:

@@ -38,8 +38,16 @@ class Gate(Protocol):
         """How many there may be at a time."""
 
     @property
+    def handshakes_rate(self) -> int:
+        """How many may begin in a second."""
+
+    @property
     def takes_clear_text(self) -> bool:
         """Whether those that do not speak TLS are let in beside those that do."""
+
+    @property
+    def binds_ids(self) -> bool:
+        """Whether a node shows by its certificate which id it may use."""
 
     @property
     def changes(self) -> int:
@@ -71,7 +79,9 @@ class ClearText:
     context: None = None
     handshake_timeout_seconds: float = 0.0
     handshakes_max: int = 0
+    handshakes_rate: int = 1
     takes_clear_text: bool = True
+    binds_ids: bool = False
     changes: int = 0
 
     def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven:

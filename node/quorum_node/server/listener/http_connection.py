@@ -1,6 +1,6 @@
 """One HTTP connection of the admin listener: uvicorn's protocol, with its costs bounded.
 
-Until its caller has shown the admin token, everything that a connection causes (parsing, routing, answering)
+Until its caller has shown the admin token, or the certificate of somebody who administers, everything that a connection causes (parsing, routing, answering)
 is done in turns that share a part of the loop's time. Reads that need no token (probes, metrics, describes)
 are answered so, too: a flood of them waits for itself. Knows no routes.
 """
@@ -21,6 +21,7 @@ from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, Proven
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
+from quorum_node.server.listener.principal_shares import PrincipalShares, Share, is_nobody
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
 
@@ -41,6 +42,7 @@ class HttpListener:
     book: ConnectionBook
     turns: FairTurns
     metrics: Metrics
+    principals: PrincipalShares
     gate: Gate = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
 
     def make(self) -> "HttpConnection":
@@ -68,7 +70,7 @@ class HttpConnection(H11Protocol):
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
-        self.served_until = 0.0
+        self._share = Share()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the loop."""
@@ -81,6 +83,18 @@ class HttpConnection(H11Protocol):
         self.proven, self.caller = proven, proven.caller
         self.active_at = self.unfinished_since = perf_counter()
         self._listener.book.opened(self)
+        if not is_nobody(self.caller) and not self._is_gone:
+            self._share = self._listener.principals.of(self.caller)
+            self._listener.book.identified(self, self.caller.principal)
+
+    @property
+    def served_until(self) -> float:
+        """See `fair_turns.Worker`: the clock of its principal."""
+        return self._share.served_until
+
+    @served_until.setter
+    def served_until(self, seconds: float) -> None:
+        self._share.served_until = seconds
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""

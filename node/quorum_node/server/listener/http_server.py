@@ -25,6 +25,7 @@ from quorum_node.server.listener.http_connection import (
     HttpConnection,
     HttpListener,
 )
+from quorum_node.server.listener.principal_shares import PrincipalShares
 from quorum_node.server.observing.metrics import Metrics
 
 _KEEP_ALIVE_SECONDS = 30
@@ -70,7 +71,10 @@ class AdminServer:
         turns = FairTurns(self._loop, share=SHARE, burst_seconds=BURST_SECONDS)
         gate = gate or ClearText(ADMIN_LISTENER)
         state = self._server.server_state
-        listener = HttpListener(config, state, self._book, turns, metrics, gate)
+        principals = PrincipalShares(
+            self._loop, limits.principal_requests, limits.principal_percentage
+        )
+        listener = HttpListener(config, state, self._book, turns, metrics, principals, gate)
         self._departures = Departures(self._loop, gate, lambda: self._connections)
         self._acceptor = Acceptor(
             sock,

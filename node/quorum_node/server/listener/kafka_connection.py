@@ -23,6 +23,7 @@ from quorum_node.server.listener.gate import NOT_YET, Gate, Proven
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
 from quorum_node.server.listener.port import Handler, InboundRequest
+from quorum_node.server.listener.principal_shares import Share, is_nobody
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
@@ -71,8 +72,11 @@ class ConnectionOwner(Protocol):
     def connection_gone(self, connection: "KafkaConnection") -> None:
         """A connection is closed."""
 
+    def share_of(self, caller: Caller) -> Share:
+        """What all connections of the principal share."""
+
     def is_voters(self, connection: "KafkaConnection", request: Request) -> bool:
-        """Whether a voter sends this request, as it says."""
+        """Whether a voter sends this request, as far as anybody can tell."""
 
     def check_unsent(self) -> None:
         """A client does not read its answers."""
@@ -112,7 +116,7 @@ class KafkaConnection(asyncio.Protocol):
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
-        self.served_until = 0.0
+        self._share = Share()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -129,6 +133,28 @@ class KafkaConnection(asyncio.Protocol):
         if self._server.logins is not None:
             self._await_login(self._server.logins)
         self._server.opened(self)
+        self._is_of(self.caller)
+
+    def _is_of(self, caller: Caller) -> None:
+        """All its connections are counted together; who is not known has each of them to itself."""
+        if is_nobody(caller) or self._closed:
+            return
+        self._share = self._server.share_of(caller)
+        self._share.requests += len(self._waiting)
+        self._server.book.identified(self, caller.principal)
+
+    @property
+    def served_until(self) -> float:
+        """See `fair_turns.Worker`: the clock of its principal."""
+        return self._share.served_until
+
+    @served_until.setter
+    def served_until(self, seconds: float) -> None:
+        self._share.served_until = seconds
+
+    def may_read_again(self) -> None:
+        """See `principal_shares.Reader`."""
+        self._throttle(more=self._frames.has_more)
 
     def _await_login(self, logins: Logins) -> None:
         login = logins.begin(self)
@@ -142,6 +168,7 @@ class KafkaConnection(asyncio.Protocol):
         self._decode = self._server.decode
         self._frames.allow(self._server.max_request_bytes)
         self._standing_of_client = 2
+        self._is_of(caller)
 
     def unwatched(self, handler: Handler) -> None:
         """See `logins.Guest`."""
@@ -169,6 +196,10 @@ class KafkaConnection(asyncio.Protocol):
 
     def take_turn(self) -> None:
         """A turn of a connection that shares the loop's time with others."""
+        if self._share.is_used_up:
+            self._turn_scheduled = False
+            self._throttle(more=True)
+            return
         began = perf_counter()
         self._take_turn()
         seconds = perf_counter() - began
@@ -177,6 +208,7 @@ class KafkaConnection(asyncio.Protocol):
             seconds > turns.slow_seconds,
             seconds < turns.short_seconds,
         )
+        self._share.spent(seconds)
         self.served_until = turns.spent(self, seconds)
 
     @property
@@ -251,6 +283,7 @@ class KafkaConnection(asyncio.Protocol):
             inbound = InboundRequest(self, request, self._received, size_bytes)
             self._queued_bytes += size_bytes
             self._waiting.append(inbound)
+            self._share.requests += 1
             server.times.arrived(request)
             self._handler(inbound)
             handled += 1
@@ -280,6 +313,9 @@ class KafkaConnection(asyncio.Protocol):
                 return
         if self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS and not self._is_voters:
             blocked = True
+        if not self._is_voters and self._share.is_used_up:
+            self._share.wait(self)
+            blocked = True
         if more and not blocked and not self._turn_scheduled:
             self._turn_scheduled = True
             if self._is_voters:
@@ -304,12 +340,13 @@ class KafkaConnection(asyncio.Protocol):
         if self._collecting or not waiting or waiting[0].encoded is None:
             return
         parts: list[bytes | memoryview] = []
-        now, left = perf_counter(), self._server.times.left
+        now, left, before = perf_counter(), self._server.times.left, len(waiting)
         while waiting and (encoded := waiting[0].encoded) is not None:
             parts += encoded
             done = waiting.popleft()
             self._queued_bytes -= done.size_bytes
             left(done.request.api, done.received, done.started, done.answered, now)
+        self._share.answered(before - len(waiting))
         if self._transport is not None and not self._closed:
             self.active_at = now
             self._transport.write(b"".join(parts))
@@ -343,6 +380,7 @@ class KafkaConnection(asyncio.Protocol):
         self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
         self._queued_bytes = 0
+        self._share.answered(len(waiting))
         for inbound in waiting:
             inbound.abandon()
 

@@ -18,6 +18,7 @@ from quorum_node.protocol.apis import APIS
 from quorum_node.protocol.frames import Request, decode_request
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.security.caller import Caller, is_member
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.departures import Departures
@@ -28,6 +29,7 @@ from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, Ka
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials
 from quorum_node.server.listener.port import Handler
+from quorum_node.server.listener.principal_shares import PrincipalShares, Share
 from quorum_node.server.listener.refused_address import refused_address
 from quorum_node.server.listener.voter_requests import voter_of
 from quorum_node.server.observing.metrics import Metrics
@@ -83,6 +85,10 @@ class KafkaListener:
         shares = shares or LoopShares()
         self.turns, self.large_reads = shares.turns, shares.large_reads
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
+        limits = settings.limits
+        self._principals = PrincipalShares(
+            self.loop, limits.principal_requests, limits.principal_percentage
+        )
         self._departures = Departures(self.loop, self.gate, lambda: self.connections)
         self._voter_ids = voter_ids
         self.logins = None if settings.sasl is None else self._logins(settings.sasl, stored)
@@ -144,10 +150,16 @@ class KafkaListener:
         if self._closing and not self.connections:
             self._all_gone.set()
 
+    def share_of(self, caller: Caller) -> Share:
+        """What all connections of the principal share."""
+        return self._principals.of(caller)
+
     def is_voters(self, connection: KafkaConnection, request: Request) -> bool:
-        """Whether a voter sends this request, as it says: nobody has to prove it on this listener."""
+        """Whether a voter sends this request: by its certificate, and as it says where none is bound to an id."""
         sender = voter_of(request.body)
         if sender is None or self.logins is not None or sender not in self._voter_ids():
+            return False
+        if self.gate.binds_ids and not is_member(connection.caller, sender):
             return False
         return self.book.belongs_to_voter(connection, sender)
 

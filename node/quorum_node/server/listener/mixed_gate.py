@@ -23,6 +23,7 @@ class MixedGate:
     """See `Gate`. `gate`: of those that speak TLS."""
 
     takes_clear_text = True
+    binds_ids = False
 
     def __init__(self, gate: TlsGate, clock: Callable[[], float] = monotonic) -> None:
         self._gate = gate
@@ -34,6 +35,7 @@ class MixedGate:
         """When an address was last seen to speak clear text; the oldest first."""
         self.handshake_timeout_seconds = gate.handshake_timeout_seconds
         self.handshakes_max = gate.handshakes_max
+        self.handshakes_rate = gate.handshakes_rate
 
     @property
     def context(self) -> ssl.SSLContext:

@@ -36,7 +36,9 @@ class TlsGate:
         self._count = count
         self.handshake_timeout_seconds = config.handshake_timeout_ms / 1000
         self.handshakes_max = config.handshakes_max
+        self.handshakes_rate = config.handshakes_rate
         self.takes_clear_text = False
+        self.binds_ids = config.binding
         self.changes = 0
 
     @property

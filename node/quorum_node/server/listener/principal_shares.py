@@ -1,0 +1,144 @@
+"""What one principal uses of a listener, over all its connections: requests that are not answered, and time of the loop.
+
+A certificate or a password opens many connections, and each of them alone may cost what a connection may. So connections of one
+principal have one clock (see `fair_turns`), one bound on requests, and one quota of time, which is Kafka's `request_percentage` of a user.
+Whoever is anonymous has, on each connection, a share of its own: there is nothing to tell them apart by but the address. Connections and
+bytes of a principal are in `connection_book`.
+"""
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
+from quorum_node.security.certificate_identity import Role
+
+BURST_SECONDS = 0.25
+"""Of work that a principal may do at once after a quiet time."""
+_WITHOUT_QUOTA = frozenset({Role.MEMBER, Role.ADMIN, Role.OPERATOR})
+
+
+class Reader(Protocol):
+    """A connection that is not read while its principal has too many requests, or has used up its time."""
+
+    def may_read_again(self) -> None:
+        """There is room again; nothing happens on a closed connection."""
+
+
+class Loop(Protocol):
+    """What is needed of the event loop."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> object: ...
+
+
+class Share:
+    """Of one principal. `max_requests`: beyond it its connections are not read. `part`: of the loop's time."""
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_credit",
+        "_credited_at",
+        "_loop",
+        "_max_requests",
+        "_part",
+        "_readers",
+        "_timed",
+        "requests",
+        "served_until",
+    )
+
+    def __init__(
+        self,
+        loop: Loop | None = None,
+        max_requests: float = math.inf,
+        part: float = 1.0,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.served_until = 0.0
+        """Its clock, in seconds of work: see `fair_turns.Worker`."""
+        self.requests = 0
+        """Received and not answered. Whoever receives one adds it here; see `answered`."""
+        self._loop = loop
+        self._max_requests = max_requests
+        self._part = part
+        self._clock = clock
+        self._credit, self._credited_at = BURST_SECONDS, clock()
+        self._readers: set[Reader] = set()
+        self._timed = False
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no more requests are taken for now."""
+        return self.requests >= self._max_requests or self._pause_seconds() > 0
+
+    def spent(self, seconds: float) -> None:
+        """Its requests have taken so much of the loop's time."""
+        if self._part < 1.0:
+            self._earn()
+            self._credit -= seconds
+
+    def wait(self, reader: Reader) -> None:
+        """To be told when half of the requests are answered, and there is time again."""
+        self._readers.add(reader)
+        pause = self._pause_seconds()
+        if pause > 0 and not self._timed and self._loop is not None:
+            self._timed = True
+            self._loop.call_later(pause, self._time_is_back)
+
+    def answered(self, count: int) -> None:
+        """So many are done, or nobody waits for them any more."""
+        self.requests -= count
+        if self._readers and not self._timed:
+            self._wake()
+
+    def _time_is_back(self) -> None:
+        self._timed = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self.requests <= self._max_requests / 2:
+            readers, self._readers = self._readers, set()
+            for each in readers:
+                each.may_read_again()
+
+    def _pause_seconds(self) -> float:
+        if self._part >= 1.0 or self._credit > 0:
+            return 0.0
+        self._earn()
+        return max(0.0, -self._credit / self._part)
+
+    def _earn(self) -> None:
+        now = self._clock()
+        gained = (now - self._credited_at) * self._part
+        self._credit = min(BURST_SECONDS, self._credit + gained)
+        self._credited_at = now
+
+
+class PrincipalShares:
+    """Of one listener. A share lives as long as a connection holds it. `percentage`: of the loop's time."""
+
+    def __init__(self, loop: Loop, max_requests: int, percentage: int) -> None:
+        self._loop = loop
+        self._max_requests = max_requests
+        self._part = percentage / 100
+        self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
+
+    def of(self, caller: Caller) -> Share:
+        """The one that all connections of the principal have."""
+        if is_nobody(caller):
+            return Share()
+        found = self._shares.get(caller.principal)
+        if found is None:
+            role = None if caller.identity is None else caller.identity.role
+            part = 1.0 if role in _WITHOUT_QUOTA else self._part
+            found = Share(self._loop, self._max_requests, part)
+            self._shares[caller.principal] = found
+        return found
+
+
+def is_nobody(caller: Caller) -> bool:
+    """Whether nothing is known of who that is."""
+    return caller.principal in ("", ANONYMOUS_PRINCIPAL)

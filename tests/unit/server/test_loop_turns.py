@@ -1,0 +1,99 @@
+"""How long a large answer over TLS holds the loop: CPU time of its longest turn, which other work on the machine does not change."""
+
+import asyncio
+import socket
+import time
+from pathlib import Path
+
+import uvloop
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.frames import encode_request
+from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.refused_peers import RefusedPeers
+from support.listener_settings import listener_settings
+from support.ports import free_ports
+from support.tls_folder import CONFIG, tls_files
+from support.tls_quorum import certificate_of, client_context, new_authority
+
+ANSWER_BYTES = 8 << 20
+MAX_TURN_MS = 1.0
+ROUNDS = 10
+CA = new_authority()
+HELLO = encode_request(
+    API_VERSIONS,
+    3,
+    1,
+    "me",
+    ApiVersionsRequest(client_software_name="x", client_software_version="1"),
+)
+
+
+class Turns:
+    """The longest turn of the loop, in milliseconds of CPU of its thread."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._began = time.thread_time()
+        self._next()
+
+    def _next(self) -> None:
+        ended = time.thread_time()
+        self.longest_ms = max(self.longest_ms, (ended - self._began) * 1000)
+        self._began = ended
+        self._loop.call_soon(self._next)
+
+    def begin_anew(self) -> float:
+        """What the longest one was."""
+        found, self.longest_ms = self.longest_ms, 0.0
+        return found
+
+
+def ask(port: int, folder: Path) -> None:
+    """One answer after the other."""
+    context = client_context(folder, folder / "ca.crt")
+    plain = socket.create_connection(("127.0.0.1", port), 30.0)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+        for _ in range(ROUNDS):
+            connection.sendall(HELLO)
+            left = int.from_bytes(connection.recv(4), "big")
+            while left:
+                left -= len(connection.recv(min(left, 1 << 20)))
+
+
+def test_an_answer_of_eight_mebibytes_holds_the_loop_for_a_millisecond_at_most(
+    tmp_path: Path,
+) -> None:
+    """The calmest of some rounds: what another process does to the caches of the processor is not meant."""
+    files = tls_files(tmp_path / "1", certificate_of("member", 1, CA), CA.certificate)
+    records = memoryview(bytes(ANSWER_BYTES))
+    longest: list[float] = []
+
+    async def run() -> None:
+        (number,) = free_ports(1)
+        turns = Turns()
+        gate = TlsGate("TOOLS", files, CONFIG, RefusedPeers(), lambda why: None)
+
+        def answer(inbound: InboundRequest) -> None:
+            longest.append(turns.begin_anew())
+            head = (ANSWER_BYTES).to_bytes(4, "big")
+            inbound.encoded = [head, records]
+            inbound.connection.write_ready()
+
+        listener = KafkaListener(
+            listener_settings("TOOLS", port=number), answer, Metrics(), lambda *_: None, gate=gate
+        )
+        await listener.start()
+        await asyncio.to_thread(ask, number, tmp_path / "1")
+        longest.append(turns.begin_anew())
+        await listener.close(0.1)
+
+    uvloop.run(run())
+    rounds = longest[2:]
+    assert len(rounds) == ROUNDS - 1
+    assert min(rounds) <= MAX_TURN_MS

@@ -1,0 +1,89 @@
+"""What connections of one principal share: requests, and time of the loop."""
+
+import gc
+from collections.abc import Callable
+
+from quorum_node.security.caller import ANONYMOUS, Caller
+from quorum_node.security.certificate_identity import CertificateIdentity, Role
+from quorum_node.server.listener.principal_shares import BURST_SECONDS, PrincipalShares, Share
+
+
+class Loop:
+    """Keeps what is to be called."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.due.append((delay, callback))
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def may_read_again(self) -> None:
+        self.woken += 1
+
+
+def caller(name: str, role: Role | None = None) -> Caller:
+    identity = None if role is None else CertificateIdentity("ns", "demo", role)
+    return Caller(f"User:{name}", "10.0.0.1", "CONTROLLER", identity)
+
+
+def test_connections_of_one_principal_have_one_share_while_there_are_any() -> None:
+    shares = PrincipalShares(Loop(), 10, 25)
+    share = shares.of(caller("a"))
+    share.requests = 7
+    assert shares.of(caller("a", Role.READER)) is share
+    assert shares.of(caller("b")) is not share
+    assert shares.of(ANONYMOUS) is not shares.of(ANONYMOUS)
+    del share
+    gc.collect()
+    assert shares.of(caller("a")).requests == 0
+
+
+def test_too_many_requests_wait_until_half_are_answered() -> None:
+    share = Share(Loop(), max_requests=4)
+    one, other = Connection(), Connection()
+    share.requests = 3
+    assert not share.is_used_up
+    share.requests = 4
+    assert share.is_used_up
+    share.wait(one)
+    share.wait(other)
+    share.answered(1)
+    assert (one.woken, other.woken) == (0, 0)
+    share.answered(1)
+    assert (one.woken, other.woken) == (1, 1)
+    share.answered(1)
+    assert one.woken == 1, "it waits no more"
+
+
+def test_time_is_bounded_in_the_long_run() -> None:
+    loop, now = Loop(), [100.0]
+    share = Share(loop, part=0.25, clock=lambda: now[0])
+    connection = Connection()
+    share.spent(BURST_SECONDS / 2)
+    assert not share.is_used_up
+    share.spent(BURST_SECONDS / 2 + 0.1)
+    assert share.is_used_up
+    share.wait(connection)
+    share.wait(connection)
+    ((delay, callback),) = loop.due
+    assert abs(delay - 0.4) < 1e-9, "a tenth of a second of work at a quarter of the time"
+    now[0] += delay + 1e-6
+    callback()
+    assert connection.woken == 1
+    assert not share.is_used_up
+    now[0] += 1000
+    share.spent(10)
+    assert share.is_used_up, "an hour of rest is not kept"
+
+
+def test_who_runs_the_quorum_has_all_the_time() -> None:
+    shares = PrincipalShares(Loop(), 10, 25)
+    for role in Role:
+        share = shares.of(caller(role.value, role))
+        share.spent(10)
+        assert share.is_used_up is (role not in (Role.MEMBER, Role.ADMIN, Role.OPERATOR))
