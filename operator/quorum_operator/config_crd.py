@@ -15,6 +15,10 @@ _OF_LISTENERS = (
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "queued.max.request.bytes",
+    "quorum.principal.max.connections",
+    "quorum.principal.queued.max.request.bytes",
+    "quorum.principal.queued.max.requests",
+    "quorum.principal.request.percentage",
     "quorum.request.receive.timeout.ms",
 )
 """Also as listener.name.NAME.KEY."""
@@ -51,6 +55,7 @@ _OF_NODES = (
     "quorum.files.poll.ms",
     "quorum.handshake.timeout.ms",
     "quorum.handshakes.max",
+    "quorum.handshakes.rate",
     "quorum.reassignments.max",
     "quorum.snapshot.handover",
     "quorum.snapshot.heartbeat.interval.ms",

@@ -34,7 +34,7 @@ def caller(name: str, role: Role | None = None) -> Caller:
 def test_connections_of_one_principal_have_one_share_while_there_are_any() -> None:
     shares = PrincipalShares(Loop(), 10, 25)
     share = shares.of(caller("a"))
-    share.requests = 7
+    share.received(7)
     assert shares.of(caller("a", Role.READER)) is share
     assert shares.of(caller("b")) is not share
     assert shares.of(ANONYMOUS) is not shares.of(ANONYMOUS)
@@ -46,9 +46,9 @@ def test_connections_of_one_principal_have_one_share_while_there_are_any() -> No
 def test_too_many_requests_wait_until_half_are_answered() -> None:
     share = Share(Loop(), max_requests=4)
     one, other = Connection(), Connection()
-    share.requests = 3
+    share.received(3)
     assert not share.is_used_up
-    share.requests = 4
+    share.received(1)
     assert share.is_used_up
     share.wait(one)
     share.wait(other)

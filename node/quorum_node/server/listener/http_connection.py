@@ -94,7 +94,7 @@ class HttpConnection(H11Protocol):
 
     @served_until.setter
     def served_until(self, seconds: float) -> None:
-        self._share.served_until = seconds
+        self._share.move_to(seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""

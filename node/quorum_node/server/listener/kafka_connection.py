@@ -140,7 +140,7 @@ class KafkaConnection(asyncio.Protocol):
         if is_nobody(caller) or self._closed:
             return
         self._share = self._server.share_of(caller)
-        self._share.requests += len(self._waiting)
+        self._share.received(len(self._waiting))
         self._server.book.identified(self, caller.principal)
 
     @property
@@ -150,7 +150,7 @@ class KafkaConnection(asyncio.Protocol):
 
     @served_until.setter
     def served_until(self, seconds: float) -> None:
-        self._share.served_until = seconds
+        self._share.move_to(seconds)
 
     def may_read_again(self) -> None:
         """See `principal_shares.Reader`."""
@@ -283,7 +283,7 @@ class KafkaConnection(asyncio.Protocol):
             inbound = InboundRequest(self, request, self._received, size_bytes)
             self._queued_bytes += size_bytes
             self._waiting.append(inbound)
-            self._share.requests += 1
+            self._share.received(1)
             server.times.arrived(request)
             self._handler(inbound)
             handled += 1

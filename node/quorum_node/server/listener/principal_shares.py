@@ -60,7 +60,7 @@ class Share:
         self.served_until = 0.0
         """Its clock, in seconds of work: see `fair_turns.Worker`."""
         self.requests = 0
-        """Received and not answered. Whoever receives one adds it here; see `answered`."""
+        """Received and not answered."""
         self._loop = loop
         self._max_requests = max_requests
         self._part = part
@@ -73,6 +73,14 @@ class Share:
     def is_used_up(self) -> bool:
         """Whether no more requests are taken for now."""
         return self.requests >= self._max_requests or self._pause_seconds() > 0
+
+    def move_to(self, seconds: float) -> None:
+        """Its clock says this from now on."""
+        self.served_until = seconds
+
+    def received(self, count: int) -> None:
+        """So many requests came; see `answered`."""
+        self.requests += count
 
     def spent(self, seconds: float) -> None:
         """Its requests have taken so much of the loop's time."""
