@@ -15,6 +15,7 @@ import structlog
 from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import documents, holders, issuing, rotation, store
 from quorum_operator.certificates.account import account
+from quorum_operator.certificates.checks import STAYS
 from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.look import look
@@ -23,8 +24,10 @@ from quorum_operator.certificates.named import named
 from quorum_operator.certificates.pem import Read, Unreadable
 from quorum_operator.certificates.steps import (
     RaiseSignedUntil,
+    RequestCertificate,
     Settled,
     Step,
+    TakePair,
     WaitFor,
     WriteBundle,
     WriteLeaf,
@@ -41,9 +44,9 @@ from quorum_operator.desired.names import (
 from quorum_operator.door import SecureDoor, client_context
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.errors import ApiError, Forbidden, NotFound
 from quorum_operator.kube.observe import Cluster
-from quorum_operator.planner.certificates_seen import CertificatesSeen
+from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.tls_crd import TlsSpec
@@ -150,6 +153,10 @@ class CertificateKeeper:
     ) -> tuple[issuing.Pair, str] | None:
         """The one that there is, unless it is due or the authority is another one by now."""
         signer = rotation.signer_of(seen)
+        if seen.issued is not None:
+            secret = found.objects.leaves.get(holders.operator().name)
+            issued = store.pair_in(secret) if secret is not None else None
+            return (issued, "") if issued is not None else None
         kept = before.pair if before is not None else None
         if kept is not None and self._clock() >= kept[0].certificate.validity.not_after:
             kept = None
@@ -177,6 +184,7 @@ class CertificateKeeper:
     ) -> Kept:
         """Bring the certificates on as far as it goes now. Raises ApiError if the API server does not serve."""
         found, changed, refused = opened.found, False, ""
+        missing: Trouble | None = None
         idle = seen.deleting or seen.wanted.paused
         for _ in range(MOST_STEPS):
             facts = self._judged(owner, replace(opened, found=found), seen, notes)
@@ -190,6 +198,8 @@ class CertificateKeeper:
                     raise
                 why = by_api(store.subject_of(owner, step), error)
                 refused = f"{why.subject}: {why.message}"
+                if isinstance(step, RequestCertificate):
+                    missing = _no_issuer(error, refused)
                 _log.warning("certificate step refused", quorum=owner.name, error=refused)
                 break
             changed = True
@@ -199,7 +209,9 @@ class CertificateKeeper:
         again_s = REFUSED_S if refused else WAIT_S
         if settled:
             again_s = self._quiet_s * random.uniform(0.8, 1.2)  # not all quorums at once
-        told = account(facts, step, refused)
+        told = account(facts, step, refused if missing is None else "")
+        if missing is not None:
+            told = replace(told, troubles=(missing, *told.troubles))
         unused = [
             f"{each.name}: {problem}" for each in seen.incarnations if (problem := _problem(each))
         ]
@@ -209,7 +221,10 @@ class CertificateKeeper:
     async def _hurry(self, owner: Owner, step: Step, found: Found, seen: Observation) -> None:
         """A kubelet brings a changed Secret within two minutes, and at once into a pod that has changed itself. Nothing depends
         on it, so what goes wrong is no error."""
-        if not isinstance(step, WriteLeaf | WriteBundle) or step.holder.role is not Role.MEMBER:
+        if (
+            not isinstance(step, WriteLeaf | WriteBundle | TakePair)
+            or step.holder.role is not Role.MEMBER
+        ):
             return
         name = step.holder.name
         if not any(each.name == name and each.pod is not None for each in seen.incarnations):
@@ -246,6 +261,8 @@ class CertificateKeeper:
         newest = max((each.generation for each in facts.authorities), default=0)
         signer = rotation.signer_of(facts)
         signing = signer.generation if signer is not None else newest
+        if facts.issued is not None:
+            newest, signing = (newest + 1, newest + 1) if newest else (0, 0)
         brokers = tuple(each.name for each in opened.holders if each.role is Role.BROKER)
         # Nobody knows an authority before the first.
         informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
@@ -271,7 +288,19 @@ class CertificateKeeper:
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
         now = self._clock()
         given = named(owner.namespace, asked, found.named, now)
-        return look(owner, now, found.objects, members, others, given)
+        issuer = asked.issuer_ref if asked is not None else None
+        return look(owner, now, found.objects, members, others, given, issuer)
+
+
+def _no_issuer(error: ApiError, refused: str) -> Trouble:
+    """cert-manager's definitions are not there, or the operator may not use them."""
+    if isinstance(error, NotFound):
+        text = "spec.tls.issuerRef asks cert-manager for certificates, and the cluster has no definition certificates.cert-manager.io: install cert-manager"
+        return Trouble("IssuerMissing", f"{text}. {STAYS}")
+    if isinstance(error, Forbidden):
+        text = f"{refused}. Install the chart with certManager.enabled=true"
+        return Trouble("IssuerForbidden", f"{text}. {STAYS}")
+    return Trouble("IssuerFailed", f"{refused}. {STAYS}")
 
 
 def _problem(each: Incarnation) -> str:
@@ -301,7 +330,7 @@ def _context(trusted: tuple[Read, ...], pair: issuing.Pair | None) -> ssl.SSLCon
     bundle = documents.bundle_text(trusted)
     if pair is None:
         return client_context(bundle)
-    return client_context(bundle, pair.certificate.pem, pair.key_pem)
+    return client_context(bundle, pair.chain_pem, pair.key_pem)
 
 
 def _names(owner: Owner, cluster: Cluster) -> dict[str, str]:

@@ -14,4 +14,9 @@ class CrdModel(BaseModel):
 
 def cel_rule(expression: str, message: str) -> dict[str, Any]:
     """A CEL rule of one field, and what the API server says when it does not hold."""
-    return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
+    return cel_rules((expression, message))
+
+
+def cel_rules(*rules: tuple[str, str]) -> dict[str, Any]:
+    """Several, each with its message."""
+    return {"x-kubernetes-validations": [{"rule": each, "message": says} for each, says in rules]}

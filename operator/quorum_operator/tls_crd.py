@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import ConfigDict, Field
 
-from quorum_operator.crd_model import CrdModel, cel_rule
+from quorum_operator.crd_model import CrdModel, cel_rule, cel_rules
 
 _MOST_IDENTITIES = 32
 _RESERVED = ("admin", "backup", "operator")
@@ -62,6 +62,19 @@ class CaSecret(CrdModel):
     name: str = Field(min_length=1, max_length=253, pattern=_NAME)
 
 
+class IssuerRef(CrdModel):
+    """An issuer of cert-manager, or of another program that fulfils its Certificates."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=_NAME)
+    kind: str = Field(
+        default="Issuer",
+        max_length=63,
+        pattern="^[A-Z][A-Za-z0-9]*$",
+        description="Issuer, of the same namespace, or ClusterIssuer.",
+    )
+    group: str = Field(default="cert-manager.io", max_length=253, pattern=_NAME)
+
+
 class TrustedObject(CrdModel):
     """One key of a Secret or ConfigMap in the same namespace."""
 
@@ -114,11 +127,21 @@ class TlsSpec(CrdModel):
     """Certificates of the members."""
 
     model_config = ConfigDict(
-        json_schema_extra=cel_rule(
-            "!has(self.identities) || self.identities.all(each, !(each.name in ["
-            + ", ".join(f"'{each}'" for each in _RESERVED)
-            + "]))",
-            "the names admin, backup and operator are taken by the operator. Choose another name",
+        json_schema_extra=cel_rules(
+            (
+                "!has(self.identities) || self.identities.all(each, !(each.name in ["
+                + ", ".join(f"'{each}'" for each in _RESERVED)
+                + "]))",
+                "the names admin, backup and operator are taken by the operator. Choose another name",
+            ),
+            (
+                "!has(self.issuerRef) || !has(self.caSecret)",
+                "spec.tls.issuerRef and spec.tls.caSecret both say who signs: set one of them",
+            ),
+            (
+                "!has(self.issuerRef) || (has(self.trustedCAs) && size(self.trustedCAs) > 0)",
+                "with spec.tls.issuerRef name the issuer's authority in spec.tls.trustedCAs: the ca.crt of an issued Secret is not trusted",
+            ),
         )
     )
 
@@ -143,6 +166,11 @@ class TlsSpec(CrdModel):
         default=None,
         description="An authority of your own: tls.crt has its certificate, tls.key its key. It signs instead of one that the"
         " operator makes. Another one in the same Secret replaces it: all members trust both before the new one signs.",
+    )
+    issuer_ref: IssuerRef | None = Field(
+        default=None,
+        description="cert-manager issues the certificates, by this issuer: a Certificate for each member, each of identities, an"
+        " administrator and the operator. trustedCAs names the authority of the issuer.",
     )
     trusted_cas: list[TrustedCa] | None = Field(
         default=None,

@@ -54,6 +54,20 @@ _WRONG: dict[str, tuple[Json, str]] = {
         {"tls": {"trustedCAs": [{"secret": {"name": "a"}, "configMap": {"name": "b"}}]}},
         "set one of secret and configMap",
     ),
+    "an issuer without its authority": (
+        {"tls": {"issuerRef": {"name": "i"}}},
+        "name the issuer's authority in spec.tls.trustedCAs",
+    ),
+    "two who sign": (
+        {
+            "tls": {
+                "issuerRef": {"name": "i"},
+                "caSecret": {"name": "c"},
+                "trustedCAs": [{"secret": {"name": "a"}}],
+            }
+        },
+        "set one of them",
+    ),
     "an authority without a name": ({"tls": {"caSecret": {}}}, "spec.tls.caSecret.name"),
     "negative debounce": ({"repair": {"debounceSeconds": -1}}, "greater than or equal to 0"),
     "bad cluster id": ({"clusterId": "a b"}, "spec.clusterId"),
@@ -70,6 +84,9 @@ _RIGHT: dict[str, Json] = {
             "caSecret": {"name": "corporate"},
             "trustedCAs": [{"secret": {"name": "a", "key": "b.pem"}}, {"configMap": {"name": "c"}}],
         }
+    },
+    "an issuer": {
+        "tls": {"issuerRef": {"name": "i"}, "trustedCAs": [{"secret": {"name": "a"}}]},
     },
     "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
     "a pod template": {

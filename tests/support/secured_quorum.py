@@ -65,6 +65,8 @@ class SecuredNodes(SoundNodes):
         self.now = time.time() if now is None else now
         self.stuck: set[int] = set()
         self.loaded: dict[int, tuple[Read, tuple[Read, ...]]] = {}
+        self.chains: dict[int, tuple[Read, ...]] = {}
+        """By node id, what it shows: its certificate and who issued it."""
         self.doors: list[Door] = []
 
     def through(self, door: Door) -> "SecuredNodes":
@@ -76,7 +78,8 @@ class SecuredNodes(SoundNodes):
         if said is None or not self.load(node_id):
             return None
         certificate, bundle = self.loaded[node_id]
-        signer = next(each for each in bundle if pem.signed_by(certificate, each))
+        signer = pem.anchor_of(self.chains[node_id], bundle)
+        assert signer is not None
         told = LoadedCertificates(
             certificate.fingerprint,
             signer.fingerprint,
@@ -96,9 +99,10 @@ class SecuredNodes(SoundNodes):
             pair = checks.check_leaf("", data, OWNER, holder, bundle, self.now)
             if isinstance(pair, Read):
                 self.loaded[node_id] = (pair, bundle)
+                self.chains[node_id] = pem.read_all(data[checks.CERTIFICATE])
             elif node_id in self.loaded:
                 mine = self.loaded[node_id][0]
-                if any(pem.signed_by(mine, each) for each in bundle):
+                if pem.anchor_of(self.chains[node_id], bundle) is not None:
                     self.loaded[node_id] = (mine, bundle)
         return node_id in self.loaded
 
@@ -107,8 +111,8 @@ class SecuredNodes(SoundNodes):
         return [
             f"{one} does not trust {other}"
             for one, (_, bundle) in self.loaded.items()
-            for other, (certificate, _) in self.loaded.items()
-            if not any(pem.signed_by(certificate, each) for each in bundle)
+            for other in self.loaded
+            if pem.anchor_of(self.chains[other], bundle) is None
         ]
 
 

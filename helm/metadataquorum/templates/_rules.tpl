@@ -48,6 +48,12 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]
+{{- if .Values.certManager.enabled }}
+# spec.tls.issuerRef. cert-manager writes the Secrets.
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, create, patch]
+{{- end }}
 {{- end }}
 
 {{- /* What has no namespace, read only: whether the host or the volume of a member is gone, and whether

@@ -1,9 +1,11 @@
 """What people are told of the certificates of a quorum, from the facts and the next step. Pure."""
 
+from dataclasses import replace
+
 from quorum_operator.certificates.facts import Seen
 from quorum_operator.certificates.rotation import signer_of
 from quorum_operator.certificates.steps import Settled, Step, WaitFor
-from quorum_operator.planner.certificates_seen import CertificatesSeen
+from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 
 _NAMED = 4
 
@@ -21,14 +23,28 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
     problems = [each for each in told if each]
     authorities = [each for each in seen.authorities if not each.retired]
     waits = "" if isinstance(step, Settled) else step.reason
+    by_others = seen.issued is not None
+    troubles = (*seen.named.troubles, *_of_issuer(seen))
     return CertificatesSeen(
-        usable=not missing and signer is not None,
+        usable=not missing and (by_others or signer is not None),
         waits=waits,
-        trust_pending=len(authorities) > 1 and bool(waits),
+        trust_pending=len(authorities) > (0 if by_others else 1) and bool(waits),
         brokers=step.brokers if isinstance(step, WaitFor) else (),
         refused=refused,
         problems=tuple(problems[:_NAMED]),
-        troubles=seen.named.troubles[:_NAMED],
+        troubles=troubles[:_NAMED],
+        by_others=by_others,
         authority=signer.generation if signer is not None else None,
         renewal_at=step.due_at if isinstance(step, Settled) else None,
+    )
+
+
+def _of_issuer(seen: Seen) -> tuple[Trouble, ...]:
+    """Each once: an issuer that does not answer does not answer for anybody."""
+    found = [each.trouble for each in seen.issued or () if each.trouble is not None]
+    first = {each.reason: each for each in reversed(found)}
+    return tuple(
+        replace(each, message=f"{each.message} ({count} certificates alike)") if count > 1 else each
+        for each in first.values()
+        for count in [sum(1 for other in found if other.reason == each.reason)]
     )

@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.pem import Read, Unreadable, key_fits, read, read_all, signed_by
+from quorum_operator.certificates.pem import (
+    Read,
+    Unreadable,
+    anchor_of,
+    key_fits,
+    read,
+    read_all,
+    signed_by,
+)
 from quorum_operator.desired.names import Owner
 
 CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.pem"
@@ -63,16 +71,22 @@ def check_leaf(
     holder: Holder,
     trusted: tuple[Read, ...],
     now: float,
+    mended: str = "The operator issues another one",
 ) -> Read | Problem:
-    """The certificate of a holder's Secret, or the first thing that is wrong. `data`: None if the Secret is gone."""
+    """The certificate of a holder's Secret, or the first thing that is wrong. `data`: None if the Secret is gone; `mended`: what is
+    done about it."""
     where = f"Secret {owner.namespace}/{secret}"
-    mended = "The operator issues another one"
     if data is None:
         return Problem(Reason.MISSING, f"{where} was deleted. {mended}")
     found = _pair(where, data, CERTIFICATE, KEY, mended)
     if isinstance(found, Problem):
         return found
-    if not any(signed_by(found, each) for each in trusted):
+    try:
+        chain = read_all(data[CERTIFICATE])
+    except Unreadable as error:
+        text = f"{where} is half-written: {CERTIFICATE}: {error}"
+        return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
+    if anchor_of(chain, trusted) is None:
         known = ", ".join(each.common_name for each in trusted) or "none"
         text = f"{where}: {CERTIFICATE} is signed by {found.issuer!r}, which is not an authority of this quorum ({known})"
         return Problem(Reason.WRONG_AUTHORITY, f"{text}. {mended}")

@@ -14,7 +14,7 @@ from quorum_operator.certificates.checks import Problem
 from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issuing import Pair
-from quorum_operator.certificates.pem import Read
+from quorum_operator.certificates.pem import Read, read_all
 from quorum_operator.desired.names import PREFIX, Owner, metadata
 
 ANNOTATION_SIGNING = f"{PREFIX}/ca-signing"
@@ -76,9 +76,9 @@ def leaf_secret(
     data = {checks.BUNDLE: _encoded(bundle_text(bundle))}
     if pair is not None:
         data |= {
-            checks.CERTIFICATE: _encoded(pair.certificate.pem),
+            checks.CERTIFICATE: _encoded(pair.chain_pem),
             checks.KEY: _encoded(pair.key_pem),
-            checks.KEYSTORE: _encoded(pair.key_pem + pair.certificate.pem),
+            checks.KEYSTORE: _encoded(pair.key_pem + pair.chain_pem),
         }
     return _secret(meta, data)
 
@@ -128,6 +128,7 @@ def read_leaf(
         version=version_of(secret),
         problem=found.message if isinstance(found, Problem) else "",
         extras=extras_of(secret),
+        above=() if isinstance(found, Problem) else read_all(data[checks.CERTIFICATE])[1:],
     )
 
 

@@ -6,6 +6,7 @@ Certificates are named by their fingerprints. Times are seconds since 1970, by t
 from dataclasses import dataclass, field
 
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.issued import Issued
 from quorum_operator.certificates.named import Named
 from quorum_operator.certificates.pem import Read
 
@@ -44,6 +45,8 @@ class LeafSecret:
     problem: str = ""
     extras: frozenset[str] = frozenset()
     """Which of the bundle are no authorities of this quorum: the spec has named them."""
+    above: tuple[Read, ...] = ()
+    """Who issued the certificate, as far as the Secret has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class Seen:
     """A person says that what is unaware or lagging need not be waited for."""
     named: Named = field(default_factory=Named)
     """What the spec names of other people's."""
+    issued: tuple[Issued, ...] | None = None
+    """What somebody else issues; None where the operator signs."""
     rotation_asked: bool = False
     """A person asks for another authority."""
     names_taken: frozenset[int] = field(default_factory=frozenset)

@@ -26,10 +26,16 @@ _OIDS = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key. The key never shows in a log: `repr` leaves it out."""
+    """A certificate and its key. The key never shows in a log: `repr` leaves it out. `above`: who issued it, up to the one that is trusted."""
 
     certificate: Read
     key_pem: str = field(repr=False)
+    above: tuple[Read, ...] = ()
+
+    @property
+    def chain_pem(self) -> str:
+        """The certificate, then those above."""
+        return "".join(each.pem for each in (self.certificate, *self.above))
 
 
 def new_authority(owner: Owner, generation: int, now: float) -> Pair:

@@ -7,10 +7,12 @@ from quorum_operator.certificates import documents
 from quorum_operator.certificates.documents import Object
 from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.issued import Issued, IssuedObjects, issued
+from quorum_operator.certificates.known import known_authorities
 from quorum_operator.certificates.named import Named, without_clash
 from quorum_operator.certificates.pem import Read
-from quorum_operator.certificates.rotation import known_authorities
 from quorum_operator.desired.names import Owner
+from quorum_operator.tls_crd import IssuerRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Objects:
     authorities: Mapping[int, Object]
     leaves: Mapping[str, Object]
     trust: Object | None
+    issued: Mapping[str, IssuedObjects] | None = None
+    """By the holder's name; None where the operator signs."""
 
 
 def look(
@@ -29,6 +33,7 @@ def look(
     members: tuple[MemberSeen, ...],
     others: tuple[Holder, ...] = (),
     given: Named | None = None,
+    issuer: IssuerRef | None = None,
 ) -> Seen:
     """What `rotation.plan` judges; what brokers and people say is filled in by the caller."""
     authorities = tuple(
@@ -57,6 +62,7 @@ def look(
         others=others,
         named=without_clash(owner.namespace, given or Named(), _present(authorities)),
     )
+    seen = replace(seen, issued=_issued(owner, now, found, holders, seen.named, issuer))
     known = known_authorities(seen)
     leaves = tuple(
         documents.read_leaf(owner, holders[name], secret, known, now)
@@ -72,4 +78,22 @@ def _present(authorities: tuple[AuthoritySecret, ...]) -> tuple[Read, ...]:
         each.certificate
         for each in authorities
         if each.certificate is not None and not each.retired
+    )
+
+
+def _issued(
+    owner: Owner,
+    now: float,
+    found: Objects,
+    all_holders: Mapping[str, Holder],
+    given: Named,
+    issuer: IssuerRef | None,
+) -> tuple[Issued, ...] | None:
+    """What cert-manager was asked for; by authorities that the spec names alone."""
+    if issuer is None:
+        return None
+    there = found.issued or {}
+    return tuple(
+        issued(owner, each, issuer, there.get(each.name, IssuedObjects()), given.trusted, now)
+        for each in all_holders.values()
     )

@@ -27,11 +27,14 @@ def members_of(owner: Owner, incarnations: Iterable[Incarnation]) -> tuple[Holde
 
 
 def others_of(spec: MetadataQuorumSpec) -> tuple[Holder, ...]:
-    """An administrator, whom the spec names, and an archiver where backups are asked for."""
+    """An administrator, whom the spec names, an archiver where backups are asked for, and the operator where it can't sign for
+    itself."""
     named = (spec.tls.identities if spec.tls is not None else None) or []
     archiver = (holders.person(backup.HOLDER, Role.ARCHIVER),) if spec.backup is not None else ()
+    issued = spec.tls is not None and spec.tls.issuer_ref is not None
     return (
         holders.person("admin"),
+        *((holders.operator(),) if issued else ()),
         *archiver,
         *(
             holders.named(each.name, each.role.value, each.node_id, tuple(each.dns_names or ()))

@@ -144,6 +144,20 @@ def signed_by(leaf: Read, authority: Read) -> bool:
     return authority.is_authority
 
 
+def anchor_of(chain: tuple[Read, ...], trusted: tuple[Read, ...]) -> Read | None:
+    """The trusted authority that the first of a chain leads to, by signatures; None if there is none. The others are who issued it."""
+    current = chain[0]
+    for _ in chain:
+        for each in trusted:
+            if each == current or signed_by(current, each):
+                return each
+        above = next((each for each in chain[1:] if signed_by(current, each)), None)
+        if above is None or above == current:
+            return None
+        current = above
+    return None
+
+
 def is_same_authority(one: Read, other: Read) -> bool:
     """Of one subject and one key, as a certificate and the one that it was renewed by."""
     return (one.subject, one.key) == (other.subject, other.key)

@@ -15,17 +15,16 @@ It counts on nodes to take over the bundle and the pair independently: a Secret 
 process that keeps the pair it has.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
 from quorum_operator.certificates import lifetimes
-from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.facts import AuthoritySecret, Seen
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.lifetimes import CLOSING_S, SPREAD_S, SURELY_OVER_S
-from quorum_operator.certificates.pem import Read, is_same_authority, signed_by
+from quorum_operator.certificates.issued_rotation import IssuedRotation
+from quorum_operator.certificates.lifetimes import CLOSING_S, SPREAD_S
+from quorum_operator.certificates.pem import Read
 from quorum_operator.certificates.steps import (
-    ApplyTrust,
     BeginSigning,
     CreateAuthority,
     RaiseSignedUntil,
@@ -33,80 +32,32 @@ from quorum_operator.certificates.steps import (
     Settled,
     Step,
     WaitFor,
-    WriteBundle,
     WriteLeaf,
 )
+from quorum_operator.certificates.trust import Trust, last_end, names_of
 
 
 def plan(seen: Seen) -> Step:
     """The first step that applies."""
-    at = _Situation(seen)
-    return next(at.steps())
-
-
-def known_authorities(seen: Seen) -> tuple[Read, ...]:
-    """Those with a Secret, and those that more than half of the holders' Secrets, or of the members that answer, trust.
-
-    A single Secret that somebody has written, or a single member that says so, makes no authority; nor does the ConfigMap
-    with the trust, which many may write. Else any of them could make himself an administrator of the quorum.
-    """
-    found = {
-        each.certificate.fingerprint: each.certificate
-        for each in seen.authorities
-        if each.certificate is not None
-    }
-    extras = {each.fingerprint for each in seen.named.trusted}
-    marks = Counter(name for leaf in seen.leaves if leaf.bundle for name in leaf.extras)
-    extras |= {name for name, count in marks.items() if 2 * count > _bundles(seen)}
-    in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
-    said = [each.loaded.bundle for each in seen.members if each.loaded is not None]
-    for bundles in (in_secrets, said):
-        found |= {
-            each.fingerprint: each for each in _of_most(bundles) if each.fingerprint not in extras
-        }
-    return tuple(found.values())
-
-
-def _extras_in_secrets(seen: Seen) -> tuple[Read, ...]:
-    """What more than half of the holders' Secrets trust beside the quorum's own authorities."""
-    return _of_most(
-        [
-            tuple(each for each in leaf.bundle if each.fingerprint in leaf.extras)
-            for leaf in seen.leaves
-            if leaf.bundle
-        ]
-    )
-
-
-def _bundles(seen: Seen) -> int:
-    """How many Secrets have one."""
-    return sum(1 for leaf in seen.leaves if leaf.bundle)
-
-
-def _of_most(bundles: list[tuple[Read, ...]]) -> tuple[Read, ...]:
-    """Certificates in more than half of them."""
-    times = Counter(each for bundle in bundles for each in set(bundle))
-    return tuple(each for each, count in times.items() if 2 * count > len(bundles))
+    return next(_planner(seen).steps())
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:
     """The authority that signs now; None while there is none, or its key is lost."""
-    return _Situation(seen).signer
+    return _planner(seen).signer
 
 
 def trusted_by(seen: Seen) -> tuple[Read, ...]:
     """The authorities that members' certificates may be of now."""
-    return _Situation(seen).own_bundle
+    return _planner(seen).own_bundle
 
 
-class _Situation:
-    """What follows from what is seen."""
+def _planner(seen: Seen) -> "Rotation | IssuedRotation":
+    return Rotation(seen) if seen.issued is None else IssuedRotation(seen)
 
-    def __init__(self, seen: Seen) -> None:
-        self.seen = seen
-        self.holders = (*(each.holder for each in seen.members), *seen.others)
-        self.leaves = {each.holder: each for each in seen.leaves}
-        self.members = {each.holder.name: each for each in seen.members}
+
+class Rotation(Trust):
+    """Authorities whose keys the operator has."""
 
     def steps(self) -> Iterator[Step]:
         """In this order: what brings trust goes first, what needs it last."""
@@ -118,93 +69,6 @@ class _Situation:
         yield Settled(self._due_at())
 
     # ---- What is known
-
-    @cached_property
-    def usable(self) -> dict[int, AuthoritySecret]:
-        """By generation: those whose key is at hand and which are not retired."""
-        return {
-            each.generation: each
-            for each in self.seen.authorities
-            if each.certificate is not None and not each.retired
-        }
-
-    @cached_property
-    def signer(self) -> AuthoritySecret | None:
-        """The newest that is signing; None while there is none, or its key is lost."""
-        signing = [each for each in self.usable.values() if each.signing]
-        found = max(signing, key=lambda each: each.generation, default=None)
-        newest_signing = max((e.generation for e in self.seen.authorities if e.signing), default=0)
-        return found if found is not None and found.generation >= newest_signing else None
-
-    @cached_property
-    def known(self) -> dict[str, Read]:
-        """All authorities of this quorum, by fingerprint."""
-        return {each.fingerprint: each for each in known_authorities(self.seen)}
-
-    @cached_property
-    def wanted_bundle(self) -> tuple[Read, ...]:
-        """What everybody is to trust."""
-        return (*self.own_bundle, *self.extras)
-
-    @cached_property
-    def extras(self) -> tuple[Read, ...]:
-        """What the spec names beside the quorum's own. While some of that can't be read what was trusted stays."""
-        own = _names(self.own_bundle)
-        kept = () if self.seen.named.is_whole else _extras_in_secrets(self.seen)
-        found = {each.fingerprint: each for each in (*self.seen.named.trusted, *kept)}
-        return tuple(each for name, each in sorted(found.items()) if name not in own)
-
-    @cached_property
-    def own_bundle(self) -> tuple[Read, ...]:
-        """Authorities that are not retired, and those without a Secret that may still be presented."""
-        retired = {
-            each.certificate.fingerprint
-            for each in self.seen.authorities
-            if each.certificate is not None and each.retired
-        }
-        usable = {each.certificate.fingerprint for each in self.usable.values() if each.certificate}
-        kept = [
-            each
-            for name, each in self.known.items()
-            if name in usable or (name not in retired and self._may_be_presented(each, None))
-        ]
-        return tuple(sorted(kept, key=lambda each: (each.generation or 0, each.fingerprint)))
-
-    def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
-        """Whether some member that may be alive, or some Secret, may have a certificate that only this one proves."""
-        signer = self.signer
-        if signer is not None and signer.certificate not in (None, authority):
-            assert signer.certificate is not None
-            if is_same_authority(signer.certificate, authority):
-                return False  # it was renewed with its key: the new one proves them as well
-        if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
-            return True
-        end = authority.validity.not_after if secret is None else _last_end(secret)
-        for each in self.seen.members:
-            if not each.running or self._waits_for_a_pair(each):
-                continue
-            if each.loaded is None:
-                if not self._surely_over(end):
-                    return True
-            elif each.loaded.authority == authority.fingerprint:
-                return True
-        return False
-
-    def _surely_over(self, end: float) -> bool:
-        return self.seen.now > end + SURELY_OVER_S
-
-    def issuer_of(self, leaf: LeafSecret) -> str | None:
-        """Fingerprint of the authority that has signed it, of those that are known."""
-        if leaf.certificate is None:
-            return None
-        certificate = leaf.certificate
-        # The signer first: an authority that was renewed with its key has two certificates.
-        own = self.signer.certificate if self.signer is not None else None
-        known = ([own] if own is not None else []) + list(self.known.values())
-        signers = (each for each in known if signed_by(certificate, each))
-        return next((each.fingerprint for each in signers), None)
-
-    # ---- Steps
 
     def _first_authority(self) -> Iterator[Step]:
         if self.usable and (self.signer is not None or self._candidate is not None):
@@ -253,35 +117,6 @@ class _Situation:
         taken |= {each.generation or 0 for each in self.known.values()}
         return max(taken, default=0) + 1
 
-    def _spread(self) -> Iterator[Step]:
-        """The trust, and every bundle."""
-        wanted, marks = self.wanted_bundle, self._marks
-        if self.seen.trust is None or _names(self.seen.trust) != _names(wanted):
-            yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
-        for holder in self.holders:
-            leaf = self.leaves.get(holder.name)
-            if leaf is None or not self._is_as_wanted(leaf):
-                if leaf is None and self.signer is not None:
-                    continue  # it gets both at once
-                version = "" if leaf is None else leaf.version
-                why = f"{holder.name} has another bundle"
-                yield WriteBundle(holder, wanted, version, why, marks)
-
-    def _is_as_wanted(self, leaf: LeafSecret) -> bool:
-        marked = leaf.extras & _names(leaf.bundle)
-        return _names(leaf.bundle) == _names(self.wanted_bundle) and marked == _names(self.extras)
-
-    @cached_property
-    def _marks(self) -> frozenset[str]:
-        """Which certificates are none of this quorum's own. Those that the spec names no more are marked as long as somebody has them:
-        else they would be taken for authorities of this quorum whose Secret is lost."""
-        seen = self.seen
-        bundles = [leaf.bundle for leaf in seen.leaves]
-        bundles += [each.loaded.bundle for each in seen.members if each.loaded is not None]
-        about = {each.fingerprint for bundle in bundles for each in bundle}
-        once = {name for leaf in seen.leaves for name in leaf.extras} & about
-        return _names(self.extras) | (once - _names(self.own_bundle))
-
     def _pairs(self) -> Iterator[Step]:
         """New pairs: who has none first, of the rest one at a time, the leader last."""
         signer = self.signer
@@ -316,10 +151,6 @@ class _Situation:
         bundle, marks = self.wanted_bundle, self._marks
         yield WriteLeaf(holder, signer.generation, bundle, version, why, marks)
 
-    def _has_no_pair(self, holder: Holder) -> bool:
-        leaf = self.leaves.get(holder.name)
-        return leaf is None or leaf.certificate is None
-
     def _why_due(self, holder: Holder) -> str | None:
         """Why it gets a new pair now."""
         leaf, signer = self.leaves.get(holder.name), self.signer
@@ -341,30 +172,6 @@ class _Situation:
         if due and new_end > leaf.certificate.validity.not_after + lifetimes.DAY_S:
             return f"{holder.name}: two thirds of its certificate's life are over"
         return None
-
-    def _unloaded(self) -> str | None:
-        """A member that has not taken over the pair in its Secret yet, or is not heard: the next pair waits for it."""
-        for each in self.seen.members:
-            leaf = self.leaves.get(each.holder.name)
-            if each.voter_down:
-                return f"{each.holder.name}, a voter, is not heard by the leader"
-            if each.loaded is None or leaf is None or leaf.certificate is None:
-                continue
-            if each.loaded.certificate != leaf.certificate.fingerprint:
-                return f"{each.holder.name} has not loaded its new certificate yet"
-        return None
-
-    def _is_urgent(self, holder: Holder) -> bool:
-        """A certificate that has little time left is replaced whoever is down; who can't be asked holds up nobody by it."""
-        leaf, seen = self.leaves.get(holder.name), self.members.get(holder.name)
-        if leaf is None or leaf.certificate is None:
-            return True
-        silent = seen is not None and seen.loaded is None
-        return silent or self.seen.now >= leaf.certificate.validity.urgent_at
-
-    def _rank(self, holder: Holder) -> tuple[bool, str]:
-        seen = self.members.get(holder.name)
-        return (seen is not None and seen.leader, holder.name)
 
     def _next_authority(self) -> Iterator[Step]:
         """Make the next one in time, and let it sign when all trust it."""
@@ -409,14 +216,9 @@ class _Situation:
             if each.loaded is None:
                 if not self._mute() and not self._all_has_ended:
                     return each.holder.name
-            elif authority.fingerprint not in _names(each.loaded.bundle):
+            elif authority.fingerprint not in names_of(each.loaded.bundle):
                 return each.holder.name
         return None
-
-    def _waits_for_a_pair(self, member: MemberSeen) -> bool:
-        """It does not run and can't start: its Secret holds no pair. When it has one it reads the bundle with it."""
-        leaf = self.leaves.get(member.holder.name)
-        return member.stopped and (leaf is None or leaf.certificate is None)
 
     @cached_property
     def _all_has_ended(self) -> bool:
@@ -431,7 +233,7 @@ class _Situation:
 
     def _mute(self) -> bool:
         """Whatever a silent member could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""
-        ends = [_last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
+        ends = [last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
         without_secret = {
             name: each.validity.not_after
             for name, each in self.known.items()
@@ -475,7 +277,7 @@ class _Situation:
     def _must_wait_lagging(self, old: AuthoritySecret) -> bool:
         if not self.seen.lagging or self.seen.confirmed:
             return False
-        return not self._surely_over(_last_end(old))
+        return not self._surely_over(last_end(old))
 
     def _due_at(self) -> float:
         """When the first certificate is to be replaced."""
@@ -486,15 +288,3 @@ class _Situation:
             each.certificate.validity.leaf_due_at for each in self.seen.leaves if each.certificate
         ]
         return min(times)
-
-
-def _last_end(secret: AuthoritySecret) -> float:
-    """When everything that it has signed has ended; its own end where that is not noted."""
-    if secret.certificate is None:
-        return secret.signed_until or float("inf")
-    end = secret.certificate.validity.not_after
-    return min(end, secret.signed_until) if secret.signed_until else end
-
-
-def _names(bundle: tuple[Read, ...]) -> frozenset[str]:
-    return frozenset(each.fingerprint for each in bundle)

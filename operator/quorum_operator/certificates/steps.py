@@ -1,6 +1,7 @@
 """The steps of `rotation.py`: each is one write, a creation or a patch bound to the version that was read."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.pem import Read
@@ -61,6 +62,28 @@ class WriteBundle:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestCertificate:
+    """A Certificate of cert-manager, for a holder. `version`: empty creates."""
+
+    holder: str
+    request: dict[str, Any]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakePair:
+    """The pair that was issued for a holder, and a bundle, in one write. `version`: empty creates."""
+
+    holder: Holder
+    certificate: Read
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+    extras: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class BeginSigning:
     """All trust it: from now on it signs."""
 
@@ -99,6 +122,8 @@ Step = (
     | RaiseSignedUntil
     | WriteLeaf
     | WriteBundle
+    | RequestCertificate
+    | TakePair
     | BeginSigning
     | Retire
     | WaitFor

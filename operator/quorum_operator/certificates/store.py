@@ -11,13 +11,15 @@ from typing import Any
 from quorum_operator.certificates import checks, documents, issuing, pem, steps
 from quorum_operator.certificates.documents import Object
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.issued import IssuedObjects, request_name
+from quorum_operator.certificates.issued import pair_of as issued_pair
 from quorum_operator.certificates.look import Objects
 from quorum_operator.certificates.named import NamedObjects, pair_of
 from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import Conflict
+from quorum_operator.kube.errors import Conflict, Forbidden
 from quorum_operator.kube.finding import Reads, is_owned
 from quorum_operator.tls_crd import TlsSpec
 
@@ -52,10 +54,32 @@ async def read(
     }
     own_trust = trust if trust is not None and is_owned(trust, owner) else None
     generations = _generations(owner, holders, leaves, own_trust)
-    (authorities, taken), named = await asyncio.gather(
-        _authorities(reads, owner, generations), _named(reads, space, spec)
+    (authorities, taken), named, issued = await asyncio.gather(
+        _authorities(reads, owner, generations),
+        _named(reads, space, spec),
+        _issued(reads, owner, holders, spec),
     )
-    return Found(Objects(authorities, leaves, own_trust), taken, named)
+    return Found(Objects(authorities, leaves, own_trust, issued), taken, named)
+
+
+async def _issued(
+    reads: Reads, owner: Owner, holders: tuple[Holder, ...], spec: TlsSpec | None
+) -> dict[str, IssuedObjects] | None:
+    """What cert-manager was asked for, and what it wrote."""
+    if spec is None or spec.issuer_ref is None:
+        return None
+
+    async def read_one(holder: Holder) -> IssuedObjects:
+        name = request_name(owner, holder)
+        secret = await reads.get(paths.namespaced("secrets", owner.namespace, name))
+        try:
+            path = paths.namespaced("certificates", owner.namespace, name)
+            return IssuedObjects(await reads.get(path), secret)
+        except Forbidden as error:
+            return IssuedObjects(None, secret, error.message)
+
+    found = await asyncio.gather(*map(read_one, holders))
+    return {each.name: there for each, there in zip(holders, found, strict=True)}
 
 
 async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects:
@@ -161,6 +185,14 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             body = documents.leaf_secret(owner, holder, None, bundle, extras=extras)
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
+        case steps.RequestCertificate(asked_for, request, version):
+            made = await _ask(api, request, version)
+            return _with_request(found, asked_for, made)
+        case steps.TakePair(holder, certificate, bundle, version, _, extras):
+            pair = _taken(objects, holder, certificate)
+            body = documents.leaf_secret(owner, holder, pair, bundle, extras=extras)
+            made = await _put(api, "secrets", body, version)
+            return _with_leaf(found, holder, made)
         case steps.WaitFor() | steps.Settled():
             return found
 
@@ -177,7 +209,9 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
             return f"Secret/{documents.authority_name(owner, generation)}"
         case steps.ApplyTrust():
             return f"ConfigMap/{documents.trust_name(owner)}"
-        case steps.WriteLeaf(holder) | steps.WriteBundle(holder):
+        case steps.RequestCertificate(_, request):
+            return f"Certificate/{request['metadata']['name']}"
+        case steps.WriteLeaf(holder) | steps.WriteBundle(holder) | steps.TakePair(holder):
             return f"Secret/{documents.leaf_name(owner, holder)}"
     return ""
 
@@ -186,10 +220,10 @@ def pair_in(secret: Object) -> issuing.Pair | None:
     """The pair in a holder's Secret; None if there is none to be read. Whether it may be used is judged elsewhere."""
     data = checks.decoded(secret.get("data"))
     try:
-        certificate = pem.read(data.get(checks.CERTIFICATE, b""))
+        certificate, *above = pem.read_all(data.get(checks.CERTIFICATE, b""))
         pem.load_key(data.get(checks.KEY, b""))
-        return issuing.Pair(certificate, data[checks.KEY].decode())
-    except (pem.Unreadable, UnicodeDecodeError):
+        return issuing.Pair(certificate, data[checks.KEY].decode(), tuple(above))
+    except (pem.Unreadable, ValueError):
         return None
 
 
@@ -234,6 +268,30 @@ def _given(found: NamedObjects, planned: Read) -> issuing.Pair:
     if pair.certificate != planned:
         raise Conflict(409, "Conflict", f"Secret {given_by(found)} has another authority by now")
     return pair
+
+
+async def _ask(api: KubeApi, request: Object, version: str) -> Object:
+    meta = request["metadata"]
+    if not version:
+        return await api.create(paths.namespaced("certificates", meta["namespace"]), request)
+    path = paths.namespaced("certificates", meta["namespace"], meta["name"])
+    body = {"metadata": {"resourceVersion": version}, "spec": request["spec"]}
+    return await api.merge(path, body)
+
+
+def _taken(objects: Objects, holder: Holder, planned: Read) -> issuing.Pair:
+    """What was issued, if it still is what was judged."""
+    found = (objects.issued or {}).get(holder.name, IssuedObjects())
+    pair = issued_pair(found)
+    if pair.certificate != planned:
+        raise Conflict(409, "Conflict", f"another certificate of {holder.name} was issued")
+    return pair
+
+
+def _with_request(found: Found, holder: str, made: Object) -> Found:
+    there = dict(found.objects.issued or {})
+    there[holder] = replace(there.get(holder, IssuedObjects()), certificate=made)
+    return replace(found, objects=replace(found.objects, issued=there))
 
 
 def _with_authority(found: Found, generation: int, made: Object) -> Found:

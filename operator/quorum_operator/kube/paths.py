@@ -6,6 +6,7 @@ from quorum_operator.crd import GROUP, PLURAL, VERSION
 from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 
 _GROUPS = {
+    "certificates": "/apis/cert-manager.io/v1",
     "configmaps": "/api/v1",
     "cronjobs": "/apis/batch/v1",
     "events": "/api/v1",

@@ -43,6 +43,8 @@ class CertificatesSeen:
     """Of Secrets that can't be used."""
     troubles: tuple[Trouble, ...] = ()
     """With what the spec names: an authority, others to trust."""
+    by_others: bool = False
+    """An issuer that the spec names issues them."""
     authority: int | None = None
     """The generation that signs."""
     renewal_at: float | None = None

@@ -49,7 +49,8 @@ REASONS: dict[str, tuple[str, ...]] = {
     "TlsBlocked": (
         *("NothingBlocked", "EndsSoon", "Expired", "HalfWritten", "KeyMismatch", "Missing"),
         *("NotAnAuthority", "NotYetValid", "SameName", "TooMany", "TrustedExpired"),
-        *("TrustedMissing", "TrustedUnreadable"),
+        *("TrustedMissing", "TrustedUnreadable", "IssuerFailed", "IssuerForbidden", "IssuerLate"),
+        *("IssuerMissing", "IssuedUnusable"),
     ),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (

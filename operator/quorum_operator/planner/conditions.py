@@ -311,7 +311,8 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
     if found.waits or found.problems:
         told = "; ".join(filter(None, [found.waits, *found.problems]))
         return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {told}")
-    message = f"each member has a certificate of authority {found.authority}"
+    of = "the issuer" if found.by_others else f"authority {found.authority}"
+    message = f"each member has a certificate of {of}"
     return Finding(TLS_READY, True, "CertificatesIssued", message)
 
 

@@ -1,7 +1,7 @@
 """`spec.tls.caSecret` and `spec.tls.trustedCAs` in the real reconcile: used, replaced, spoiled, lost; nobody is ever mistrusted."""
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,6 +68,12 @@ def warnings(scene: Scene) -> list[str]:
     return [each["reason"] for each in scene.api.events if each["type"] == "Warning"]
 
 
+def in_part(cases: Iterable[str], *short: str) -> list[Any]:
+    """The others are in the long set."""
+    marks = pytest.mark.long
+    return [each if each in short else pytest.param(each, marks=marks) for each in cases]
+
+
 KINDS: dict[str, Callable[[], Issued]] = {
     "elliptic curve": corporate,
     "RSA": lambda: issue(
@@ -83,7 +89,7 @@ KINDS: dict[str, Callable[[], Issued]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_part(KINDS, "signed by another one"))
 def test_an_authority_of_the_users_own_signs(kind: str) -> None:
     scene = scene_with(KINDS[kind]())
     scene.settle()
@@ -105,6 +111,7 @@ def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> 
     assert signers(scene) == trusted(scene) == {"CN=Corporate CA 2"}
 
 
+@pytest.mark.long
 def test_who_puts_the_former_authority_back_has_it_again() -> None:
     first, second = corporate(), corporate("Second")
     scene = scene_with(first)
@@ -123,6 +130,7 @@ def test_who_puts_the_former_authority_back_has_it_again() -> None:
     assert signers(scene) == trusted(scene) == {"CN=Corporate CA"}
 
 
+@pytest.mark.long
 def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -> None:
     first = corporate()
     renewed = issue(
@@ -144,6 +152,7 @@ def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -
     assert only.validity.not_after > NOW.timestamp() + 2000 * DAY_S
 
 
+@pytest.mark.long
 def test_from_the_operators_authority_to_a_given_one_and_back() -> None:
     scene = scene_with(None)
     scene.settle()
@@ -204,7 +213,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", in_part(WRONG, "another key"))
 def test_what_can_not_be_used_is_told_once_and_nothing_is_lost(wrong: str) -> None:
     made, reason, message = WRONG[wrong]
     scene = scene_with(corporate())
@@ -246,6 +255,7 @@ def test_a_new_quorum_waits_for_the_secret_that_it_names_and_makes_no_authority_
     assert signers(scene) == {"CN=Corporate CA"}
 
 
+@pytest.mark.long
 def test_the_copy_of_a_given_authority_is_made_again() -> None:
     scene = scene_with(corporate())
     scene.settle()
@@ -255,6 +265,7 @@ def test_the_copy_of_a_given_authority_is_made_again() -> None:
     assert {e: leaf_in(scene.api.objects[leaf_path(e)]) for e in MEMBERS} == before
 
 
+@pytest.mark.long
 def test_an_authority_that_ends_soon_is_told_and_not_replaced_by_another_one() -> None:
     scene = scene_with(corporate(days=100))
     scene.settle()
@@ -265,6 +276,7 @@ def test_an_authority_that_ends_soon_is_told_and_not_replaced_by_another_one() -
     assert trusted(scene) == {"CN=Corporate CA"}
 
 
+@pytest.mark.long
 def test_after_a_given_authority_has_ended_the_next_one_waits_minutes_and_not_days() -> None:
     scene = scene_with(corporate(days=100))
     scene.settle()
@@ -328,6 +340,7 @@ def test_further_authorities_are_trusted_by_all_and_leave_with_the_spec() -> Non
     assert {each: scene.nodes.loaded[each][0] for each in MEMBERS} == before, "no pair is replaced"
 
 
+@pytest.mark.long
 def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
     """Else a member that does not answer would keep it trusted by all others."""
     scene = with_extras()
@@ -344,7 +357,7 @@ def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
     assert shown == {OWN, "CN=Partner 3", "CN=Tools"}
 
 
-@pytest.mark.parametrize("how", ["gone", "garbage", "empty", "without the key"])
+@pytest.mark.parametrize("how", in_part(["gone", "garbage", "empty", "without the key"], "gone"))
 def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
     scene = with_extras()
     match how:
@@ -365,6 +378,7 @@ def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
     assert trusted(scene) == {OWN, "CN=Partner 3", "CN=Tools"}
 
 
+@pytest.mark.long
 def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
     scene = with_extras()
     leaf = issue("leaf", start=NOW - timedelta(days=1), end=NOW + timedelta(days=9))
@@ -379,6 +393,7 @@ def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
     assert "'CN=leaf', which is the certificate of no authority" in told
 
 
+@pytest.mark.long
 def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
     scene = with_extras()
     scene.ask_for(2)
@@ -387,6 +402,7 @@ def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
     assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
 
 
+@pytest.mark.long
 def test_one_that_others_sign_with_makes_nobody_a_member() -> None:
     """A holder's Secret with a certificate of a trusted authority that is not the quorum's own is written again."""
     scene = with_extras()
@@ -410,6 +426,7 @@ def test_one_that_others_sign_with_makes_nobody_a_member() -> None:
     assert leaf_in(scene.api.objects[leaf_path(1)]).issuer == OWN
 
 
+@pytest.mark.long
 def test_a_given_authority_is_known_by_the_secrets_when_an_older_copy_was_deleted() -> None:
     scene = scene_with(corporate())
     scene.settle()

@@ -83,6 +83,17 @@ def test_without_names_it_watches_the_namespace_of_the_release(helm: Path) -> No
     assert not [found for found in rules(rendered, "ClusterRole") if found[1] == "secrets"]
 
 
+def test_the_right_to_certificates_of_cert_manager_is_given_where_it_is_asked_for(
+    helm: Path,
+) -> None:
+    without = chart.granted(chart.of_kind(chart.render(helm), "Role", "ClusterRole"))
+    assert not [each for each in without if each[0] == "cert-manager.io"]
+    enabled = chart.render(helm, "certManager.enabled=true")
+    more = chart.granted(chart.of_kind(enabled, "Role", "ClusterRole")) - without
+    verbs = ("get", "create", "patch")
+    assert more == {("cert-manager.io", "certificates", each) for each in verbs}
+
+
 def test_an_asterisk_is_all_of_the_cluster(helm: Path) -> None:
     rendered = chart.render(helm, "watchNamespaces={*}")
     assert from_environment(environment(rendered)).namespaces == ()

@@ -1,0 +1,181 @@
+"""Certificates that cert-manager issues: what is asked of it, and what there is of the answer. Objects to facts; pure.
+
+For each holder there is one `Certificate` (cert-manager.io/v1), which cert-manager fulfils into a Secret of the same name. Members
+never read that Secret: the operator takes the pair over into the holder's own one, together with the bundle and when all trust it.
+The `ca.crt` that cert-manager writes beside a certificate is never trusted.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from quorum_node.security.certificate_identity import Role
+from quorum_operator.certificates import checks, documents, lifetimes
+from quorum_operator.certificates.checks import Problem
+from quorum_operator.certificates.holders import MOST_CN_LENGTH, Holder
+from quorum_operator.certificates.issuing import Pair
+from quorum_operator.certificates.pem import Read, Unreadable, anchor_of, read_all
+from quorum_operator.desired.names import Owner, metadata
+from quorum_operator.planner.certificates_seen import Trouble
+from quorum_operator.tls_crd import IssuerRef
+
+Object = dict[str, Any]
+
+GRACE_S = 60.0
+"""Of an issuer that has not answered yet: until it is called late."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedObjects:
+    """Of one holder, as the API server returned them, None for what is not there. `refused`: the operator may not read them."""
+
+    certificate: Object | None = None
+    secret: Object | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """How far the certificate of one holder is. `chain`: empty without a pair that can be used; `anchor`: fingerprint of the trusted
+    authority that it leads to."""
+
+    holder: str
+    request: Object
+    """As it is to be."""
+    version: str
+    """Of the one that is there; empty without one."""
+    is_as_wanted: bool
+    chain: tuple[Read, ...] = ()
+    anchor: str = ""
+    waits: str = ""
+    """What is missing; empty if nothing is."""
+    trouble: Trouble | None = None
+
+
+def request_name(owner: Owner, holder: Holder) -> str:
+    """Of the Certificate, and of the Secret that cert-manager writes."""
+    return f"{documents.leaf_name(owner, holder).removesuffix('-tls')}-issued"
+
+
+def request(owner: Owner, holder: Holder, issuer: IssuerRef) -> Object:
+    """What is asked of cert-manager for a holder."""
+    name = request_name(owner, holder)
+    life_s = lifetimes.MEMBER_S if holder.role is Role.MEMBER else lifetimes.CLIENT_S
+    spec: Object = {
+        "secretName": name,
+        "commonName": holder.name[-MOST_CN_LENGTH:],
+        "subject": {
+            "organizations": [f"{owner.name}.{owner.namespace}"],
+            "organizationalUnits": [holder.role.value],
+        },
+        "uris": [holder.identity(owner).uri()],
+        "usages": ["digital signature", "client auth", "server auth"],
+        # What Java and OpenSSL read; a new key with each certificate.
+        "privateKey": {
+            "algorithm": "ECDSA",
+            "size": 256,
+            "encoding": "PKCS8",
+            "rotationPolicy": "Always",
+        },
+        "duration": _hours(life_s),
+        "renewBefore": _hours(life_s / 3),
+        "issuerRef": {"name": issuer.name, "kind": issuer.kind, "group": issuer.group},
+    }
+    if holder.dns_names:
+        spec["dnsNames"] = list(holder.dns_names)
+    return {
+        "apiVersion": "cert-manager.io/v1",
+        "kind": "Certificate",
+        "metadata": metadata(owner, name),
+        "spec": spec,
+    }
+
+
+def issued(
+    owner: Owner,
+    holder: Holder,
+    issuer: IssuerRef,
+    found: IssuedObjects,
+    trusted: tuple[Read, ...],
+    now: float,
+) -> Issued:
+    """The facts."""
+    wanted = request(owner, holder, issuer)
+    name = wanted["metadata"]["name"]
+    there = found.certificate
+    spec = (there or {}).get("spec", {})
+    version = "" if there is None else documents.version_of(there)
+    as_wanted = there is not None and all(spec.get(k) == v for k, v in wanted["spec"].items())
+    made = Issued(holder.name, wanted, version, as_wanted)
+    what = f"Certificate {owner.namespace}/{name}"
+    if found.refused:
+        text = f"{what} can't be read: {found.refused}. Install the chart with certManager.enabled=true"
+        return _with(made, text, Trouble("IssuerForbidden", text))
+    data = None if found.secret is None else checks.decoded(found.secret.get("data"))
+    judged = None
+    if data is not None:
+        mended = f"See `kubectl describe certificate {name}`. {checks.STAYS}"
+        judged = checks.check_leaf(name, data, owner, holder, trusted, now, mended)
+    late = _late(what, name, there, now)
+    if isinstance(judged, Read):
+        chain = read_all(data[checks.CERTIFICATE]) if data is not None else ()
+        anchor = anchor_of(chain, trusted)
+        return Issued(
+            *(holder.name, wanted, version, as_wanted, chain),
+            anchor.fingerprint if anchor is not None else "",
+            trouble=late if late is not None and late.reason == "IssuerFailed" else None,
+        )
+    if isinstance(judged, Problem):
+        return _with(made, judged.message, Trouble("IssuedUnusable", judged.message))
+    return _with(made, late.message if late is not None else f"{what} is being issued", late)
+
+
+def pair_of(found: IssuedObjects) -> Pair:
+    """The pair that was issued, with its chain. Raises Unreadable."""
+    data = checks.decoded((found.secret or {}).get("data"))
+    leaf, *others = read_all(data.get(checks.CERTIFICATE, b"")) or (None,)
+    if leaf is None:
+        raise Unreadable("no certificate in it")
+    return Pair(leaf, data[checks.KEY].decode(), tuple(others))
+
+
+def _with(made: Issued, waits: str, trouble: Trouble | None) -> Issued:
+    if trouble is not None and trouble.reason == "IssuerLate" and not waits:
+        waits = trouble.message
+    return Issued(
+        made.holder, made.request, made.version, made.is_as_wanted, (), "", waits, trouble
+    )
+
+
+def _late(what: str, name: str, there: Object | None, now: float) -> Trouble | None:
+    """Why cert-manager has not issued it, if it is not just about to."""
+    if there is None:
+        return None
+    status = there.get("status") or {}
+    conditions = {each.get("type"): each for each in status.get("conditions") or []}
+    ready, issuing = conditions.get("Ready", {}), conditions.get("Issuing", {})
+    if ready.get("status") == "True" and issuing.get("status") != "False":
+        return None
+    see = f"See `kubectl describe certificate {name}`. {checks.STAYS}"
+    if status.get("lastFailureTime") or issuing.get("reason") == "Failed":
+        why = issuing if issuing.get("message") else ready
+        said = f"{why.get('reason', 'Failed')}: {why.get('message', 'no message')}"
+        return Trouble("IssuerFailed", f"{what}: the issuer has failed ({said}). {see}")
+    since = _time(ready.get("lastTransitionTime") or there["metadata"].get("creationTimestamp"))
+    if since is None or now - since < GRACE_S:
+        return None
+    said = f"{ready.get('reason', 'cert-manager')}: {ready.get('message', 'has not answered')}"
+    text = f"{what} has not been issued since {checks.time_text(since)} ({said}). {see}"
+    return Trouble("IssuerLate", text)
+
+
+def _time(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None
+
+
+def _hours(seconds: float) -> str:
+    """As Go's durations are written by the API server."""
+    return f"{int(seconds // 3600)}h0m0s"

@@ -1,0 +1,54 @@
+"""Which authorities are those of this quorum, by all that is seen. Pure."""
+
+from collections import Counter
+
+from quorum_operator.certificates.facts import Seen
+from quorum_operator.certificates.pem import Read
+
+
+def known_authorities(seen: Seen) -> tuple[Read, ...]:
+    """Those with a Secret, and those that more than half of the holders' Secrets, or of the members that answer, trust.
+
+    A single Secret that somebody has written, or a single member that says so, makes no authority; nor does the ConfigMap
+    with the trust, which many may write. Else any of them could make himself an administrator of the quorum.
+    """
+    found = {
+        each.certificate.fingerprint: each.certificate
+        for each in seen.authorities
+        if each.certificate is not None
+    }
+    named = () if seen.issued is not None else seen.named.trusted
+    extras = {each.fingerprint for each in named}
+    marks = Counter(name for leaf in seen.leaves if leaf.bundle for name in leaf.extras)
+    extras |= {name for name, count in marks.items() if 2 * count > _bundles(seen)}
+    in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
+    said = [each.loaded.bundle for each in seen.members if each.loaded is not None]
+    for bundles in (in_secrets, said):
+        found |= {
+            each.fingerprint: each for each in _of_most(bundles) if each.fingerprint not in extras
+        }
+    if seen.issued is not None:  # what the spec names is who issues then
+        found |= {each.fingerprint: each for each in seen.named.trusted}
+    return tuple(found.values())
+
+
+def extras_in_secrets(seen: Seen) -> tuple[Read, ...]:
+    """What more than half of the holders' Secrets trust beside the quorum's own authorities."""
+    return _of_most(
+        [
+            tuple(each for each in leaf.bundle if each.fingerprint in leaf.extras)
+            for leaf in seen.leaves
+            if leaf.bundle
+        ]
+    )
+
+
+def _bundles(seen: Seen) -> int:
+    """How many Secrets have one."""
+    return sum(1 for leaf in seen.leaves if leaf.bundle)
+
+
+def _of_most(bundles: list[tuple[Read, ...]]) -> tuple[Read, ...]:
+    """Certificates in more than half of them."""
+    times = Counter(each for bundle in bundles for each in set(bundle))
+    return tuple(each for each, count in times.items() if 2 * count > len(bundles))

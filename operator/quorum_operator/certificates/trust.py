@@ -1,0 +1,195 @@
+"""What everybody in a quorum is to trust, and how it is spread: the part of the planners that does not depend on who signs. Pure."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.known import extras_in_secrets, known_authorities
+from quorum_operator.certificates.lifetimes import SURELY_OVER_S
+from quorum_operator.certificates.pem import Read, anchor_of, is_same_authority
+from quorum_operator.certificates.steps import ApplyTrust, Step, WriteBundle
+
+
+class Trust:
+    """What follows from what is seen."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.holders = (*(each.holder for each in seen.members), *seen.others)
+        self.leaves = {each.holder: each for each in seen.leaves}
+        self.members = {each.holder.name: each for each in seen.members}
+
+    @cached_property
+    def usable(self) -> dict[int, AuthoritySecret]:
+        """By generation: those whose key is at hand and which are not retired."""
+        return {
+            each.generation: each
+            for each in self.seen.authorities
+            if each.certificate is not None and not each.retired
+        }
+
+    @cached_property
+    def signer(self) -> AuthoritySecret | None:
+        """The newest that is signing; None while there is none, or its key is lost."""
+        signing = [each for each in self.usable.values() if each.signing]
+        found = max(signing, key=lambda each: each.generation, default=None)
+        newest_signing = max((e.generation for e in self.seen.authorities if e.signing), default=0)
+        return found if found is not None and found.generation >= newest_signing else None
+
+    @cached_property
+    def known(self) -> dict[str, Read]:
+        """All authorities of this quorum, by fingerprint."""
+        return {each.fingerprint: each for each in known_authorities(self.seen)}
+
+    @cached_property
+    def wanted_bundle(self) -> tuple[Read, ...]:
+        """What everybody is to trust."""
+        return (*self.own_bundle, *self.extras)
+
+    @cached_property
+    def extras(self) -> tuple[Read, ...]:
+        """What the spec names beside the quorum's own. While some of that can't be read what was trusted stays."""
+        if self.seen.issued is not None:
+            return ()
+        own = names_of(self.own_bundle)
+        kept = () if self.seen.named.is_whole else extras_in_secrets(self.seen)
+        found = {each.fingerprint: each for each in (*self.seen.named.trusted, *kept)}
+        return tuple(each for name, each in sorted(found.items()) if name not in own)
+
+    @cached_property
+    def own_bundle(self) -> tuple[Read, ...]:
+        """Authorities that are not retired, and those without a Secret that may still be presented."""
+        retired = {
+            each.certificate.fingerprint
+            for each in self.seen.authorities
+            if each.certificate is not None and each.retired
+        }
+        usable = {each.certificate.fingerprint for each in self.usable.values() if each.certificate}
+        usable |= names_of(self.issuers)
+        # While what the spec names can't be read, nobody knows who is not to be trusted any more.
+        unsure = self.seen.issued is not None and not self.seen.named.is_whole
+        kept = [
+            each
+            for name, each in self.known.items()
+            if name in usable
+            or (name not in retired and (unsure or self._may_be_presented(each, None)))
+        ]
+        return tuple(sorted(kept, key=lambda each: (each.generation or 0, each.fingerprint)))
+
+    @cached_property
+    def issuers(self) -> tuple[Read, ...]:
+        """Authorities of whoever issues the certificates, where that is not the operator."""
+        return self.seen.named.trusted if self.seen.issued is not None else ()
+
+    def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
+        """Whether some member that may be alive, or some Secret, may have a certificate that only this one proves."""
+        if any(each != authority and is_same_authority(each, authority) for each in self._newest):
+            return False  # it was renewed with its key: the new one proves them as well
+        if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
+            return True
+        end = authority.validity.not_after if secret is None else last_end(secret)
+        for each in self.seen.members:
+            if not each.running or self._waits_for_a_pair(each):
+                continue
+            if each.loaded is None:
+                if not self._surely_over(end):
+                    return True
+            elif each.loaded.authority == authority.fingerprint:
+                return True
+        return False
+
+    def _surely_over(self, end: float) -> bool:
+        return self.seen.now > end + SURELY_OVER_S
+
+    def issuer_of(self, leaf: LeafSecret) -> str | None:
+        """Fingerprint of the authority that has signed it, of those that are known."""
+        if leaf.certificate is None:
+            return None
+        # The newest first: an authority that was renewed with its key has two certificates.
+        found = anchor_of((leaf.certificate, *leaf.above), (*self._newest, *self.known.values()))
+        return found.fingerprint if found is not None else None
+
+    @cached_property
+    def _newest(self) -> tuple[Read, ...]:
+        """Authorities that certificates are to be of now."""
+        own = self.signer.certificate if self.signer is not None else None
+        return (own,) if own is not None else self.issuers
+
+    # ---- Steps and what they wait for
+
+    def _spread(self) -> Iterator[Step]:
+        """The trust, and every bundle."""
+        wanted, marks = self.wanted_bundle, self._marks
+        if self.seen.trust is None or names_of(self.seen.trust) != names_of(wanted):
+            yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
+        for holder in self.holders:
+            leaf = self.leaves.get(holder.name)
+            if leaf is None or not self._is_as_wanted(leaf):
+                if leaf is None and self.signer is not None:
+                    continue  # it gets both at once
+                version = "" if leaf is None else leaf.version
+                why = f"{holder.name} has another bundle"
+                yield WriteBundle(holder, wanted, version, why, marks)
+
+    def _is_as_wanted(self, leaf: LeafSecret) -> bool:
+        marked = leaf.extras & names_of(leaf.bundle)
+        return names_of(leaf.bundle) == names_of(self.wanted_bundle) and marked == names_of(
+            self.extras
+        )
+
+    @cached_property
+    def _marks(self) -> frozenset[str]:
+        """Which certificates are none of this quorum's own. Those that the spec names no more are marked as long as somebody has them:
+        else they would be taken for authorities of this quorum whose Secret is lost."""
+        seen = self.seen
+        bundles = [leaf.bundle for leaf in seen.leaves]
+        bundles += [each.loaded.bundle for each in seen.members if each.loaded is not None]
+        about = {each.fingerprint for bundle in bundles for each in bundle}
+        once = {name for leaf in seen.leaves for name in leaf.extras} & about
+        return names_of(self.extras) | (once - names_of(self.own_bundle))
+
+    def _has_no_pair(self, holder: Holder) -> bool:
+        leaf = self.leaves.get(holder.name)
+        return leaf is None or leaf.certificate is None
+
+    def _unloaded(self) -> str | None:
+        """A member that has not taken over the pair in its Secret yet, or is not heard: the next pair waits for it."""
+        for each in self.seen.members:
+            leaf = self.leaves.get(each.holder.name)
+            if each.voter_down:
+                return f"{each.holder.name}, a voter, is not heard by the leader"
+            if each.loaded is None or leaf is None or leaf.certificate is None:
+                continue
+            if each.loaded.certificate != leaf.certificate.fingerprint:
+                return f"{each.holder.name} has not loaded its new certificate yet"
+        return None
+
+    def _is_urgent(self, holder: Holder) -> bool:
+        """A certificate that has little time left is replaced whoever is down; who can't be asked holds up nobody by it."""
+        leaf, seen = self.leaves.get(holder.name), self.members.get(holder.name)
+        if leaf is None or leaf.certificate is None:
+            return True
+        silent = seen is not None and seen.loaded is None
+        return silent or self.seen.now >= leaf.certificate.validity.urgent_at
+
+    def _rank(self, holder: Holder) -> tuple[bool, str]:
+        seen = self.members.get(holder.name)
+        return (seen is not None and seen.leader, holder.name)
+
+    def _waits_for_a_pair(self, member: MemberSeen) -> bool:
+        """It does not run and can't start: its Secret holds no pair. When it has one it reads the bundle with it."""
+        leaf = self.leaves.get(member.holder.name)
+        return member.stopped and (leaf is None or leaf.certificate is None)
+
+
+def last_end(secret: AuthoritySecret) -> float:
+    """When everything that it has signed has ended; its own end where that is not noted."""
+    if secret.certificate is None:
+        return secret.signed_until or float("inf")
+    end = secret.certificate.validity.not_after
+    return min(end, secret.signed_until) if secret.signed_until else end
+
+
+def names_of(bundle: tuple[Read, ...]) -> frozenset[str]:
+    return frozenset(each.fingerprint for each in bundle)

@@ -1,0 +1,122 @@
+"""What cert-manager does with a Certificate: signs what its spec asks for, writes the Secret, and says how it went. Pure.
+
+After cert-manager's documentation (usage/certificate, reference/api-docs): `tls.crt` has the certificate and who issued it, `tls.key` the key
+in PKCS#8, `ca.crt` an authority that is not to be trusted; the condition Ready, and Issuing while it is at it or has failed.
+"""
+
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from support.made_certificates import BOTH_USAGES, Issued, authority, key_pem, pem
+
+Object = dict[str, Any]
+
+
+def _encoded(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+class ModelledIssuer:
+    """An issuer with an authority, or one below a root. `now`: seconds since 1970."""
+
+    def __init__(self, name: str, now: float, *, below_a_root: bool = False) -> None:
+        begin = datetime.fromtimestamp(now, UTC)
+        start, end = begin - timedelta(days=1), begin + timedelta(days=2000)
+        self.root = authority(name, start=start, end=end)
+        self.signer = self.root
+        if below_a_root:
+            self.signer = authority(f"{name} below", issuer=self.root, start=start, end=end)
+
+    @property
+    def trust_pem(self) -> bytes:
+        """What is to be trusted."""
+        return pem(self.root.certificate)
+
+    def secret_data(self, certificate: Object, now: float) -> dict[str, str]:
+        """What is written for a Certificate."""
+        made = self._sign(certificate["spec"], datetime.fromtimestamp(now, UTC))
+        above = () if self.signer is self.root else (self.signer.certificate,)
+        return {
+            "tls.crt": _encoded(pem(made.certificate, *above)),
+            "tls.key": _encoded(key_pem(made.key)),
+            "ca.crt": _encoded(pem(authority("not to be trusted").certificate)),
+        }
+
+    def _sign(self, spec: Object, begin: datetime) -> Issued:
+        assert spec["privateKey"] == {
+            "algorithm": "ECDSA",
+            "size": 256,
+            "encoding": "PKCS8",
+            "rotationPolicy": "Always",
+        }
+        assert set(spec["usages"]) >= {"client auth", "server auth"}
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, spec["subject"]["organizations"][0]),
+                x509.NameAttribute(NameOID.COMMON_NAME, spec["commonName"]),
+            ]
+        )
+        names: list[x509.GeneralName] = [x509.DNSName(each) for each in spec.get("dnsNames", [])]
+        names += [x509.UniformResourceIdentifier(each) for each in spec["uris"]]
+        hours = int(spec["duration"].split("h")[0])
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.signer.certificate.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin - timedelta(seconds=1))
+            .not_valid_after(begin + timedelta(hours=hours))
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(BOTH_USAGES), critical=False)
+            .sign(self.signer.key, hashes.SHA256())
+        )
+        return Issued(made, key)
+
+
+def ready(now: float) -> Object:
+    """The status of a Certificate that was issued."""
+    told = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "message": "Certificate is up to date",
+    }
+    return {"conditions": [{**told, "lastTransitionTime": text(now)}]}
+
+
+def waiting(since: float) -> Object:
+    """Of one that the issuer has not answered yet."""
+    told = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "DoesNotExist",
+        "message": "Issuing certificate as Secret does not exist",
+    }
+    return {"conditions": [{**told, "lastTransitionTime": text(since)}]}
+
+
+def failed(now: float) -> Object:
+    """Of one that the issuer has refused."""
+    told = {
+        "type": "Issuing",
+        "status": "False",
+        "reason": "Failed",
+        "message": "The certificate request has failed to complete and will be retried",
+    }
+    return {**waiting(now), "lastFailureTime": text(now)} | {
+        "conditions": [*waiting(now)["conditions"], {**told, "lastTransitionTime": text(now)}]
+    }
+
+
+def text(seconds: float) -> str:
+    """As Kubernetes writes times."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

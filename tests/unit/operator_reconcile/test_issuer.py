@@ -1,0 +1,351 @@
+"""`spec.tls.issuerRef` in the real reconcile: cert-manager is asked, late, fails, renews, and changes its authority."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from quorum_operator.certificates.lifetimes import DAY_S
+from quorum_operator.desired import names
+from quorum_operator.kube import paths
+from quorum_operator.kube.errors import Forbidden, NotFound
+from support.kept_objects import SPACE, running_quorum
+from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
+from support.secured_quorum import Scene, bundle_in, leaf_in, leaf_path, secret_path
+
+MEMBERS = (1, 2, 3)
+REQUESTS = paths.namespaced("certificates", SPACE)
+TRUST = paths.namespaced("configmaps", SPACE, "issuer-ca")
+ASKED: dict[str, Any] = {
+    "mode": "Managed",
+    "issuerRef": {"name": "internal"},
+    "trustedCAs": [{"configMap": {"name": "issuer-ca"}}],
+}
+
+
+class Issuing:
+    """A quorum and its issuer. `works`: it answers."""
+
+    def __init__(self, *, below_a_root: bool = False, begun: bool = True, **scene: Any) -> None:
+        self.scene = Scene(running_quorum(3, tls=True), **scene)
+        self.api, self.nodes = self.scene.api, self.scene.nodes
+        self.issuer = ModelledIssuer("Issuer", self.nodes.now, below_a_root=below_a_root)
+        self.works = True
+        self.trust(self.issuer)
+        if begun:
+            self.api.change_spec(tls=ASKED)
+
+    def trust(self, *issuers: ModelledIssuer) -> None:
+        data = {"ca.crt": b"".join(each.trust_pem for each in issuers).decode()}
+        meta = {"name": "issuer-ca", "namespace": SPACE, "uid": "u", "labels": {}}
+        self.api.objects[TRUST] = {"metadata": {**meta, "resourceVersion": "1"}, "data": data}
+
+    def requests(self) -> dict[str, Any]:
+        there = self.api.objects.items()
+        return {path.rpartition("/")[2]: each for path, each in there if path.startswith(REQUESTS)}
+
+    def fulfil(self, *, again: bool = False) -> None:
+        """What cert-manager does: once, or for all of them anew."""
+        for name, each in self.requests().items():
+            if not self.works or (secret_path(name) in self.api.objects and not again):
+                continue
+            data = self.issuer.secret_data(each, self.nodes.now)
+            meta = {"name": name, "namespace": SPACE, "uid": f"s-{name}", "labels": {}}
+            self.api.objects[secret_path(name)] = {"metadata": meta, "data": data}
+            each["status"] = ready(self.nodes.now)
+
+    def looks(self, times: int) -> None:
+        operator = self.scene.operator()
+        for _ in range(times):
+            self.scene.looks(1, operator)
+            self.fulfil()
+
+    def settle(self) -> None:
+        self.looks(12)
+        assert self.scene.ready()["reason"] == "CertificatesIssued", self.scene.ready()
+
+    def signers(self) -> set[str]:
+        return {self.nodes.loaded[each][0].issuer for each in MEMBERS}
+
+    def trusted(self) -> set[str]:
+        each, *others = ({one.subject for one in self.nodes.loaded[n][1]} for n in MEMBERS)
+        assert all(other == each for other in others)
+        return each
+
+    def blocked(self) -> tuple[str, str]:
+        found = self.api.condition("TlsBlocked")
+        return found["reason"], found["message"]
+
+
+@pytest.mark.parametrize("below_a_root", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_every_holder_gets_what_the_issuer_has_issued(below_a_root: bool) -> None:
+    quorum = Issuing(below_a_root=below_a_root)
+    quorum.settle()
+    asked = quorum.requests()
+    members = {f"demo-{each}-1-issued" for each in MEMBERS}
+    assert set(asked) == {*members, "demo-admin-issued", "demo-operator-issued"}
+    first = asked["demo-1-1-issued"]
+    assert first["metadata"]["ownerReferences"][0]["name"] == "demo"
+    assert first["spec"]["uris"] == [f"urn:metadataquorum:{SPACE}:demo:member:1"]
+    assert "localhost" in first["spec"]["dnsNames"]
+    assert first["spec"]["issuerRef"] == {
+        "name": "internal",
+        "kind": "Issuer",
+        "group": "cert-manager.io",
+    }
+    assert "dnsNames" not in asked["demo-admin-issued"]["spec"]
+    below = " below" if below_a_root else ""
+    assert quorum.signers() == {f"CN=Issuer{below}"}
+    assert quorum.trusted() == {"CN=Issuer"}, "what a Secret has as ca.crt is not trusted"
+    assert not [each for each in quorum.api.created("secrets") if "-ca-" in each]
+    ready_ = quorum.scene.ready()
+    assert (ready_["status"], ready_["message"]) == (
+        "True",
+        "each member has a certificate of the issuer",
+    )
+    opened = quorum.scene.operator()
+    quorum.scene.looks(1, opened)
+    known = opened._memory.known(SPACE, "demo")
+    assert known is not None
+    assert known.opened is not None
+    operators = leaf_in(quorum.api.objects[secret_path("demo-operator-tls")])
+    assert known.opened.key.presented == operators.fingerprint
+
+
+@pytest.mark.long
+def test_what_is_in_order_is_written_no_more() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    quorum.api.writes.clear()
+    quorum.looks(5)
+    assert quorum.api.writes == []
+
+
+def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
+    quorum = Issuing()
+    quorum.works = False
+    quorum.looks(3)
+    ready_ = quorum.scene.ready()
+    assert (ready_["status"], ready_["reason"]) == ("False", "Issuing")
+    assert "Certificate space/demo-1-1-issued is being issued" in ready_["message"]
+    assert quorum.blocked()[0] == "NothingBlocked", "it has some time"
+    for each in quorum.requests().values():
+        each["status"] = waiting(quorum.nodes.now)
+    quorum.nodes.now += 90
+    quorum.looks(2)
+    reason, message = quorum.blocked()
+    assert reason == "IssuerLate"
+    assert "has not been issued since" in message
+    assert "DoesNotExist: Issuing certificate as Secret does not exist" in message
+    assert "(5 certificates alike)" in message
+    events = [each["reason"] for each in quorum.api.events]
+    assert events.count("TlsIssuerLate") == 1
+    quorum.works = True
+    quorum.settle()
+    assert quorum.blocked()[0] == "NothingBlocked"
+
+
+def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    before = dict(quorum.nodes.loaded)
+    for each in quorum.requests().values():
+        each["status"] = failed(quorum.nodes.now)
+    quorum.looks(3)
+    reason, message = quorum.blocked()
+    assert reason == "IssuerFailed"
+    assert "Failed: The certificate request has failed to complete" in message
+    assert quorum.nodes.loaded == before
+    assert quorum.scene.ready()["status"] == "True"
+
+
+@pytest.mark.long
+def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    quorum.nodes.now += 61 * DAY_S
+    before = {each: quorum.nodes.loaded[each][0] for each in MEMBERS}
+    quorum.fulfil(again=True)
+    quorum.nodes.stuck = {2}
+    quorum.api.writes.clear()
+    quorum.looks(4)
+    written = [path for _, path in quorum.api.writes if "-1-tls" in path]
+    assert written == [leaf_path(2)], "the next waits until it is loaded"
+    assert "demo-2-1 has not loaded" in quorum.scene.ready()["message"]
+    quorum.nodes.stuck.clear()
+    quorum.settle()
+    written = [path for _, path in quorum.api.writes if "-1-tls" in path]
+    assert written == [leaf_path(2), leaf_path(3), leaf_path(1)]
+    assert all(quorum.nodes.loaded[each][0] != before[each] for each in MEMBERS)
+
+
+def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trusted_by_all() -> (
+    None
+):
+    quorum = Issuing()
+    quorum.settle()
+    old, new = quorum.issuer, ModelledIssuer("Next", quorum.nodes.now)
+    quorum.issuer = new
+    quorum.fulfil(again=True)
+    quorum.looks(4)
+    assert quorum.signers() == {"CN=Issuer"}
+    reason, message = quorum.blocked()
+    assert reason == "IssuedUnusable"
+    assert "'CN=Next', which is not an authority of this quorum (Issuer)" in message
+    quorum.nodes.stuck = {3}
+    quorum.trust(old, new)
+    quorum.looks(6)
+    assert quorum.signers() == {"CN=Issuer"}
+    assert "until demo-3-1 trusts who issued it" in quorum.scene.ready()["message"]
+    quorum.nodes.stuck.clear()
+    quorum.settle()
+    assert quorum.signers() == {"CN=Next"}
+    quorum.trust(new)
+    quorum.settle()
+    assert quorum.trusted() == {"CN=Next"}
+
+
+@pytest.mark.long
+def test_an_authority_that_is_still_in_use_is_kept_although_it_is_named_no_more() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    old, new = quorum.issuer, ModelledIssuer("Next", quorum.nodes.now)
+    quorum.trust(new)
+    quorum.looks(4)
+    assert quorum.trusted() == {"CN=Issuer", "CN=Next"}
+    assert old is not new
+    quorum.issuer = new
+    quorum.fulfil(again=True)
+    quorum.settle()
+    assert quorum.trusted() == quorum.signers() == {"CN=Next"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ["trust", "issued", "leaf", "request"])
+def test_whatever_is_deleted_nobody_is_mistrusted_and_it_comes_back(lost: str) -> None:
+    quorum = Issuing()
+    quorum.settle()
+    place = {
+        "trust": TRUST,
+        "issued": secret_path("demo-2-1-issued"),
+        "leaf": leaf_path(2),
+        "request": f"{REQUESTS}/demo-2-1-issued",
+    }[lost]
+    del quorum.api.objects[place]
+    quorum.looks(4)
+    assert quorum.trusted() == {"CN=Issuer"}
+    assert quorum.signers() == {"CN=Issuer"}
+    if lost == "trust":
+        assert quorum.blocked()[0] == "TrustedMissing"
+        quorum.trust(quorum.issuer)
+    quorum.settle()
+    assert place in quorum.api.objects
+
+
+@pytest.mark.long
+def test_a_half_written_answer_is_not_taken_over() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    secret = quorum.api.objects[secret_path("demo-2-1-issued")]
+    secret["data"]["tls.key"] = quorum.api.objects[secret_path("demo-3-1-issued")]["data"][
+        "tls.key"
+    ]
+    before = leaf_in(quorum.api.objects[leaf_path(2)])
+    quorum.looks(3)
+    reason, message = quorum.blocked()
+    assert reason == "IssuedUnusable"
+    assert "tls.key is not the key of tls.crt" in message
+    assert leaf_in(quorum.api.objects[leaf_path(2)]) == before
+
+
+@pytest.mark.long
+def test_from_the_operators_authority_to_an_issuer_and_back() -> None:
+    quorum = Issuing(begun=False)
+    quorum.scene.settle()
+    quorum.api.change_spec(tls=ASKED)
+    quorum.settle()
+    assert quorum.trusted() == quorum.signers() == {"CN=Issuer"}
+    quorum.api.change_spec(tls={"mode": "Managed", "issuerRef": None, "trustedCAs": None})
+    quorum.scene.settle()
+    assert [quorum.scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert quorum.trusted() == {"CN=quorum CA 2,O=demo.space"}
+
+
+@pytest.mark.long
+def test_brokers_are_restarted_before_the_operators_authority_is_forgotten() -> None:
+    broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
+    quorum = Issuing(begun=False)
+    quorum.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
+    quorum.scene.settle()
+    quorum.api.change_spec(tls={**ASKED, "identities": [broker]})
+    quorum.looks(6)
+    assert quorum.api.condition("TrustPending")["reason"] == "WaitingForBrokers"
+    assert quorum.signers() == {"CN=quorum CA 1,O=demo.space"}
+    quorum.scene.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
+    quorum.looks(12)
+    assert quorum.signers() == {"CN=Issuer"}
+    assert len(bundle_in(quorum.api.objects[leaf_path(1)])) == 2
+    quorum.scene.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
+    quorum.settle()
+    assert quorum.trusted() == {"CN=Issuer"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("missing", [True, False])
+def test_without_cert_manager_or_the_right_to_it_one_message_says_so(missing: bool) -> None:
+    quorum = Issuing()
+
+    def refuse(verb: str, path: str) -> None:
+        if not path.startswith(REQUESTS):
+            return
+        if missing and verb == "create":
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        if not missing:
+            raise Forbidden(403, "Forbidden", "certificates.cert-manager.io is forbidden")
+
+    quorum.api.refuse = refuse
+    quorum.looks(4)
+    reason, message = quorum.blocked()
+    assert reason == ("IssuerMissing" if missing else "IssuerForbidden")
+    assert ("install cert-manager" if missing else "certManager.enabled=true") in message
+    quorum.api.refuse = lambda verb, path: None
+    quorum.settle()
+
+
+@pytest.mark.long
+def test_another_issuer_in_the_spec_is_asked() -> None:
+    quorum = Issuing()
+    quorum.settle()
+    quorum.api.change_spec(tls={**ASKED, "issuerRef": {"name": "other", "kind": "ClusterIssuer"}})
+    quorum.looks(2)
+    refs = {each["spec"]["issuerRef"]["name"] for each in quorum.requests().values()}
+    assert refs == {"other"}
+
+
+@pytest.mark.long
+def test_all_has_expired_while_no_operator_was_there() -> None:
+    """The issuer has renewed its Secrets, and nobody has taken them over."""
+    quorum = Issuing()
+    quorum.settle()
+    quorum.nodes.now += 400 * DAY_S
+    quorum.nodes.loaded.clear()
+    quorum.fulfil(again=True)
+    quorum.settle()
+    for node_id in MEMBERS:
+        leaf = leaf_in(quorum.api.objects[leaf_path(node_id)])
+        assert leaf.validity.not_after > quorum.nodes.now
+
+
+@pytest.mark.long
+def test_two_operators_at_once_end_alike() -> None:
+    quorum = Issuing()
+    both = [quorum.scene.operator(), quorum.scene.operator()]
+
+    async def run() -> None:
+        await asyncio.gather(*(each.reconcile(SPACE, "demo") for each in both))
+
+    for _ in range(8):
+        asyncio.run(run())
+        quorum.fulfil()
+        assert quorum.nodes.mistrusting() == []
+    quorum.settle()
