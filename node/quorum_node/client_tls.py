@@ -82,6 +82,15 @@ def tls_of_folder(folder: Path) -> ClientTls:
     return ClientTls(authorities, chain, key) if chain.is_file() else ClientTls(authorities)
 
 
+def tls_of_options(folder: Path | None, command_config: Path | None) -> ClientTls | None:
+    """What a command's `--tls` and `--command-config` say; None: clear text. Raises ClientTlsError."""
+    if folder is not None and command_config is not None:
+        raise ClientTlsError("--tls and --command-config exclude each other: give one of them")
+    if command_config is not None:
+        return tls_of_command_config(command_config)
+    return tls_of_folder(folder) if folder is not None else None
+
+
 def tls_of_command_config(path: Path) -> ClientTls | None:
     """From a properties file as Kafka's tools take it, with PEM stores; None for PLAINTEXT. Raises ClientTlsError."""
     return _tls_of(path, _told(path), ("PLAINTEXT", "SSL"))

@@ -9,7 +9,7 @@ from base64 import b64encode
 import pytest
 
 from support import chart
-from support.harness.cert_manager import CertManager
+from support.harness.issuing_controller import IssuingController
 from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
 from support.harness.scene import Scene
 from support.modelled_issuer import ModelledIssuer
@@ -90,7 +90,7 @@ def test_an_issuer_is_late_answers_renews_fails_and_changes_its_authority_under_
     first, second = (ModelledIssuer(each, time.time(), below_a_root=True) for each in "AB")
     trust(scene, first)
     allow(scene)
-    manager = CertManager(scene.api, scene.namespace, first)
+    manager = IssuingController(scene.api, scene.namespace, first)
     manager.install()
     manager.answer = "waits"
     operator, _ = scene.add_operator()

@@ -10,12 +10,14 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.live.controllers import controllers_of
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
 from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.tls_quorum import TlsQuorum
 
 pytestmark = pytest.mark.long
 
@@ -110,13 +112,47 @@ def test_an_archive_of_a_running_quorum_through_a_leader_kill(
         wait_until(lambda: archive.contents().end >= end, "what followed is archived", 90)
         query.stop()
         path = snapshot_of(quorum, quorum.leader)
-        addresses = tuple(parsed_addresses(bootstrap(quorum)))
-        ArchiveJob(archive, addresses, 1_000_000, None).run(lambda end: None, print)
+        controllers = controllers_of(bootstrap(quorum))
+        ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
         found = archive.contents()
         rows = [row.offset for row in archive.read().select("offset").orderBy("offset").collect()]
         assert rows == list(range(found.end))
         state = replay_archive(archive, Moment(offset=int(path.name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes()
+
+
+def test_a_quorum_with_certificates_is_archived_by_who_shows_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By the driver and by its tasks; a reader may not read the log, and nobody may without a certificate."""
+    with TlsQuorum(tmp_path / "quorum") as quorum:
+        quorum.form()
+        quorum.put("kept", "1")
+        for role in ("archiver", "reader"):
+            quorum.issue_for(role, None)
+        folder = quorum.folder("archiver")
+        config = tmp_path / "client.properties"
+        config.write_text(
+            f"security.protocol=SSL\nssl.keystore.location={folder}/keystore.pem\n"
+            f"ssl.truststore.location={folder}/ca.crt\n"
+        )
+        for given in ({"tls": str(folder)}, {"commandConfig": str(config)}):
+            source = spark.read.format("metadata_log").option("bootstrap", bootstrap(quorum))
+            rows = source.options(**given).load().select("offset").collect()
+            assert sorted(row.offset for row in rows) == list(range(len(rows)))
+        controllers = controllers_of(bootstrap(quorum), str(folder))
+        archive = Archive(spark, str(tmp_path / "archive"))
+        ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
+        assert archive.contents().end >= len(rows)
+        refused = controllers_of(bootstrap(quorum), str(quorum.folder("reader")))
+        with (
+            closing(refused.open()) as reader,
+            pytest.raises(PipelineError, match="CLUSTER_AUTHORIZATION_FAILED"),
+        ):
+            reader.committed()
+        in_clear_text = Quorum(parsed_addresses(bootstrap(quorum)), 2)
+        with closing(in_clear_text) as stranger, pytest.raises(PipelineError, match="no leader"):
+            stranger.committed()
 
 
 @pytest.mark.requirement("SP-07")

@@ -104,9 +104,30 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{- /* How the quorum is reached: nothing in clear text. */ -}}
+{{- define "mq.pipeline.tlsArguments" -}}
+{{- with .Values.pipeline.tls }}
+{{- if and .commandConfig (not .secret) }}
+{{- fail "pipeline.tls.commandConfig is a key of the Secret pipeline.tls.secret: name the Secret" }}
+{{- end }}
+{{- if .commandConfig }}
+- --command-config
+- {{ printf "/etc/metadataquorum-tls/%s" .commandConfig | quote }}
+{{- else if .secret }}
+- --tls
+- /etc/metadataquorum-tls
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "mq.pipeline.mounts" -}}
 - name: tmp
   mountPath: /tmp
+{{- if .Values.pipeline.tls.secret }}
+- name: tls
+  mountPath: /etc/metadataquorum-tls
+  readOnly: true
+{{- end }}
 {{- if not .Values.pipeline.to }}
 - name: archive
   mountPath: /archive
@@ -116,6 +137,12 @@ affinity:
 {{- define "mq.pipeline.volumes" -}}
 - name: tmp
   emptyDir: {}
+{{- with .Values.pipeline.tls.secret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
 {{- if not .Values.pipeline.to }}
 - name: archive
   persistentVolumeClaim:
@@ -154,6 +181,9 @@ spec:
         - archive
         - --bootstrap
         - {{ required "pipeline.bootstrap is needed when pipeline.enabled is true: host:port of controllers" .Values.pipeline.bootstrap | quote }}
+        {{- with include "mq.pipeline.tlsArguments" . }}
+        {{- . | trim | nindent 8 }}
+        {{- end }}
         - --to
         - {{ .Values.pipeline.to | default "file:///archive" | quote }}
         {{- if not .Values.pipeline.schedule }}

@@ -13,7 +13,7 @@ from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.folder import backups_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
-from quorum_node.client_tls import ClientTls, ClientTlsError, tls_of_folder
+from quorum_node.client_tls import ClientTlsError, tls_of_options
 from quorum_node.storage.partition_directory import partition_directory
 
 _MOST_SUMMARY = 3000
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _take(parsed: argparse.Namespace) -> list[str]:
-    tls: ClientTls | None = tls_of_folder(parsed.tls) if parsed.tls is not None else None
+    tls = tls_of_options(parsed.tls, parsed.command_config)
     log = CommittedLog(
         parsed_addresses(parsed.bootstrap), parsed.timeout, client_id="quorum-backup", tls=tls
     )
@@ -136,6 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     taking.add_argument(
         "--tls", type=Path, metavar="DIR", help="tls.crt and tls.key of an archiver, and ca.crt"
+    )
+    taking.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="the same as properties of Kafka's tools: security.protocol=SSL and ssl.* with PEM files",
     )
     taking.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="for an answer of a leader"

@@ -12,8 +12,8 @@ from quorum_node.api import Consistency
 from quorum_node.client_tls import (
     ClientTls,
     ClientTlsError,
-    tls_of_command_config,
     tls_of_folder,
+    tls_of_options,
 )
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
@@ -72,16 +72,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
     """What the options say, else the environment, else the folder that a pod of a member has."""
-    if folder and command_config:
-        raise CommandFailed("--tls and --command-config exclude each other: give one of them")
     if not folder and not command_config:
         folder = os.environ.get("QUORUMCTL_TLS")
-        command_config = os.environ.get("QUORUMCTL_COMMAND_CONFIG")
+        command_config = "" if folder else os.environ.get("QUORUMCTL_COMMAND_CONFIG")
     try:
-        if command_config and not folder:
-            return tls_of_command_config(Path(command_config))
-        if folder:
-            return tls_of_folder(Path(folder))
+        if folder or command_config:
+            return tls_of_options(
+                Path(folder) if folder else None, Path(command_config) if command_config else None
+            )
         return tls_of_folder(_OF_A_MEMBER) if (_OF_A_MEMBER / "tls.crt").exists() else None
     except ClientTlsError as error:
         raise CommandFailed(str(error)) from error

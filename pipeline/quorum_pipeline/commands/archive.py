@@ -14,6 +14,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.live.controllers import Controllers, controllers_of
 
 _SWITCH_SECONDS = 0.0005
 _MOST_PLACES = 5
@@ -25,6 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     source.add_argument(
         "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
+    )
+    parser.add_argument(
+        "--tls",
+        metavar="DIR",
+        help="of a running quorum: ca.crt, tls.crt and tls.key of an archiver",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="the same as properties of Kafka's tools: security.protocol=SSL and ssl.* with PEM files",
     )
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
@@ -118,8 +129,12 @@ def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
         signal.signal(number, before)
 
 
-def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[tuple[str, int], ...] | None:
+def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
     """What is wrong is told before Spark takes its seconds to start. Raises PipelineError."""
+    if arguments.bootstrap is None and (arguments.tls or arguments.command_config):
+        raise PipelineError(
+            "--tls and --command-config are for --bootstrap: a directory needs none"
+        )
     if arguments.log is not None:
         log, target = open_log(arguments.log), local_path(arguments.to)
         if target is not None and target.resolve().is_relative_to(arguments.log.resolve()):
@@ -129,9 +144,9 @@ def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[tuple[str, in
         return log
     if arguments.bootstrap is None:
         return None
-    from quorum_pipeline.live.quorum import Quorum, parsed_addresses
-
-    addresses = tuple(parsed_addresses(arguments.bootstrap))
-    with closing(Quorum(addresses)) as quorum:
+    controllers = controllers_of(
+        arguments.bootstrap, arguments.tls or "", arguments.command_config or ""
+    )
+    with closing(controllers.open()) as quorum:
         quorum.committed()
-    return addresses
+    return controllers

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from quorum_node.client import committed_log
 from quorum_node.client.connections import Address
+from quorum_node.client_tls import ClientTls
 from quorum_pipeline.errors import PipelineError
 
 
@@ -24,8 +25,13 @@ class Quorum(committed_log.CommittedLog):
     error = QuorumUnread
     gone = SnapshotGone
 
-    def __init__(self, bootstrap: Sequence[Address], timeout_seconds: float = 30.0) -> None:
-        super().__init__(bootstrap, timeout_seconds, client_id="quorum-pipeline")
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        timeout_seconds: float = 30.0,
+        tls: ClientTls | None = None,
+    ) -> None:
+        super().__init__(bootstrap, timeout_seconds, client_id="quorum-pipeline", tls=tls)
 
 
 def parsed_addresses(text: str) -> list[Address]:

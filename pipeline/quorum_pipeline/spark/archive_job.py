@@ -9,19 +9,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import first_snapshot
+from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.standstill import Standstill
-
-if TYPE_CHECKING:
-    from quorum_node.client.connections import Address
 
 SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
@@ -41,7 +38,7 @@ class ArchiveJob:
     """
 
     archive: Archive
-    source: LogDirectory | tuple[Address, ...]
+    source: LogDirectory | Controllers
     max_rows: int
     every_seconds: float | None
     span_bytes: int = SPAN_BYTES
@@ -108,7 +105,7 @@ class ArchiveJob:
         if isinstance(self.source, LogDirectory):
             path = str(self.source.path.resolve())
             return options | {"path": path, "spanBytes": str(self.span_bytes)}
-        return options | {"bootstrap": ",".join(f"{host}:{port}" for host, port in self.source)}
+        return options | self.source.options()
 
     def _keep_snapshot(self) -> None:
         """The state before the first record is in a snapshot, unless the log begins with nothing."""
@@ -118,11 +115,10 @@ class ArchiveJob:
                 file.bounds()
                 self.archive.begin_behind(file)
             return
-        from quorum_pipeline.live.quorum import Quorum
         from quorum_pipeline.live.snapshots import download_snapshot
 
         with (
-            closing(Quorum(self.source)) as quorum,
+            closing(self.source.open()) as quorum,
             TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
         ):
             if quorum.committed().start_offset > 0:

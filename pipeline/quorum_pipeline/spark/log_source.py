@@ -10,6 +10,9 @@ whoever leads, up to the high watermark:
 
     spark.readStream.format("metadata_log").option("bootstrap", "controller-0:9093,controller-1:9093")
 
+With certificates also `tls`, a folder with ca.crt, tls.crt and tls.key, or `commandConfig`, a file as Kafka's tools take it. Both are read
+where a task runs, so they have to be on each executor.
+
 Columns: `rows/table.py`. Only those of the query's schema are made, so a long log is read faster with
 `.schema("offset bigint, type string")`. Other options:
 

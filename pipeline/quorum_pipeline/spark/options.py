@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.live.controllers import Controllers, controllers_of
 
 NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Either a `path` or `bootstrap` servers. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
+    """Either a `path` or `controllers`. `end_offset` is exclusive; `max_rows` bounds one micro batch."""
 
     path: Path | None
-    bootstrap: tuple[tuple[str, int], ...]
+    controllers: Controllers | None
     start_offset: int
     end_offset: int
     span_bytes: int
@@ -25,6 +26,8 @@ class LogOptions:
 _KNOWN = {
     "path": "path",
     "bootstrap": "bootstrap",
+    "tls": "tls",
+    "commandconfig": "commandConfig",
     "startoffset": "startOffset",
     "endoffset": "endOffset",
     "spanbytes": "spanBytes",
@@ -51,7 +54,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
     return LogOptions(
         path=Path(path.removeprefix("file://")) if path else None,
-        bootstrap=_addresses(bootstrap) if bootstrap else (),
+        controllers=controllers_in(options) if bootstrap else None,
         start_offset=_number(options, "startoffset", 0),
         end_offset=_number(options, "endoffset", NO_END),
         span_bytes=_number(options, "spanbytes", 8 << 20, least=1),
@@ -60,11 +63,11 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     )
 
 
-def _addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
-    # Spark starts a process of Python for each thing that it asks a source: what reads a directory needs no client.
-    from quorum_pipeline.live.quorum import parsed_addresses
-
-    return tuple(parsed_addresses(bootstrap))
+def controllers_in(options: Mapping[str, str]) -> Controllers:
+    """What `bootstrap`, `tls` and `commandconfig` say; names in lower case. Raises PipelineError."""
+    return controllers_of(
+        options["bootstrap"], options.get("tls", ""), options.get("commandconfig", "")
+    )
 
 
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:

@@ -20,10 +20,10 @@ from pyspark.sql.datasource import InputPartition
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
 from quorum_pipeline.files.log_span import PlacedBatch, damaged_tail, read_span
+from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.spark.options import LogOptions
 
 if TYPE_CHECKING:
-    from quorum_node.client.connections import Address
     from quorum_pipeline.files.archived_batch import BatchIdentity
     from quorum_pipeline.rows.gathering import AnyRows
 
@@ -60,7 +60,8 @@ def origin_of(options: LogOptions) -> Origin:
     """What the options name."""
     if options.path is not None:
         return DirectoryOrigin(options.path, options.span_bytes)
-    return QuorumOrigin(options.bootstrap)
+    assert options.controllers is not None  # one of the two is given
+    return QuorumOrigin(options.controllers)
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,15 @@ class SpanTask(LogTask):
 class FetchTask(LogTask):
     """Offsets of a running quorum's log, all of them committed."""
 
-    bootstrap: tuple[Address, ...]
+    controllers: Controllers
     start: int
     end: int
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """See LogTask."""
         from quorum_pipeline.live.live_rows import live_rows
-        from quorum_pipeline.live.quorum import Quorum
 
-        with closing(Quorum(self.bootstrap)) as quorum:
+        with closing(self.controllers.open()) as quorum:
             yield from live_rows(quorum, self.start, self.end, keep_problems=keep_problems)
 
 
@@ -138,31 +138,28 @@ class DirectoryOrigin:
 class QuorumOrigin:
     """The committed log of whoever leads."""
 
-    def __init__(self, bootstrap: tuple[Address, ...]) -> None:
-        self.name = ",".join(f"{host}:{port}" for host, port in bootstrap)
-        self._bootstrap = bootstrap
+    def __init__(self, controllers: Controllers) -> None:
+        self.name = controllers.name
+        self._controllers = controllers
 
     def bounds(self) -> tuple[int, int]:
         """See Origin."""
-        from quorum_pipeline.live.quorum import Quorum
-
-        with closing(Quorum(self._bootstrap)) as quorum:
+        with closing(self._controllers.open()) as quorum:
             found = quorum.committed()
         return found.start_offset, found.end_offset
 
     def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """See Origin."""
         return [
-            FetchTask(self._bootstrap, begin, min(begin + _OFFSETS_OF_A_TASK, end))
+            FetchTask(self._controllers, begin, min(begin + _OFFSETS_OF_A_TASK, end))
             for begin in range(start, end, _OFFSETS_OF_A_TASK)
         ]
 
     def batch_at(self, offset: int) -> BatchIdentity | None:
         """See Origin."""
         from quorum_pipeline.files.archived_batch import BatchIdentity
-        from quorum_pipeline.live.quorum import Quorum
 
-        with closing(Quorum(self._bootstrap)) as quorum:
+        with closing(self._controllers.open()) as quorum:
             header = quorum.read(offset, offset + 1)[0].header
         return BatchIdentity(header.leader_epoch, header.crc)
 

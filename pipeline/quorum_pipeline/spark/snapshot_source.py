@@ -8,7 +8,7 @@
 
 The path is a `.checkpoint` file, or a directory: then each snapshot in it is read, as a task of its own; `latest` set to
 true reads the newest only. `bootstrap` instead of a path names controllers of a running quorum: the newest snapshot of whoever
-leads is fetched and checked before anything of it is given out. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
+leads is fetched and checked before anything of it is given out; `tls` or `commandConfig` beside it as of `metadata_log`. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
 from 0 within a snapshot. A snapshot that is not whole (no footer, a wrong checksum) fails the query and is named.
 
 Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers it, so what it needs is imported when it reads.
@@ -27,11 +27,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.live.controllers import Controllers
+from quorum_pipeline.spark.options import controllers_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from quorum_node.client.connections import Address
     from quorum_pipeline.files.snapshot_file import SnapshotFile
     from quorum_pipeline.rows.gathering import Gathering
 
@@ -62,16 +63,15 @@ class FileTask(SnapshotTask):
 class FetchSnapshotTask(SnapshotTask):
     """The newest one of a running quorum."""
 
-    bootstrap: tuple[Address, ...]
+    controllers: Controllers
 
     @contextmanager
     def opened(self) -> Iterator[tuple[str, SnapshotFile]]:
         """See SnapshotTask."""
-        from quorum_pipeline.live.quorum import Quorum
         from quorum_pipeline.live.snapshots import download_snapshot
 
         with (
-            closing(Quorum(self.bootstrap)) as quorum,
+            closing(self.controllers.open()) as quorum,
             TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
         ):
             file = download_snapshot(quorum, Path(scratch))
@@ -128,18 +128,18 @@ class SnapshotSourceReader(DataSourceReader):
 def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
     """One for each snapshot that is meant. Raises PipelineError."""
     given = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(given.keys() - {"path", "latest", "bootstrap"})
+    unknown = sorted(given.keys() - {"path", "latest", "bootstrap", "tls", "commandconfig"})
     if unknown:
-        raise PipelineError(f"unknown option {unknown[0]!r}; there are path, latest and bootstrap")
+        raise PipelineError(
+            f"unknown option {unknown[0]!r}; there are path, latest, bootstrap, tls and commandConfig"
+        )
     if bool(given.get("path")) == bool(given.get("bootstrap")):
         raise PipelineError(
             "give either the path of a snapshot, or of a directory that holds some, or bootstrap: host:port"
             " of controllers"
         )
     if given.get("bootstrap"):
-        from quorum_pipeline.live.quorum import parsed_addresses
-
-        return [FetchSnapshotTask(tuple(parsed_addresses(given["bootstrap"])))]
+        return [FetchSnapshotTask(controllers_in(given))]
     latest = given.get("latest", "false").lower() == "true"
     path = Path(given["path"].removeprefix("file://"))
     return [FileTask(file) for file in _files(path, latest=latest)]

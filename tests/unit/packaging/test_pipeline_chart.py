@@ -91,6 +91,33 @@ def test_the_command_is_one_that_the_pipeline_takes(helm: Path, schedule: str) -
     assert chart.of_kind(found, "PersistentVolumeClaim") == []
 
 
+@pytest.mark.parametrize("config", ["", "client.properties"])
+def test_driver_and_executors_have_the_certificate_that_is_named(helm: Path, config: str) -> None:
+    settings = ("pipeline.tls.secret=demo-history-tls", f"pipeline.tls.commandConfig={config}")
+    found = added(helm, *ON_KUBERNETES, *settings)
+    parser = ArgumentParser()
+    archive.add_arguments(parser)
+    taken = parser.parse_args(driver(found)["args"][1:])
+    folder = "/etc/metadataquorum-tls"
+    assert (taken.tls, taken.command_config) == (
+        (None, f"{folder}/{config}") if config else (folder, None)
+    )
+    for pod in (pod_of(found)["spec"], executor_of(found)["spec"]):
+        (container,) = pod["containers"]
+        assert {"name": "tls", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
+        secret = {"secretName": "demo-history-tls", "defaultMode": 0o440}
+        assert {"name": "tls", "secret": secret} in pod["volumes"]
+
+
+def test_without_a_secret_it_speaks_clear_text(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES)
+    assert "--tls" not in driver(found)["args"]
+    for pod in (pod_of(found)["spec"], executor_of(found)["spec"]):
+        assert "tls" not in {each["name"] for each in pod["volumes"]}
+    with pytest.raises(ValueError, match="name the Secret"):
+        added(helm, *ON_KUBERNETES, "pipeline.tls.commandConfig=client.properties")
+
+
 def test_the_service_of_a_quorum_is_what_it_reads(helm: Path) -> None:
     owner = names.Owner("demo", "default", "u")
     service = f"{owner.bootstrap_service}.{owner.namespace}.svc:{names.CONTROLLER_PORT}"

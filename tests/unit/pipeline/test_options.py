@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.live.controllers import Controllers
 from quorum_pipeline.spark.options import NO_END, LogOptions, log_options
 
-DEFAULTS = LogOptions(Path("/node"), (), 0, NO_END, 8 << 20, 1_000_000, keep_problems=False)
+DEFAULTS = LogOptions(Path("/node"), None, 0, NO_END, 8 << 20, 1_000_000, keep_problems=False)
 
 
 @pytest.mark.requirement("SP-01")
@@ -20,7 +21,9 @@ def test_what_is_not_said_and_what_is() -> None:
     given |= {"maxRows": "7", "onProblem": "Keep"}
     assert log_options(given) == replace(wanted, max_rows=7, keep_problems=True)
     found = log_options({"bootstrap": "a:1,[::1]:2"})
-    assert (found.path, found.bootstrap) == (None, (("a", 1), ("::1", 2)))
+    assert (found.path, found.controllers) == (None, Controllers((("a", 1), ("::1", 2))))
+    secured = log_options({"bootstrap": "a:1", "tls": "/tls", "commandConfig": "/c"}).controllers
+    assert secured == Controllers((("a", 1),), "/tls", "/c")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def definition() -> Json:
     }
 
 
-class CertManager:
+class IssuingController:
     """In one namespace, until the context ends. `answer`: "issues", "waits" or "fails"."""
 
     def __init__(self, api: Kube, namespace: str, issuer: ModelledIssuer) -> None:
@@ -128,7 +128,7 @@ class CertManager:
         for each in self._all():
             self._issue(each)
 
-    def __enter__(self) -> "CertManager":
+    def __enter__(self) -> "IssuingController":
         self._thread.start()
         return self
 

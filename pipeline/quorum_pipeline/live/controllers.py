@@ -1,0 +1,57 @@
+"""How the controllers of a running quorum are reached: addresses, and who the client is. Plain text, so that it goes to executors.
+
+Files are read where the connection is made: on an executor, those that its pod has there. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorum_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from quorum_pipeline.live.quorum import Quorum
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """`tls`: a folder with ca.crt, tls.crt and tls.key; `command_config`: the same as properties of Kafka's tools. Empty both: clear text."""
+
+    addresses: tuple[tuple[str, int], ...]
+    tls: str = ""
+    command_config: str = ""
+
+    @property
+    def name(self) -> str:
+        """`host:port`, with commas between them."""
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def options(self) -> dict[str, str]:
+        """As options of a data source."""
+        given = {"tls": self.tls, "commandConfig": self.command_config}
+        return {"bootstrap": self.name, **{key: each for key, each in given.items() if each}}
+
+    def open(self) -> Quorum:
+        """To be closed. Raises PipelineError for files that can't be used."""
+        from quorum_node.client_tls import ClientTlsError, tls_of_options
+        from quorum_pipeline.live.quorum import Quorum
+
+        folder = Path(self.tls) if self.tls else None
+        config = Path(self.command_config) if self.command_config else None
+        try:
+            tls = tls_of_options(folder, config)
+            if tls is not None:
+                tls.context()
+        except ClientTlsError as error:
+            raise PipelineError(str(error)) from None
+        return Quorum(self.addresses, tls=tls)
+
+
+def controllers_of(bootstrap: str, tls: str = "", command_config: str = "") -> Controllers:
+    """From what was typed. Raises PipelineError."""
+    # Spark starts a process of Python for each thing that it asks a source: what reads a directory needs no client.
+    from quorum_pipeline.live.quorum import parsed_addresses
+
+    return Controllers(tuple(parsed_addresses(bootstrap)), tls, command_config)
