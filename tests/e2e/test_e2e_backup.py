@@ -124,9 +124,10 @@ def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(arena: Aren
     again = arena.apply(replicas=1, **wrong)
 
     def told() -> bool:
-        members = again.status().get("members") or []
         words = f"backups of cluster {cluster_id}, and none of cluster another"
-        return any(words in (each.get("condition") or "") for each in members)
+        degraded = again.condition("Degraded")
+        blocked = (again.status().get("plan") or {}).get("blockedBy") or ""
+        return degraded is not None and words in degraded["message"] and words in blocked
 
     wait_for("the refusal to be told", told, timeout_s=CREATE_TIMEOUT_S, seen=again.summary)
     api.merge(again.path, {"spec": {"restoreFrom": {"clusterId": cluster_id}}})
