@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from support.harness.kube_api import Json
 from support.trial.quorum import Described
 
-GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady"})
+GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady", "Updated"})
 """Every other condition is a complaint when it is true."""
 
 

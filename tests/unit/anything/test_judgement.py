@@ -1,5 +1,6 @@
 """What counts as settled, what counts as harm, and which rounds count for a tree."""
 
+import asyncio
 import copy
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from support.anything.act import Ending
 from support.anything.drift import astray, essence, of_members
 from support.anything.harm import Sample, Stop, harm, stops
 from support.anything.ledger import Ledger, Passed
-from support.anything.settled import unsettled
+from support.anything.settled import complaints, unsettled
+from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
 from support.requirement_inputs import Inputs
 from support.trial.quorum import described
 
@@ -201,3 +203,17 @@ def test_drift_of_members_is_said() -> None:
     assert "by hand" in of_members([of(1, "by-hand", **labels)], [], labels)[0]
     pod = {"metadata": {"name": "q-1-1-0", "labels": {}}, "spec": {}}
     assert "Pod q-1-1-0" in of_members([], [pod], labels)[0]
+
+
+def test_no_condition_of_a_quorum_that_is_well_is_a_complaint() -> None:
+    """By the operator's own reconcile: whoever adds a condition says here whether it is good when it is true."""
+    api = running_quorum(3)
+
+    async def run() -> None:
+        operator = reconciler(api, SoundNodes(3))
+        for _ in range(2):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    assert api.status["phase"] == "Ready"
+    assert complaints(api.resource) == []
