@@ -138,6 +138,7 @@ def test_a_fetch_waits_until_there_is_something(brokers: PythonBrokers) -> None:
     assert [each.header.base_offset for each in batches] == [0]
 
 
+@pytest.mark.requirement("KV3-09")
 @pytest.mark.long
 def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_path: Path) -> None:
     with (
@@ -178,6 +179,7 @@ def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_
         assert len(copies) == 1, "replicas are equal to the byte"
 
 
+@pytest.mark.requirement("KV3-07")
 @pytest.mark.long
 def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
     tmp_path: Path,

@@ -163,6 +163,19 @@ class PythonBrokers:
         self, name: str, replicas: Sequence[int], partitions: int = 1, **configs: str
     ) -> UUID:
         """Through the first broker, which forwards it; returns its id when all of these brokers know it."""
+        asked = next(iter(self.nodes))
+        return self.create_topic_at(asked, name, replicas, replicas, partitions, **configs)
+
+    def create_topic_at(
+        self,
+        asked: int,
+        name: str,
+        replicas: Sequence[int],
+        told: Sequence[int],
+        partitions: int = 1,
+        **configs: str,
+    ) -> UUID:
+        """Through the broker `asked`; returns its id when those of `told` know it."""
         body = create_topics.CreateTopicsRequest(
             topics=(
                 create_topics.CreatableTopic(
@@ -183,16 +196,16 @@ class PythonBrokers:
             ),
             timeout_ms=10_000,
         )
-        answer = self.ask(next(iter(self.nodes)), CREATE_TOPICS, body)
+        answer = self.ask(asked, CREATE_TOPICS, body)
         assert isinstance(answer, create_topics.CreateTopicsResponse)
         assert not answer.topics[0].error_code, answer
-        for broker_id in replicas:
+        for broker_id in told:
             wait_until(
                 lambda broker_id=broker_id: self.leader(name, broker_id) is not None,  # type: ignore[misc]
                 f"broker {broker_id} knows {name}",
                 20,
             )
-        found = self.metadata(replicas[0], [name])
+        found = self.metadata(told[0], [name])
         assert found is not None
         topic_id = found.topics[0].topic_id
         assert topic_id is not None

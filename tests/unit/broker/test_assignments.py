@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+import pytest
+
 from quorum_node.broker.assignments import FoundLog, assignment_changes, strays
 from quorum_node.controller.alter_partition import alter_partition
 from quorum_node.controller.topic_deletion import delete_topics
@@ -54,6 +56,7 @@ def shrink(cluster: ControlledCluster, name: str, *isr: int) -> None:
     cluster.ask(alter_partition, request, AlterPartitionResponse)
 
 
+@pytest.mark.requirement("KV3-07")
 def test_the_first_image_tells_all_that_is_assigned_and_nothing_else() -> None:
     cluster = created(("a", (1, 2)), ("b", (2, 3)), ("c", (3, 1)))
     changes = assignment_changes(1, EMPTY, cluster.image.topics)
@@ -62,6 +65,7 @@ def test_the_first_image_tells_all_that_is_assigned_and_nothing_else() -> None:
     assert {each.partition.leader for each in changes.changed} == {1, 3}
 
 
+@pytest.mark.requirement("KV3-07")
 def test_only_what_changed_is_told() -> None:
     cluster = created(("a", (1, 2)), ("b", (1, 2)))
     before = cluster.image.topics
@@ -73,6 +77,7 @@ def test_only_what_changed_is_told() -> None:
     assert assignment_changes(3, before, cluster.image.topics).changed == ()
 
 
+@pytest.mark.requirement("KV3-07")
 def test_a_topic_that_came_back_is_another_one() -> None:
     cluster = created(("a", (1, 2)))
     before, old_id = cluster.image.topics, cluster.topic_id("a")
@@ -93,6 +98,7 @@ def test_a_topic_that_came_and_went_between_two_images_was_never_there() -> None
     assert (changes.stopped, changes.changed) == ((), ())
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_replica_that_was_moved_away_is_stopped_and_one_that_came_is_told() -> None:
     here = created(("a", (1, 2)))
     there = created(("a", (2, 3)))
@@ -103,6 +109,7 @@ def test_a_replica_that_was_moved_away_is_stopped_and_one_that_came_is_told() ->
     assert [each.topic_name for each in assignment_changes(3, before, after).changed] == ["a"]
 
 
+@pytest.mark.requirement("KV3-07")
 def test_strays_are_told_by_topic_id_and_assignment() -> None:
     cluster = created(("a", (1, 2)), ("b", (2, 3)))
     a, b = cluster.topic_id("a"), cluster.topic_id("b")

@@ -42,6 +42,7 @@ def test_deleted_records_move_the_start_of_the_epoch_that_covers_what_is_left() 
     assert history.starts == ((3, 12), (6, 25))
 
 
+@pytest.mark.requirement("KV3-09")
 @pytest.mark.parametrize(
     ("leader", "cut_to"),
     [

@@ -30,6 +30,7 @@ def offset_of(scene: ReplicaScene) -> int | None:
     return None if position is None else position.fetch_offset
 
 
+@pytest.mark.requirement("KV3-09")
 def test_what_is_fetched_is_appended_as_it_is_and_acknowledged_when_written() -> None:
     scene = following()
     scene.receive(batch(0, 2, 3), batch(2, 1, 5), high_watermark=1)
@@ -41,6 +42,7 @@ def test_what_is_fetched_is_appended_as_it_is_and_acknowledged_when_written() ->
     assert offset_of(scene) == 3
 
 
+@pytest.mark.requirement("KV3-09")
 def test_the_high_watermark_is_known_as_far_as_the_log_reaches() -> None:
     scene = following()
     scene.receive(batch(0, 2, 5), high_watermark=9)
@@ -65,6 +67,7 @@ def test_an_answer_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
     assert offset_of(scene) == 20
 
 
+@pytest.mark.requirement("KV3-09")
 def test_a_diverging_log_is_cut_by_epoch_and_producers_are_what_is_left() -> None:
     scene = following(WITH_LOG)
     scene.step(LogDiverged(5, 20, EpochEnd(3, 15)))
@@ -78,6 +81,7 @@ def test_a_diverging_log_is_cut_by_epoch_and_producers_are_what_is_left() -> Non
     assert scene.leader.state.producers.check(batch(0, 2, -1, 7, 0)) == Duplicate(4, 6)
 
 
+@pytest.mark.requirement("KV3-09")
 def test_an_epoch_that_the_leader_lacks_takes_another_question() -> None:
     scene = following(WITH_LOG)
     scene.step(LogDiverged(5, 20, EpochEnd(2, 14)))
@@ -103,6 +107,7 @@ def test_an_epoch_that_was_entered_without_records_is_given_up_without_cutting_a
     assert position.last_fetched_epoch == 3
 
 
+@pytest.mark.requirement("KV3-09")
 def test_committed_records_survive_a_change_of_leaders_before_their_high_watermark_is_known() -> (
     None
 ):
@@ -113,6 +118,7 @@ def test_committed_records_survive_a_change_of_leaders_before_their_high_waterma
     assert offset_of(scene) == 20
 
 
+@pytest.mark.requirement("KV3-09")
 def test_a_log_without_any_epoch_is_cut_to_its_high_watermark() -> None:
     scene = following(OpenedLog(end_offset=20, high_watermark=12))
     assert scene.one(TruncateLog).end_offset == 12

@@ -27,6 +27,7 @@ def asked(scene: ReplicaScene) -> ProposeIsr:
     return scene.one(ProposeIsr)
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_follower_that_never_fetches_falls_out_and_counts_until_the_controller_agrees() -> None:
     scene = lagging_c()
     proposal = asked(scene)
@@ -38,6 +39,7 @@ def test_a_follower_that_never_fetches_falls_out_and_counts_until_the_controller
     assert scene.replica.partition_epoch == 10
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_slow_follower_falls_out_and_one_with_everything_stays_however_silent() -> None:
     scene = leading()
     scene.produce()
@@ -61,6 +63,7 @@ def test_a_slow_follower_falls_out_and_one_with_everything_stays_however_silent(
     assert scene.proposed() == [ME, B]
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_follower_is_caught_up_if_it_reaches_what_the_leader_had_at_its_last_fetch() -> None:
     """Under steady load nobody ever has everything."""
     scene = leading(isr=(ME, B))
@@ -73,6 +76,7 @@ def test_a_follower_is_caught_up_if_it_reaches_what_the_leader_had_at_its_last_f
         assert scene.proposed() is None
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_burst_alone_is_no_lag_in_bytes() -> None:
     settings = PartitionSettings(replica_lag_max_bytes=1000)
     scene = leading(settings=settings, isr=(ME, B))
@@ -89,6 +93,7 @@ def test_a_burst_alone_is_no_lag_in_bytes() -> None:
     assert scene.proposed() == [ME]
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_follower_that_stays_far_behind_falls_out_after_half_a_second() -> None:
     scene = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME, B))
     scene.produce(9)
@@ -100,6 +105,7 @@ def test_a_follower_that_stays_far_behind_falls_out_after_half_a_second() -> Non
     assert scene.proposed() == [ME]
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_follower_rejoins_below_half_of_the_lag_in_bytes() -> None:
     scene = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME,))
     scene.fetched_by(B, 0, behind_bytes=500)
@@ -108,6 +114,7 @@ def test_a_follower_rejoins_below_half_of_the_lag_in_bytes() -> None:
     assert scene.proposed() == [ME, B]
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_follower_joins_when_it_has_what_is_committed_and_counts_from_then_on() -> None:
     scene = leading(isr=(ME, B))
     scene.produce(2)
@@ -130,6 +137,7 @@ def test_a_follower_joins_when_it_has_what_is_committed_and_counts_from_then_on(
     assert scene.proposed() == [ME, B, C]
 
 
+@pytest.mark.requirement("KV3-10")
 def test_nobody_joins_before_it_has_what_earlier_leaders_left() -> None:
     """The high watermark of a new leader may be far behind what the leader before it committed."""
     opened = OpenedLog(end_offset=20, high_watermark=5, epoch_starts=((1, 0),))
@@ -140,6 +148,7 @@ def test_nobody_joins_before_it_has_what_earlier_leaders_left() -> None:
     assert scene.proposed() == [ME, B, C]
 
 
+@pytest.mark.requirement("KV3-10")
 @pytest.mark.parametrize("epoch", [None, 14])
 def test_nobody_joins_who_is_fenced_or_was_restarted(epoch: int | None) -> None:
     scene = leading(isr=(ME, B))
@@ -152,6 +161,7 @@ def test_nobody_joins_who_is_fenced_or_was_restarted(epoch: int | None) -> None:
     assert scene.proposed() is None
 
 
+@pytest.mark.requirement("KV3-10")
 def test_an_unanswered_proposal_is_asked_again_as_it_was() -> None:
     scene = lagging_c()
     first = asked(scene)
@@ -168,6 +178,7 @@ def test_an_unanswered_proposal_is_asked_again_as_it_was() -> None:
     assert (again.partition_epoch, again.proposal_id) == (11, first.proposal_id + 1)
 
 
+@pytest.mark.requirement("KV3-10")
 def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
     scene = lagging_c()
     first = asked(scene)
@@ -178,6 +189,7 @@ def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
     assert asked(scene).proposal_id > first.proposal_id
 
 
+@pytest.mark.requirement("KV3-08")
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(4, 12), (6, 12), (5, 8)])
 def test_an_answer_of_another_epoch_changes_nothing(
     leader_epoch: int, partition_epoch: int
@@ -202,6 +214,7 @@ def test_an_answer_to_an_earlier_leadership_is_ignored() -> None:
     assert scene.leader.in_sync.proposal is not None
 
 
+@pytest.mark.requirement("KV3-10")
 def test_metadata_that_arrives_before_the_answer_is_not_undone_by_it() -> None:
     scene = lagging_c()
     proposal = asked(scene)

@@ -31,6 +31,7 @@ def test_acks_all_waits_for_the_whole_isr_and_for_the_own_writer() -> None:
     assert scene.replica.high_watermark == 3
 
 
+@pytest.mark.requirement("KV3-09")
 def test_the_high_watermark_is_the_smallest_end_in_the_isr_and_never_goes_back() -> None:
     scene = leading()
     scene.produce(2)
@@ -115,6 +116,7 @@ def test_a_duplicate_is_answered_only_when_the_batch_is_replicated() -> None:
     assert scene.errors == [BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER]
 
 
+@pytest.mark.requirement("KV3-09")
 def test_a_consumer_gets_nothing_between_high_watermark_and_end_and_an_error_behind_it() -> None:
     scene = leading()
     scene.produce(4)
@@ -135,6 +137,7 @@ def test_a_consumer_gets_nothing_between_high_watermark_and_end_and_an_error_beh
     assert scene.one(ServeFetch).end_offset == 2
 
 
+@pytest.mark.requirement("KV3-09")
 @pytest.mark.parametrize(
     ("leader_epoch", "error"),
     [(4, BrokerError.FENCED_LEADER_EPOCH), (6, BrokerError.UNKNOWN_LEADER_EPOCH)],
@@ -167,6 +170,7 @@ def test_a_late_fetch_of_an_earlier_run_of_a_follower_is_refused() -> None:
 LONG = OpenedLog(start_offset=5, end_offset=20, high_watermark=12, epoch_starts=((1, 5), (3, 10)))
 
 
+@pytest.mark.requirement("KV3-09")
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "answer"),
     [

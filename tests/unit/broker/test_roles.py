@@ -19,6 +19,7 @@ from support.replica_scene import ME, B, C, ReplicaScene, following, leading
 WITH_LOG = OpenedLog(end_offset=20, high_watermark=15, epoch_starts=((1, 0), (3, 10)))
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_leader_enters_its_epoch_before_the_first_append() -> None:
     scene = ReplicaScene(WITH_LOG)
     scene.told(ME, 5, 9)
@@ -29,6 +30,7 @@ def test_a_leader_enters_its_epoch_before_the_first_append() -> None:
     assert scene.replica.latest_offset() is BrokerError.OFFSET_NOT_AVAILABLE
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_follower_fetches_from_where_it_is_with_its_last_epoch() -> None:
     scene = following(WITH_LOG)
     assert scene.one(StartFetching) == StartFetching(B, 5)
@@ -38,6 +40,7 @@ def test_a_follower_fetches_from_where_it_is_with_its_last_epoch() -> None:
     assert (position.leader_id, position.leader_epoch) == (B, 5)
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_follower_without_a_leader_waits() -> None:
     scene = following()
     scene.told(-1, 6, 10)
@@ -47,6 +50,7 @@ def test_a_follower_without_a_leader_waits() -> None:
     assert scene.one(StartFetching) == StartFetching(C, 7)
 
 
+@pytest.mark.requirement("KV3-08")
 @pytest.mark.parametrize(("leader", "leader_epoch"), [(B, 4), (C, 3), (-1, 4)])
 def test_older_metadata_changes_nothing(leader: int, leader_epoch: int) -> None:
     scene = leading()
@@ -56,6 +60,7 @@ def test_older_metadata_changes_nothing(leader: int, leader_epoch: int) -> None:
     assert (scene.replica.leader_epoch, scene.replica.partition_epoch) == (5, 9)
 
 
+@pytest.mark.requirement("KV3-08")
 def test_the_same_metadata_again_changes_nothing() -> None:
     scene = leading()
     scene.fetched_by(B, 0)
@@ -65,6 +70,7 @@ def test_the_same_metadata_again_changes_nothing() -> None:
     assert scene.leader.followers[B] is progress
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_change_within_the_leader_epoch_keeps_what_is_known_of_followers_and_fetches() -> None:
     scene = leading()
     scene.fetched_by(B, 0)
@@ -76,6 +82,7 @@ def test_a_change_within_the_leader_epoch_keeps_what_is_known_of_followers_and_f
     assert other.told(B, 5, 10, isr=(B, ME)) == []
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_new_leader_epoch_of_the_same_leader_begins_anew() -> None:
     scene = leading()
     scene.fetched_by(B, 0)
@@ -85,6 +92,7 @@ def test_a_new_leader_epoch_of_the_same_leader_begins_anew() -> None:
     assert scene.leader.followers[B].end_offset == -1
 
 
+@pytest.mark.requirement("KV3-08")
 def test_who_waits_at_a_deposed_leader_is_sent_away() -> None:
     scene = leading()
     scene.produce()
@@ -97,6 +105,7 @@ def test_who_waits_at_a_deposed_leader_is_sent_away() -> None:
     assert scene.replica.fetch_position is not None
 
 
+@pytest.mark.requirement("KV3-08")
 def test_a_follower_that_is_elected_fetches_no_more() -> None:
     scene = following()
     scene.told(ME, 6, 10)
@@ -104,6 +113,7 @@ def test_a_follower_that_is_elected_fetches_no_more() -> None:
     assert scene.replica.fetch_position is None
 
 
+@pytest.mark.requirement("KV3-08")
 @pytest.mark.parametrize("delete", [False, True])
 def test_a_stopped_replica_does_nothing_any_more(delete: bool) -> None:
     scene = leading()
@@ -131,6 +141,7 @@ def test_a_replica_whose_disk_failed_says_so_and_takes_no_part() -> None:
     assert scene.replica.role is None
 
 
+@pytest.mark.requirement("KV3-07")
 def test_nobody_is_served_before_metadata_says_who_leads() -> None:
     scene = ReplicaScene()
     scene.produce()

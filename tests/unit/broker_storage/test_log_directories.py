@@ -60,6 +60,7 @@ def test_a_lower_recovery_point_is_in_its_file_before_the_cut(tmp_path: Path) ->
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text().endswith("my-topic 3 4\n")
 
 
+@pytest.mark.requirement("KV3-07")
 def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
     now_ms = 1_000
     directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
@@ -83,6 +84,7 @@ def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
     assert "xxx" not in (tmp_path / "recovery-point-offset-checkpoint").read_text()
 
 
+@pytest.mark.requirement("KV3-07")
 def test_what_was_set_aside_goes_after_a_restart_too(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.open_log(REPLICA, TOPIC, LogSettings())
