@@ -16,6 +16,9 @@ from quorum_node.protocol.describe_client_quotas import (
 )
 from quorum_node.protocol.describe_groups import DESCRIBE_GROUPS as DESCRIBE_GROUPS
 from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS as DESCRIBE_LOG_DIRS
+from quorum_node.protocol.describe_topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS as DESCRIBE_TOPIC_PARTITIONS,
+)
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.find_coordinator import FIND_COORDINATOR as FIND_COORDINATOR
 from quorum_node.protocol.heartbeat import HEARTBEAT as HEARTBEAT
@@ -62,6 +65,7 @@ _SERVED = (
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     DELETE_GROUPS,
+    DESCRIBE_TOPIC_PARTITIONS,
 )
 FORWARDED = frozenset(apis.FORWARDABLE)
 """Keys of requests that go to the active controller in an Envelope."""

@@ -126,7 +126,15 @@ def _emit_value(
         _emit_array(source, target, kind, nullable, version, flexible)
     else:
         decode = source.name(decoder(kind, version, flexible))
-        source.add(f"{target}, p = {decode}(b, p, n, q)")
+        if not nullable:
+            source.add(f"{target}, p = {decode}(b, p, n, q)")
+            return
+        marker = source.variable()
+        source.add(f"{marker} = b[p]", "p += 1")
+        with source.block(f"if {marker} > 127:"):
+            source.add(f"{target} = None")
+        with source.block("else:"):
+            source.add(f"{target}, p = {decode}(b, p, n, q)")
 
 
 def _emit_length(source: Source, flexible: bool, layout: str) -> str:

@@ -38,6 +38,8 @@ Encoder = Callable[[Any, list[Part]], None]
 """(message, list of parts) -> None."""
 
 
+_NULL_STRUCTURE, _STRUCTURE = b"\xff", b"\x01"
+"""A byte before a structure that may be null."""
 _COMPACT_NULL = b"\0"
 _NULL_STRING = b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"
@@ -148,7 +150,16 @@ def _emit_value(
     else:
         writing.flush()
         nested = writing.source.name(encoder(kind, version, flexible))
-        writing.source.add(f"{nested}({value}, {writing.target})")
+        if not nullable:
+            writing.source.add(f"{nested}({value}, {writing.target})")
+            return
+        with writing.source.block(f"if {value} is None:"):
+            writing.put(writing.source.name(_NULL_STRUCTURE))
+            writing.flush()
+        with writing.source.block("else:"):
+            writing.put(writing.source.name(_STRUCTURE))
+            writing.flush()
+            writing.source.add(f"{nested}({value}, {writing.target})")
 
 
 def _emit_nullable(

@@ -16,6 +16,7 @@ from kio.static.constants import EntityType
 from quorum_node.protocol import broker_apis
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
+from quorum_node.protocol.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Array, Message
 from quorum_node.schema.source import wire_fields
@@ -48,7 +49,7 @@ def versions(api: Api) -> list[int]:
 
 CASES = [
     pytest.param(api, version, side, id=f"{api.name}-v{version}-{side}")
-    for api in (*APIS.values(), *GROUP_APIS)
+    for api in (*APIS.values(), *GROUP_APIS, DESCRIBE_TOPIC_PARTITIONS)
     if api.key < FIRST_PRIVATE_KEY
     for version in versions(api)
     for side in ("request", "response")

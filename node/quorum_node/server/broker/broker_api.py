@@ -21,6 +21,7 @@ from quorum_node.protocol.delete_records import DeleteRecordsRequest
 from quorum_node.protocol.describe import DescribeClusterRequest
 from quorum_node.protocol.describe_client_quotas import DescribeClientQuotasRequest
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
+from quorum_node.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.find_coordinator import FindCoordinatorRequest
@@ -84,6 +85,8 @@ class BrokerApi:
                 self._fetch.handle(inbound, body)
             case MetadataRequest():
                 self._metadata.metadata(inbound, body)
+            case DescribeTopicPartitionsRequest():
+                self._metadata.topic_partitions(inbound, body)
             case ListOffsetsRequest():
                 self._offsets.list(inbound, body)
             case OffsetForLeaderEpochRequest():

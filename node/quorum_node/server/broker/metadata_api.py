@@ -23,6 +23,7 @@ from quorum_node.protocol.describe import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from quorum_node.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.metadata import (
     MetadataBroker,
@@ -33,6 +34,7 @@ from quorum_node.protocol.metadata import (
     MetadataTopic,
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
 _NO_LEADER = -1
@@ -151,6 +153,15 @@ class MetadataApi:
                 topics=tuple(topics),
             )
         )
+
+    def topic_partitions(
+        self, inbound: InboundRequest, body: DescribeTopicPartitionsRequest
+    ) -> None:
+        """DescribeTopicPartitions."""
+        live = frozenset(
+            broker_id for broker_id, _, is_fenced in self._brokers(inbound) if not is_fenced
+        )
+        inbound.reply(describe_topic_partitions(self._image(), live, body))
 
     def _brokers(self, inbound: InboundRequest) -> Iterator[tuple[int, Endpoint, bool]]:
         listener = inbound.caller.listener

@@ -1,0 +1,99 @@
+"""DescribeTopicPartitions of a broker: topics in the order of their names, so many partitions at a time.
+
+Owns the order and where a part ends. The partitions are the committed image's.
+Source: KIP-966, "DescribeTopicPartitions"; the answers of a stock 4.3 broker.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.partition import Partition
+from quorum_node.image.topics import Topic
+from quorum_node.protocol.describe_topic_partitions import (
+    DescribedPartition,
+    DescribedTopic,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    PartitionCursor,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+
+MOST_PARTITIONS = 2000
+"""In one answer; `max.request.partition.size.limit` of a stock broker, at its default."""
+_NO_LEADER = -1
+
+
+def describe_topic_partitions(
+    image: ClusterImage, live: frozenset[int], body: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Topics from the cursor on; a topic that there is not has an error and takes no room."""
+    limit = min(max(body.response_partition_limit, 1), MOST_PARTITIONS)
+    cursor = body.cursor
+    start = ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))
+    topics: list[DescribedTopic] = []
+    for name, topic in _asked(image, body):
+        if name < start[0]:
+            continue
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        numbers = sorted(topic.partitions)
+        if name == start[0]:
+            numbers = [each for each in numbers if each >= start[1]]
+        if numbers and limit == 0:
+            return _answer(topics, PartitionCursor(topic_name=name, partition_index=numbers[0]))
+        topics.append(_described(topic, numbers[:limit], live))
+        left = next(islice(numbers, limit, None), None)
+        if left is not None:
+            return _answer(topics, PartitionCursor(topic_name=name, partition_index=left))
+        limit -= len(numbers)
+    return _answer(topics, None)
+
+
+def _asked(
+    image: ClusterImage, body: DescribeTopicPartitionsRequest
+) -> Iterator[tuple[str, Topic | None]]:
+    if not body.topics:
+        for topic in sorted(image.topics, key=lambda each: each.name):
+            yield topic.name, topic
+        return
+    for name in sorted({each.name for each in body.topics}):
+        yield name, image.topics.named(name)
+
+
+def _answer(
+    topics: list[DescribedTopic], cursor: PartitionCursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+def _unknown(name: str) -> DescribedTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribedTopic(error_code=error, name=name, partitions=())
+
+
+def _described(topic: Topic, numbers: list[int], live: frozenset[int]) -> DescribedTopic:
+    return DescribedTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(_partition(each, topic.partitions[each], live) for each in numbers),
+    )
+
+
+def _partition(number: int, now: Partition, live: frozenset[int]) -> DescribedPartition:
+    is_led = now.leader in live
+    return DescribedPartition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=now.leader if is_led else _NO_LEADER,
+        leader_epoch=now.leader_epoch,
+        replica_nodes=now.replicas,
+        isr_nodes=now.isr,
+        eligible_leader_replicas=now.eligible_leader_replicas or (),
+        last_known_elr=now.last_known_elr or (),
+        offline_replicas=tuple(each for each in now.replicas if each not in live),
+    )
