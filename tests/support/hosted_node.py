@@ -22,6 +22,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
+from quorum_node.security.rights.api_table import CONTROLLER_TABLE
 from quorum_node.security.rights.door import Asked
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
@@ -75,7 +76,9 @@ class Node:
         self.halts: list[Halt] = []
         self.has_halted = asyncio.Event()
         first = self.hosted.first
-        settings = replace(door_settings(self.config), bound_listeners=bound_listeners)
+        settings = replace(
+            door_settings(self.config, CONTROLLER_TABLE), bound_listeners=bound_listeners
+        )
         self.guard = make_guard(settings, LedReplica(first), self.hosted.voter_ids, self.metrics)
         self.api = KafkaApi(
             {metadata_partition(host.partition): host for host in self.hosted.hosts},

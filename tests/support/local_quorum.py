@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import httpx
 
@@ -213,7 +213,7 @@ class LocalQuorum:
         for index in range(nodes):
             self._make(first_id + index, ports[index], ports[nodes + index])
 
-    def __enter__(self) -> "LocalQuorum":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

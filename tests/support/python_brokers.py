@@ -5,8 +5,10 @@ right is the tests' affair.
 """
 
 import contextlib
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 from uuid import UUID
 
 from quorum_node.protocol import broker_apis, create_topics
@@ -50,6 +52,8 @@ class PythonBrokers:
     ) -> None:
         self._quorum = quorum
         self._properties = {key.replace("_", "."): value for key, value in properties.items()}
+        self.tls: ssl.SSLContext | None = None
+        """As whom this asks; None: in clear text."""
         self.nodes: dict[int, LocalNode] = {}
         for index, port in enumerate(free_ports(brokers)):
             self._make(root, first_id + index, port)
@@ -73,12 +77,17 @@ class PythonBrokers:
             "metadata.log.reserve.bytes": "1048576",
             "broker.heartbeat.interval.ms": "200",
             **self._properties,
+            **self.properties_of(node),
         }
         text = "".join(f"{key}={value}\n" for key, value in pairs.items())
         (folder / "node.properties").write_text(text)
         self.nodes[broker_id] = node
 
-    def __enter__(self) -> "PythonBrokers":
+    def properties_of(self, node: LocalNode) -> dict[str, str]:
+        """What one broker is told besides."""
+        return {}
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -142,7 +151,7 @@ class PythonBrokers:
         """One request on a connection of its own. Raises OSError."""
         node = self.nodes[broker_id]
         wanted = api.max_version if version is None else version
-        return ask((node.host, node.port), api, wanted, body, timeout)
+        return ask((node.host, node.port), api, wanted, body, timeout, self.tls)
 
     def metadata(
         self, broker_id: int, topics: Sequence[str] | None = None

@@ -3,14 +3,16 @@
 Owns the rules between the keys of a broker. Knows no file.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_node.configuration.group_config import GroupConfig, read_group_config
-from quorum_node.configuration.keys import broker, controller, listeners, node, quorum
-from quorum_node.configuration.listener_config import ListenerConfig, is_broker
+from quorum_node.configuration.keys import broker, listeners, node, quorum
+from quorum_node.configuration.listener_config import is_broker
 from quorum_node.configuration.properties import ConfigError, Properties
-from quorum_node.security.tls.listener_security import SecurityProtocol
+from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.tls.listener_security import ListenerSecurity, read_listeners
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,17 @@ class BrokerConfig:
     rack: str | None
     heartbeat_interval_ms: int
     lag_time_max_ms: int
+    lag_max_bytes: int | None
     fetch_wait_max_ms: int
     fetch_max_bytes: int
     partition_max_bytes: int
     shutdown_timeout_ms: int
     retention_check_ms: int
     groups: GroupConfig
+    static_configs: Mapping[str, str]
+    """Of the cleaner: what the file says, under Kafka's names. Dynamic configs go before it."""
+    controllers: ListenerSecurity
+    """How the controllers are reached."""
 
 
 def check_role(properties: Properties) -> None:
@@ -39,13 +46,11 @@ def check_role(properties: Properties) -> None:
         )
 
 
-def read_broker_config(
-    properties: Properties, of_kafka: tuple[ListenerConfig, ...]
-) -> BrokerConfig | None:
+def read_broker_config(properties: Properties) -> BrokerConfig | None:
     """None for a node of another role. Raises ConfigError."""
     if not is_broker(properties):
         return None
-    _refuse_what_brokers_lack(properties, of_kafka)
+    _refuse_what_brokers_lack(properties)
     log_dir = properties.get(broker.LOG_DIRS)
     if log_dir is None:
         raise ConfigError(f"{broker.LOG_DIRS.name} is not set; a broker needs it")
@@ -62,30 +67,42 @@ def read_broker_config(
         rack=properties.get(broker.RACK),
         heartbeat_interval_ms=properties.get(broker.HEARTBEAT_INTERVAL),
         lag_time_max_ms=properties.get(broker.REPLICA_LAG_TIME),
+        lag_max_bytes=properties.get(broker.REPLICA_LAG_BYTES) or None,
         fetch_wait_max_ms=properties.get(broker.FETCH_WAIT),
         fetch_max_bytes=properties.get(broker.FETCH_MAX_BYTES),
         partition_max_bytes=properties.get(broker.PARTITION_MAX_BYTES),
         shutdown_timeout_ms=properties.get(broker.SHUTDOWN_TIMEOUT),
         retention_check_ms=properties.get(broker.RETENTION_CHECK),
         groups=read_group_config(properties),
+        static_configs=_cleaner(properties),
+        controllers=_controllers(properties),
     )
 
 
-def _refuse_what_brokers_lack(properties: Properties, of_kafka: tuple[ListenerConfig, ...]) -> None:
-    """Whatever a broker would accept and not do is refused: an ACL that nobody asks, a certificate that nobody shows."""
-    for each in of_kafka:
-        if each.protocol is not SecurityProtocol.PLAINTEXT:
-            why = f"{each.name} of a broker speaks PLAINTEXT so far"
-            raise properties.wrong(listeners.PROTOCOL_MAP, why)
-    if properties.get(listeners.PROTOCOL_MAP).get(listeners.CONTROLLER_LISTENER, None) not in (
-        None,
-        SecurityProtocol.PLAINTEXT,
-    ):
-        why = "a broker reaches the controllers by PLAINTEXT so far"
+def _cleaner(properties: Properties) -> dict[str, str]:
+    """What is set. Raises ConfigError for what is no value."""
+    for key in broker.CLEANER:
+        properties.get(key)
+    return {key.name: properties.text(key).strip() for key in broker.CLEANER if properties.has(key)}
+
+
+def _controllers(properties: Properties) -> ListenerSecurity:
+    """The first of `controller.listener.names`, with the broker's own certificate. Raises ConfigError."""
+    names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
+    raw = dict(properties.raw)
+    protocols = properties.get(listeners.PROTOCOL_MAP)
+    if protocols and names[0] not in protocols:
+        why = f"does not say what listener {names[0]} of the controllers speaks"
         raise properties.wrong(listeners.PROTOCOL_MAP, why)
-    if properties.get(controller.AUTHORIZER_CLASS) is not None:
-        why = "a broker of this software does not ask an authorizer so far"
-        raise properties.wrong(controller.AUTHORIZER_CLASS, why)
+    try:
+        (found,) = read_listeners(raw, names[:1], names[0])
+    except SecuritySettingError as error:
+        raise ConfigError(str(error)) from None
+    return found
+
+
+def _refuse_what_brokers_lack(properties: Properties) -> None:
+    """Whatever a broker would accept and not do is refused."""
     for key in (quorum.FOUNDER_ID, quorum.FOUNDER_UUID, quorum.AUTO_JOIN, node.WITNESS):
         if properties.has(key) and properties.text(key) != "false":
             raise properties.wrong(key, "is for members of the quorum; a broker is none")

@@ -198,7 +198,13 @@ def _names_of_broker(
         if name in addresses:
             why = f"a broker has no listener {name}: the controllers have it"
             raise properties.wrong(broker.LISTENER, why)
-    return tuple(addresses)
+    between = properties.get(broker.BETWEEN_BROKERS)
+    if between is None:
+        return tuple(addresses)
+    if between not in addresses:
+        why = f"{between} is not in {broker.LISTENER.name}"
+        raise properties.wrong(broker.BETWEEN_BROKERS, why)
+    return (between, *(name for name in addresses if name != between))
 
 
 def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> tuple[str, ...]:

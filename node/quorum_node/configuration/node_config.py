@@ -83,8 +83,15 @@ class NodeConfig:
         return self.listeners[0]
 
     @property
+    def quorum_listener(self) -> str:
+        """The name under which this node knows how to reach members of the quorum."""
+        return self.dialled.name if self.broker is None else self.broker.controllers.name
+
+    @property
     def has_tls(self) -> bool:
-        """Whether any port speaks it."""
+        """Whether any port speaks it, or a broker reaches the controllers by it."""
+        if self.broker is not None and self.broker.controllers.ssl is not None:
+            return True
         return self.admin.ssl is not None or any(each.ssl is not None for each in self.listeners)
 
 
@@ -131,7 +138,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         snapshots=read_snapshot_policy(properties),
         controller=read_controller_config(properties),
         log_level=properties.get(node.LOG_LEVEL),
-        broker=read_broker_config(properties, kafka_listeners),
+        broker=read_broker_config(properties),
     )
 
 

@@ -55,14 +55,19 @@ def identity_in(uris: Iterable[str], namespace: str, quorum: str) -> Certificate
     return here[0] if here else None
 
 
-def own_identity(uris: Iterable[str], node_id: int) -> CertificateIdentity:
+def own_identity(
+    uris: Iterable[str], node_id: int, role: Role = Role.MEMBER
+) -> CertificateIdentity:
     """What the certificate of this very node says. Which quorum it is in comes from there. Raises WrongIdentity."""
     found = list(_all(uris))
     if len(found) != 1:
         many = "names several identities" if found else "names no identity of a node"
-        raise WrongIdentity(f"the certificate {many}: {_PREFIX}NAMESPACE:QUORUM:member:{node_id}")
-    if found[0].role is not Role.MEMBER or found[0].node_id != node_id:
-        raise WrongIdentity(f"the certificate {found[0].uri()} is not that of member {node_id}")
+        raise WrongIdentity(
+            f"the certificate {many}: {_PREFIX}NAMESPACE:QUORUM:{role.value}:{node_id}"
+        )
+    if found[0].role is not role or found[0].node_id != node_id:
+        why = f"the certificate {found[0].uri()} is not that of {role.value} {node_id}"
+        raise WrongIdentity(why)
     return found[0]
 
 

@@ -11,8 +11,10 @@ import pytest
 from crc32c import crc32c
 
 from quorum_node.records.batches import Record
+from quorum_node.storage.broker import cleaner as cleaner_module
 from quorum_node.storage.broker.batch_walk import batch_at
 from quorum_node.storage.broker.cleaner import Cleaned, Cleaner, LeftOut, Stopped, Throttle
+from quorum_node.storage.broker.compaction import CleanablePart
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
@@ -242,3 +244,22 @@ def test_the_throttle_waits_for_as_long_as_the_bytes_take() -> None:
     before = waited
     throttle(100)
     assert waited - before <= 0.1, "an idle minute is not saved up, and costs nothing"
+
+
+def test_the_work_to_find_what_is_due_grows_with_the_number_of_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, count = opened(tmp_path), 12
+    for number in range(count):
+        fill(directory.open_log((f"t{number}", 0), UUID(int=number + 1), COMPACTS), 12)
+    measured = []
+    real = cleaner_module.cleanable_part
+
+    def counting(log: PartitionLog, *rest: int) -> CleanablePart:
+        measured.append(log)
+        return real(log, *rest)
+
+    monkeypatch.setattr(cleaner_module, "cleanable_part", counting)
+    cleaner = Cleaner(directory, lambda: 5_000, Throttle(None))
+    assert len(cleaned_by(cleaner, directory)) == count
+    assert len(measured) == 2 * count, "once to order them, once before it is compacted"

@@ -30,6 +30,12 @@ LOG_DIRS: Key[Path | None] = Key(
     None,
     "of a broker: where the partitions of topics are kept; one directory, and another one than `metadata.log.dir`",
 )
+BETWEEN_BROKERS: Key[str | None] = Key(
+    "inter.broker.listener.name",
+    Text("a name in `listeners`"),
+    None,
+    "of a broker: the listener by which brokers fetch from each other; PLAINTEXT or SSL. Default: the first of `listeners`",
+)
 RACK: Key[str | None] = Key(
     "broker.rack",
     Text("any text"),
@@ -80,6 +86,39 @@ RETENTION_CHECK = Key(
     300_000,
     "of a broker: how often it looks for segments that retention.ms and retention.bytes let go",
 )
+REPLICA_LAG_BYTES = Key(
+    "quorum.replica.lag.max.bytes",
+    Integer(0, 1 << 50),
+    0,
+    "ours, of a broker: a follower that stays more bytes behind than this over two fetches or half a second leaves the ISR; 0: never for that reason",
+)
+CLEANER_ENABLED = Key(
+    "log.cleaner.enable",
+    Boolean(),
+    True,
+    "of a broker: whether topics with `cleanup.policy=compact` are compacted. This and the other keys of the cleaner are the static values; dynamic configs of brokers go before them",
+)
+CLEANER_BACKOFF = Key(
+    "log.cleaner.backoff.ms",
+    Integer(0, HOUR_MS),
+    15_000,
+    "of a broker: pause between two rounds of compaction",
+)
+CLEANER_IO = Key(
+    "log.cleaner.io.max.bytes.per.second",
+    Integer(1, 1 << 50),
+    1 << 50,
+    "of a broker: bytes that are read and written by compaction in a second",
+    shown="no limit",
+)
+CLEANER_BUFFER = Key(
+    "log.cleaner.dedupe.buffer.size",
+    Integer(1 << 20, 1 << 40),
+    128 << 20,
+    "of a broker: memory for the newest offset of each key, about 200 bytes a key",
+    shown="128 MiB",
+)
+CLEANER: tuple[Key[Any], ...] = (CLEANER_ENABLED, CLEANER_BACKOFF, CLEANER_IO, CLEANER_BUFFER)
 LISTENER: Key[tuple[ListenerAddress, ...]] = replace(
     listeners.LISTENER,
     kind=Listeners(None),
@@ -95,6 +134,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "The broker (in development)": (
         ENABLED,
         LOG_DIRS,
+        BETWEEN_BROKERS,
         RACK,
         HEARTBEAT_INTERVAL,
         REPLICA_LAG_TIME,
@@ -103,5 +143,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         PARTITION_MAX_BYTES,
         SHUTDOWN_TIMEOUT,
         RETENTION_CHECK,
+        REPLICA_LAG_BYTES,
+        *CLEANER,
     ),
 }

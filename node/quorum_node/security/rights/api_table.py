@@ -7,7 +7,7 @@ authorizer. `RULES` is what this node asks. Where they differ the reason is in t
 from quorum_node.protocol.apis import FETCH, FETCH_SNAPSHOT
 from quorum_node.security.acl_terms import METADATA_TOPIC, AclOperation, AclResource
 from quorum_node.security.certificate_identity import Role
-from quorum_node.security.rights.needs import Need, Rule, on_named
+from quorum_node.security.rights.needs import ApiTable, Need, Rule, on_named
 
 _OP, _ON = AclOperation, AclResource
 CLUSTER_ACTION = Need(_OP.CLUSTER_ACTION)
@@ -123,6 +123,9 @@ AS_A_READER: dict[int, Rule] = {
     FETCH_SNAPSHOT.key: Rule((CLUSTER_ACTION, READ_LOG), _READING, note="as nobody's replica"),
 }
 """In the place of the rule above, for a request that comes from no replica of the log (`claims.py`)."""
+
+CONTROLLER_TABLE = ApiTable(RULES, AS_A_READER)
+"""Of the controllers' listeners."""
 
 STOCK: dict[int, tuple[Need, ...] | None] = {
     **{key: rule.needs for key, rule in RULES.items()},

@@ -91,13 +91,16 @@ def why_not_speaker(caller: Caller, claim: Claim, voter_ids: frozenset[int]) -> 
     return f"{caller.principal} speaks for {claim.text} with the certificate {identity.uri()}"
 
 
-def why_not_dialled(identity: CertificateIdentity | None, node_id: int) -> str | None:
-    """Why a connection that this node opened to voter `node_id` did not end at it; None if it did."""
+def why_not_dialled(
+    identity: CertificateIdentity | None, node_id: int, role: Role = Role.MEMBER
+) -> str | None:
+    """Why a connection that this node opened to voter, or broker, `node_id` did not end at it; None if it did."""
+    who = f"voter {node_id}" if role is Role.MEMBER else f"{role.value} {node_id}"
     if identity is None:
-        return f"who answers for voter {node_id} shows no certificate of a member"
-    if identity.role is Role.MEMBER and identity.node_id == node_id:
+        return f"who answers for {who} shows no certificate of a {role.value}"
+    if identity.role is role and identity.node_id == node_id:
         return None
-    return f"who answers for voter {node_id} shows the certificate {identity.uri()}"
+    return f"who answers for {who} shows the certificate {identity.uri()}"
 
 
 def _in_partitions(field: str) -> Callable[[Any], tuple[int, ...]]:

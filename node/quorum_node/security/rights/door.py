@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from quorum_node.image.access import AclsImage
 from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import CLUSTER_NAME, AclOperation, AclResource
@@ -21,7 +22,7 @@ from quorum_node.security.authorizer import (
 )
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import Role
-from quorum_node.security.rights.api_table import AS_A_READER, RULES
+from quorum_node.security.rights.api_table import CONTROLLER_TABLE
 from quorum_node.security.rights.claims import (
     Claim,
     claim_of,
@@ -29,9 +30,9 @@ from quorum_node.security.rights.claims import (
     why_not_speaker,
 )
 from quorum_node.security.rights.http_table import CLOSED_METRICS, route_rule
-from quorum_node.security.rights.needs import Rule
+from quorum_node.security.rights.needs import ApiTable, Rule
 
-_KEYS = {api.request: api.key for api in APIS.values()}
+_KEYS = {api.request: api.key for api in (*APIS.values(), *BROKER_APIS.values())}
 _METRICS_PATH = "/metrics"
 
 
@@ -58,6 +59,7 @@ class DoorSettings:
     login_listeners: frozenset[str] = frozenset()
     auto_join: bool = False
     open_metrics: bool = True
+    table: ApiTable = CONTROLLER_TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,9 @@ class Door:
         """Asked before a request of the Kafka port is handled. `Asked` answers for what the request names."""
         claim = claim_of(body)
         key = _KEYS[type(body)]
-        rule = RULES[key] if claim is not None or key not in AS_A_READER else AS_A_READER[key]
         settings, text = self.settings, None
+        table = settings.table
+        rule = (table.as_a_reader.get(key) if claim is None else None) or table.rules[key]
         asked = Asked(self, caller, rule)
         if claim is not None:
             text = self._why_not_speaker(caller, claim)

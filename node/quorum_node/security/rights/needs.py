@@ -1,5 +1,6 @@
 """The shape of what a request needs. PURE."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quorum_node.security.acl_terms import CLUSTER_NAME, AclOperation, AclResource
@@ -51,3 +52,11 @@ class Rule:
     def is_asked_ahead(self) -> bool:
         """Whether the whole rule can be decided before the request is looked into."""
         return all(need.is_known_ahead for need in self.needs)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiTable:
+    """What each API of a port needs, by key. `as_a_reader`: in its place, for a request that comes from no node."""
+
+    rules: Mapping[int, Rule]
+    as_a_reader: Mapping[int, Rule]

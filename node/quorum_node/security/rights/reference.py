@@ -5,10 +5,12 @@ Owns the words around them. `make api-permissions-doc` writes the page; a test k
 
 from collections.abc import Iterable, Iterator
 
-from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.apis import APIS, FORWARDABLE
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.security.certificate_identity import Role
 from quorum_node.security.rights.api_table import AS_A_READER, RULES, STOCK
+from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.security.rights.claims import CLAIMING
 from quorum_node.security.rights.http_table import ROUTES
 from quorum_node.security.rights.needs import Need, Rule
@@ -34,6 +36,12 @@ only a **member** may send is refused to everybody else but super users, whateve
 
 ## Kafka port
 """
+_BROKER_HEAD = """
+## Kafka port of a broker
+
+Of a broker of this software (`process.roles=broker`). What it passes on to the active controller in an Envelope is judged there, for the
+principal that the Envelope names.
+"""
 _HTTP_HEAD = """
 ## Admin port
 
@@ -44,7 +52,10 @@ requests on to the leader, so no secret leaves the connection on which it came: 
 
 def markdown() -> str:
     """The whole page."""
-    return "\n".join((_HEAD, *_apis(), _HTTP_HEAD, *_routes())) + "\n"
+    return (
+        "\n".join((_HEAD, *_apis(), _BROKER_HEAD, *_apis_of_brokers(), _HTTP_HEAD, *_routes()))
+        + "\n"
+    )
 
 
 def _apis() -> Iterator[str]:
@@ -58,6 +69,16 @@ def _apis() -> Iterator[str]:
         if key in AS_A_READER:
             rule = AS_A_READER[key]
             yield _row(f"{api.name}, reading", str(key), stock_text, *_cells(rule, claims=False))
+
+
+def _apis_of_brokers() -> Iterator[str]:
+    yield from _header(("API of a broker", "key", "needs", "beyond", "by default", "note"))
+    for key, api in BROKER_APIS.items():
+        claims = api.request in CLAIMING and key not in FORWARDABLE
+        yield _row(api.name, str(key), *_cells(BROKER_TABLE.rules[key], claims=claims))
+        if key in BROKER_TABLE.as_a_reader:
+            rule = BROKER_TABLE.as_a_reader[key]
+            yield _row(f"{api.name}, reading", str(key), *_cells(rule, claims=False))
 
 
 def _routes() -> Iterator[str]:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from quorum_node.security.certificate_identity import (
     CertificateIdentity,
+    Role,
     WrongIdentity,
     own_identity,
 )
@@ -60,10 +61,14 @@ def paths_of(settings: SslSettings) -> frozenset[str]:
 
 
 def first_held(
-    settings: SslSettings, contents: Contents, now: datetime, node_id: int | None = None
+    settings: SslSettings,
+    contents: Contents,
+    now: datetime,
+    node_id: int | None = None,
+    role: Role = Role.MEMBER,
 ) -> Held:
     """At start, where there is nothing to fall back on. Raises CertificateProblem."""
-    return Held(_loaded(settings, contents, now, node_id), _digest(contents))
+    return Held(_loaded(settings, contents, now, node_id, role), _digest(contents))
 
 
 def held_now(
@@ -72,6 +77,7 @@ def held_now(
     contents: Contents,
     now: datetime,
     node_id: int | None = None,
+    role: Role = Role.MEMBER,
 ) -> Held:
     """What to hold after another look: the same value if nothing has changed.
 
@@ -81,7 +87,7 @@ def held_now(
     if seen == held.seen and held.problem is None:
         return held
     try:
-        return Held(_loaded(settings, contents, now, node_id), seen)
+        return Held(_loaded(settings, contents, now, node_id, role), seen)
     except CertificateProblem as problem:
         if seen == held.seen and problem.is_same(held.problem):
             return held
@@ -119,9 +125,9 @@ def _with_the_good_rest(
 
 
 def _loaded(
-    settings: SslSettings, contents: Contents, now: datetime, node_id: int | None
+    settings: SslSettings, contents: Contents, now: datetime, node_id: int | None, role: Role
 ) -> Material:
-    """`node_id`: of the member whose certificate it has to be; None where any will do."""
+    """`node_id`: of the node of that role whose certificate it has to be; None where any will do."""
     store = settings.keystore
     chain, what = _content(store.chain, contents, "ssl.keystore.certificate.chain")
     key, _ = _content(store.key, contents, "ssl.keystore.key")
@@ -134,7 +140,7 @@ def _loaded(
     identity = None
     if node_id is not None:
         try:
-            identity = own_identity(alternative_uris(pair.leaf), node_id)
+            identity = own_identity(alternative_uris(pair.leaf), node_id, role)
         except WrongIdentity as error:
             text = f"holds no certificate of this node: {error}"
             raise CertificateProblem(ProblemKind.WRONG_IDENTITY, what, text) from None

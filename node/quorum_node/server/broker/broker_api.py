@@ -6,7 +6,9 @@ on to it. Knows no sockets.
 
 from collections.abc import Mapping
 
+from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
+from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.problem import Problem
 from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
@@ -30,6 +32,11 @@ from quorum_node.protocol.list_offsets import ListOffsetsRequest
 from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
+from quorum_node.schema.schema import Message
+from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.security.rights.claims import NOBODYS_REPLICA
+from quorum_node.security.rights.door import Denial
+from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup
 from quorum_node.server.broker.data_log import DataDirectory
@@ -43,7 +50,11 @@ from quorum_node.server.broker.offsets_api import OffsetsApi
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.producer_ids import ProducerIds
 from quorum_node.server.broker.quotas_api import describe_quotas
+from quorum_node.server.broker.refusals import refuse
+from quorum_node.server.broker.topic_lookup import May, anything, on_topics
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.rights.port import Guard
+from quorum_node.server.wire import authentication
 
 
 class BrokerApi:
@@ -60,7 +71,9 @@ class BrokerApi:
         directory: DataDirectory,
         coordinators: CoordinatorLookup,
         groups: GroupApi,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
         self._broker_id = broker_id
         self._replicas = replicas
         self._metadata = metadata
@@ -77,26 +90,45 @@ class BrokerApi:
 
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now or later."""
-        body = inbound.request.body
+        body, guard = inbound.request.body, self._guard
+        if guard is None or body is None:
+            self._serve(inbound, body, UNRESTRICTED)
+            return
+        found = guard.request(inbound, body)
+        if not isinstance(found, Denial):
+            refused = group_rights.refused(body, found, self._replicas.image.topics)
+            if refused is not None:
+                inbound.reply(refused)
+            else:
+                self._serve(inbound, body, found)
+        elif isinstance(body, ProduceRequest) and not body.acks:
+            inbound.leave_unanswered()
+        else:
+            inbound.reply(refuse(body, found.error, found.text))
+
+    def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
         match body:
             case ProduceRequest():
-                self._produce.handle(inbound, body)
+                self._produce.handle(inbound, body, on_topics(rights, AclOperation.WRITE))
+            case FetchRequest() if body.fetcher_id in NOBODYS_REPLICA:
+                self._fetch.handle(inbound, body, on_topics(rights, AclOperation.READ))
             case FetchRequest():
                 self._fetch.handle(inbound, body)
             case MetadataRequest():
-                self._metadata.metadata(inbound, body)
+                self._metadata.metadata(inbound, body, on_topics(rights, AclOperation.DESCRIBE))
             case DescribeTopicPartitionsRequest():
-                self._metadata.topic_partitions(inbound, body)
+                may = on_topics(rights, AclOperation.DESCRIBE)
+                self._metadata.topic_partitions(inbound, body, may)
             case ListOffsetsRequest():
-                self._offsets.list(inbound, body)
+                self._offsets.list(inbound, body, on_topics(rights, AclOperation.DESCRIBE))
             case OffsetForLeaderEpochRequest():
-                self._offsets.epoch_ends(inbound, body)
+                self._offsets.epoch_ends(inbound, body, _of_replicas_and_readers(rights))
             case InitProducerIdRequest():
-                inbound.reply(self._init_producer_id(body))
+                inbound.reply(self._init_producer_id(body, rights))
             case FindCoordinatorRequest():
                 self._coordinators.find(inbound, body)
             case DeleteRecordsRequest():
-                self._deletions.handle(inbound, body)
+                self._deletions.handle(inbound, body, on_topics(rights, AclOperation.DELETE))
             case DescribeLogDirsRequest():
                 inbound.reply(self._log_dirs.describe(body))
             case AlterReplicaLogDirsRequest():
@@ -104,39 +136,65 @@ class BrokerApi:
             case DescribeClientQuotasRequest():
                 inbound.reply(describe_quotas(self._replicas.image.client_quotas, body))
             case DescribeConfigsRequest():
-                self._describe_configs(inbound, body)
+                self._describe_configs(inbound, body, rights)
             case None:
                 inbound.reply_version(self._metadata.api_versions_too_new(), 0)
             case ApiVersionsRequest():
                 inbound.reply(self._metadata.api_versions())
             case DescribeClusterRequest():
                 self._metadata.describe_cluster(inbound, body)
+            case _ if authentication.refuses(body):
+                inbound.reply(authentication.refuse(body, inbound.caller, forwarded=False))
             case _:
                 if not self._groups.handle(inbound, body):
                     assert inbound.request.api.key in FORWARDED, "the listener's table has no other"
                     self._forwarding.forward(inbound, body)
 
-    def _init_producer_id(self, body: InitProducerIdRequest) -> InitProducerIdResponse:
+    def _init_producer_id(
+        self, body: InitProducerIdRequest, rights: Rights
+    ) -> InitProducerIdResponse:
         if body.transactional_id is not None:
             return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        if not self._may_produce(rights):
+            return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         producer_id = self._producer_ids.take()
         if producer_id is None:
             # Clients ask again; meanwhile the block comes.
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
 
-    def _describe_configs(self, inbound: InboundRequest, body: DescribeConfigsRequest) -> None:
+    def _may_produce(self, rights: Rights) -> bool:
+        """Who may write to any topic may do so with a producer id."""
+        if rights.allows(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER):
+            return True
+        may = on_topics(rights, AclOperation.WRITE)
+        return any(may(topic.name) for topic in self._replicas.image.topics)
+
+    def _describe_configs(
+        self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
+    ) -> None:
         results = tuple(
-            self._describe_one(each, synonyms=body.include_synonyms) for each in body.resources
+            self._describe_one(
+                each,
+                config_refused(
+                    rights,
+                    inbound.caller,
+                    AclOperation.DESCRIBE_CONFIGS,
+                    each.resource_type,
+                    each.resource_name,
+                ),
+                synonyms=body.include_synonyms,
+            )
+            for each in body.resources
         )
         inbound.reply(DescribeConfigsResponse(results=results))
 
     def _describe_one(
-        self, resource: DescribeConfigsResource, *, synonyms: bool
+        self, resource: DescribeConfigsResource, refused: Problem | None, *, synonyms: bool
     ) -> DescribeConfigsResult:
         kind, name = resource.resource_type, resource.resource_name
         asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
-        found = describe(self._replicas.image, self._broker_id, self._static, asked)
+        found = refused or describe(self._replicas.image, self._broker_id, self._static, asked)
         return DescribeConfigsResult(
             error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
             error_message=found.text if isinstance(found, Problem) else None,
@@ -144,3 +202,10 @@ class BrokerApi:
             resource_name=name,
             configs=() if isinstance(found, Problem) else found,
         )
+
+
+def _of_replicas_and_readers(rights: Rights) -> May:
+    """What brokers and consumers ask alike."""
+    if rights.allows(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER):
+        return anything
+    return on_topics(rights, AclOperation.DESCRIBE)

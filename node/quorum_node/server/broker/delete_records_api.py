@@ -19,7 +19,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import look_up
+from quorum_node.server.broker.topic_lookup import May, anything, look_up
 from quorum_node.server.listener.port import InboundRequest
 
 NO_LOW_WATERMARK = -1
@@ -59,10 +59,12 @@ class DeleteRecordsApi:
         self._replicas = replicas
         self._loop = asyncio.get_running_loop()
 
-    def handle(self, inbound: InboundRequest, body: DeleteRecordsRequest) -> None:
+    def handle(
+        self, inbound: InboundRequest, body: DeleteRecordsRequest, may: May = anything
+    ) -> None:
         """Answer now or later, once."""
         parts = [
-            self._delete(number, topic.name, each)
+            self._delete(number, topic.name, each, may)
             for number, topic in enumerate(body.topics)
             for each in topic.partitions
         ]
@@ -71,9 +73,9 @@ class DeleteRecordsApi:
         else:
             self._wait(inbound, body, parts)
 
-    def _delete(self, topic: int, name: str, asked: DeleteRecordsPartition) -> _Part:
+    def _delete(self, topic: int, name: str, asked: DeleteRecordsPartition, may: May) -> _Part:
         index = asked.partition_index
-        found = look_up(self._replicas, None, name, index)
+        found = look_up(self._replicas, None, name, index, may)
         if name in INTERNAL_TOPICS:
             return _Part(topic, index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         if isinstance(found, ErrorCode):

@@ -25,7 +25,7 @@ from quorum_node.protocol.fetch import (
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import FetchAnswer, HostedReplica
 from quorum_node.server.broker.produce_api import EndpointTo
-from quorum_node.server.broker.topic_lookup import Found, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
@@ -104,14 +104,16 @@ class FetchApi:
         self._endpoint_to = endpoint_to
         self._loop = asyncio.get_running_loop()
 
-    def handle(self, inbound: InboundRequest, body: FetchRequest) -> None:
+    def handle(self, inbound: InboundRequest, body: FetchRequest, may: May = anything) -> None:
         """Answer now or later, once."""
         if body.session_id:
             inbound.reply(
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
             )
             return
-        parts = [self._ask(body, topic, each) for topic in body.topics for each in topic.partitions]
+        parts = [
+            self._ask(body, topic, each, may) for topic in body.topics for each in topic.partitions
+        ]
         waiting = _Waiting(inbound, body, parts)
         if self._is_due(waiting):
             self._reply(waiting)
@@ -120,8 +122,8 @@ class FetchApi:
 
     # -- the core's answers
 
-    def _ask(self, body: FetchRequest, topic: FetchTopic, asked: FetchPartition) -> _Part:
-        found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition)
+    def _ask(self, body: FetchRequest, topic: FetchTopic, asked: FetchPartition, may: May) -> _Part:
+        found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition, may)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:

@@ -34,6 +34,7 @@ from quorum_node.protocol.metadata import (
     MetadataTopic,
 )
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+from quorum_node.server.broker.topic_lookup import May, anything
 from quorum_node.server.broker.topic_partitions_api import describe_topic_partitions
 from quorum_node.server.listener.port import InboundRequest
 
@@ -130,7 +131,7 @@ class MetadataApi:
             )
         )
 
-    def metadata(self, inbound: InboundRequest, body: MetadataRequest) -> None:
+    def metadata(self, inbound: InboundRequest, body: MetadataRequest, may: May = anything) -> None:
         """Metadata."""
         image = self._image()
         brokers = tuple(
@@ -141,9 +142,9 @@ class MetadataApi:
         live = {each.node_id for each in brokers}
         everything = body.topics is None or (not body.topics and inbound.request.version == 0)
         topics = (
-            (_described(topic, live) for topic in image.topics)
+            (_described(topic, live) for topic in image.topics if may(topic.name))
             if everything
-            else (_asked(image, each, live) for each in body.topics or ())
+            else (_asked(image, each, live, may) for each in body.topics or ())
         )
         inbound.reply(
             MetadataResponse(
@@ -155,13 +156,13 @@ class MetadataApi:
         )
 
     def topic_partitions(
-        self, inbound: InboundRequest, body: DescribeTopicPartitionsRequest
+        self, inbound: InboundRequest, body: DescribeTopicPartitionsRequest, may: May = anything
     ) -> None:
         """DescribeTopicPartitions."""
         live = frozenset(
             broker_id for broker_id, _, is_fenced in self._brokers(inbound) if not is_fenced
         )
-        inbound.reply(describe_topic_partitions(self._image(), live, body))
+        inbound.reply(describe_topic_partitions(self._image(), live, body, may))
 
     def _brokers(self, inbound: InboundRequest) -> Iterator[tuple[int, Endpoint, bool]]:
         listener = inbound.caller.listener
@@ -173,13 +174,22 @@ class MetadataApi:
                     yield broker_id, (each.host, each.port, broker.rack), broker.fenced
 
 
-def _asked(image: ClusterImage, asked: MetadataRequestTopic, live: set[int]) -> MetadataTopic:
+def _asked(
+    image: ClusterImage, asked: MetadataRequestTopic, live: set[int], may: May
+) -> MetadataTopic:
     by_name = asked.name is not None
     topic = (
         image.topics.named(asked.name or "")
         if by_name
         else image.topics.get(asked.topic_id or UUID(int=0))
     )
+    if not may(asked.name or "" if topic is None else topic.name):
+        # Who asked by its id does not learn the name.
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if by_name or topic is not None:
+            return MetadataTopic(
+                error_code=denied, name=asked.name, topic_id=asked.topic_id, partitions=()
+            )
     if topic is not None:
         return _described(topic, live)
     # A topic is not made because somebody asks for it: that is the administrator's decision.

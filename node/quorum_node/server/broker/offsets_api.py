@@ -31,7 +31,7 @@ from quorum_node.protocol.offset_for_leader_epoch import (
 )
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
-from quorum_node.server.broker.topic_lookup import look_up
+from quorum_node.server.broker.topic_lookup import May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
@@ -46,7 +46,7 @@ class OffsetsApi:
     def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
 
-    def list(self, inbound: InboundRequest, body: ListOffsetsRequest) -> None:
+    def list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May = anything) -> None:
         """ListOffsets."""
         is_follower = body.replica_id > _CONSUMER
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
@@ -56,7 +56,9 @@ class OffsetsApi:
                     ListOffsetsTopicResponse(
                         name=topic.name,
                         partitions=tuple(
-                            self._list_one(topic.name, each, is_follower=is_follower, is_old=is_old)
+                            self._list_one(
+                                topic.name, each, may, is_follower=is_follower, is_old=is_old
+                            )
                             for each in topic.partitions
                         ),
                     )
@@ -66,9 +68,9 @@ class OffsetsApi:
         )
 
     def _list_one(
-        self, name: str, asked: ListOffsetsPartition, *, is_follower: bool, is_old: bool
+        self, name: str, asked: ListOffsetsPartition, may: May, *, is_follower: bool, is_old: bool
     ) -> ListOffsetsPartitionResponse:
-        replica = self._leader(name, asked.partition_index, asked.current_leader_epoch)
+        replica = self._leader(name, asked.partition_index, asked.current_leader_epoch, may)
         found = (
             replica
             if isinstance(replica, ErrorCode)
@@ -115,9 +117,11 @@ class OffsetsApi:
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
         return found.offset, found.timestamp_ms, _epoch_at(replica, found.offset)
 
-    def _leader(self, name: str, partition_id: int, leader_epoch: int) -> HostedReplica | ErrorCode:
+    def _leader(
+        self, name: str, partition_id: int, leader_epoch: int, may: May
+    ) -> HostedReplica | ErrorCode:
         """The replica here that leads in that epoch (-1: in any)."""
-        found = look_up(self._replicas, None, name, partition_id)
+        found = look_up(self._replicas, None, name, partition_id, may)
         if isinstance(found, ErrorCode):
             return found
         replica = found.replica
@@ -128,7 +132,9 @@ class OffsetsApi:
             return ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
         return replica if replica.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def epoch_ends(self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest) -> None:
+    def epoch_ends(
+        self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest, may: May = anything
+    ) -> None:
         """OffsetForLeaderEpoch."""
         inbound.reply(
             OffsetForLeaderEpochResponse(
@@ -136,7 +142,7 @@ class OffsetsApi:
                     OffsetForLeaderTopicResult(
                         topic=topic.topic,
                         partitions=tuple(
-                            self._epoch_end(topic.topic, each) for each in topic.partitions
+                            self._epoch_end(topic.topic, each, may) for each in topic.partitions
                         ),
                     )
                     for topic in body.topics
@@ -144,8 +150,8 @@ class OffsetsApi:
             )
         )
 
-    def _epoch_end(self, name: str, asked: OffsetForLeaderPartition) -> EpochEnd:
-        replica = self._leader(name, asked.partition, asked.current_leader_epoch)
+    def _epoch_end(self, name: str, asked: OffsetForLeaderPartition, may: May) -> EpochEnd:
+        replica = self._leader(name, asked.partition, asked.current_leader_epoch, may)
         if isinstance(replica, ErrorCode):
             return EpochEnd(error_code=replica, partition=asked.partition)
         core = replica.core

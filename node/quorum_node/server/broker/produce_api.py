@@ -24,7 +24,7 @@ from quorum_node.protocol.produce import (
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-from quorum_node.server.broker.topic_lookup import Found, look_up
+from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.codecs import UnknownCodec
@@ -42,6 +42,7 @@ class _Collected:
     inbound: InboundRequest
     body: ProduceRequest
     missing: int
+    may: May
     outcomes: dict[tuple[int, int], PartitionProduceResponse] = field(default_factory=dict)
 
     def take(self, number: int, outcome: PartitionProduceResponse) -> bool:
@@ -58,14 +59,14 @@ class ProduceApi:
         self._replicas = replicas
         self._endpoint_to = endpoint_to
 
-    def handle(self, inbound: InboundRequest, body: ProduceRequest) -> None:
+    def handle(self, inbound: InboundRequest, body: ProduceRequest, may: May = anything) -> None:
         """Answer now or later, once; with acks=0 not at all."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
             for each in topic.partition_data
         ]
-        collected = _Collected(inbound, body, len(parts))
+        collected = _Collected(inbound, body, len(parts), may)
         if not parts:
             self._finish(collected)
             return
@@ -74,16 +75,17 @@ class ProduceApi:
             if body.transactional_id is not None:
                 done(ErrorCode.UNSUPPORTED_VERSION, -1, "transactions are not supported")
             else:
-                self._produce(topic, each, body, done)
+                self._produce(topic, each, body, may, done)
 
     def _produce(
         self,
         topic: TopicProduceData,
         each: PartitionProduceData,
         body: ProduceRequest,
+        may: May,
         done: Callable[..., None],
     ) -> None:
-        found = look_up(self._replicas, topic.topic_id, topic.name, each.index)
+        found = look_up(self._replicas, topic.topic_id, topic.name, each.index, may)
         if isinstance(found, ErrorCode):
             done(found, -1)
             return

@@ -32,6 +32,7 @@ from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import NoRole
 from quorum_node.server.peers.port import Peers
+from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 OpenDirectory = Callable[[str], DataDirectory]
@@ -39,7 +40,7 @@ OpenDirectory = Callable[[str], DataDirectory]
 
 
 class HostedBroker(NoRole):
-    """`controllers` and `brokers`: connections to each of them. One per process."""
+    """`controllers` and `brokers`: connections to each of them. `guard`: asked once, when listeners open. One per process."""
 
     def __init__(
         self,
@@ -51,10 +52,16 @@ class HostedBroker(NoRole):
         brokers: Peers,
         owner: BrokerOwner,
         refuse: Refuse,
+        guard: Callable[[], Guard | None] = lambda: None,
     ) -> None:
+        self._guard = guard
         assert config.broker is not None
         self._config = config
         self._broker = config.broker
+        self._static = {
+            **config.controller.settings.static_configs,
+            **config.broker.static_configs,
+        }
         self._replica = replica
         self._cluster_id = cluster_id
         self._open_directory = open_directory
@@ -197,6 +204,17 @@ class HostedBroker(NoRole):
                 return Endpoint(each.name, each.host, each.port)
         return None
 
+    def broker_at(self, host: str, port: int) -> int | None:
+        """The id of the broker that has registered this address under the name of the first listener here."""
+        if self._replicas is None:
+            return None
+        name = self._config.listeners[0].name
+        for broker_id, broker in self._replicas.image.brokers.by_id.items():
+            for each in broker.end_points:
+                if (each.name, each.host, each.port) == (name, host, port):
+                    return broker_id
+        return None
+
     def _make_lifecycle(self, directory: DataDirectory) -> Lifecycle:
         listeners = tuple(
             RegisteredListener(
@@ -226,11 +244,12 @@ class HostedBroker(NoRole):
 
     def _make_replicas(self, directory: DataDirectory) -> AssignedReplicas:
         config = self._broker
-        static = self._config.controller.settings.static_configs
         return AssignedReplicas(
             self._config.node_id,
             directory,
-            TopicValues(self._config.node_id, static, config.lag_time_max_ms),
+            TopicValues(
+                self._config.node_id, self._static, config.lag_time_max_ms, config.lag_max_bytes
+            ),
             Fetchers(self._brokers, config, self._own, self._endpoint_of, self._events),
             IsrRequests(self._channel, self._own),
             self._events,
@@ -268,7 +287,7 @@ class HostedBroker(NoRole):
             metadata,
             Forwarding(self._channel, self._refuse),
             ProducerIds(self._channel, self._own),
-            self._config.controller.settings.static_configs,
+            self._static,
             directory,
             CoordinatorLookup(
                 image,
@@ -277,4 +296,5 @@ class HostedBroker(NoRole):
                 lambda broker_id: False,
             ),
             GroupApi(replicas, groups),
+            self._guard(),
         )

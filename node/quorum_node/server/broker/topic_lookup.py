@@ -3,14 +3,32 @@
 Owns the codes for what there is not. Topics are named by id where the version of the request does so, else by name.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.image.partition import Partition
 from quorum_node.image.topics import Topic
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
+
+May = Callable[[str], bool]
+"""Whether the caller may do with a topic of that name what it asks."""
+
+
+def anything(name: str) -> bool:
+    """Nobody is asked."""
+    return True
+
+
+def on_topics(rights: Rights, operation: AclOperation) -> May:
+    """The caller's right of this operation."""
+    if rights is UNRESTRICTED:
+        return anything
+    return lambda name: rights.allows(operation, AclResource.TOPIC, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +41,23 @@ class Found:
 
 
 def look_up(
-    replicas: AssignedReplicas, topic_id: UUID | None, name: str, partition_id: int
+    replicas: AssignedReplicas,
+    topic_id: UUID | None,
+    name: str,
+    partition_id: int,
+    may: May = anything,
 ) -> Found | ErrorCode:
-    """The partition, or what is answered in its place."""
+    """The partition, or what is answered in its place. Who may not have a topic does not learn whether there is one of its name."""
     topics = replicas.image.topics
     if topic_id is not None:
         topic = topics.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        name = topic.name
     else:
         topic = topics.named(name)
+    if not may(name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

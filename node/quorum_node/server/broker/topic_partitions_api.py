@@ -19,6 +19,7 @@ from quorum_node.protocol.describe_topic_partitions import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+from quorum_node.server.broker.topic_lookup import May, anything
 
 MOST_PARTITIONS = 2000
 """In one answer; `max.request.partition.size.limit` of a stock broker, at its default."""
@@ -26,7 +27,10 @@ _NO_LEADER = -1
 
 
 def describe_topic_partitions(
-    image: ClusterImage, live: frozenset[int], body: DescribeTopicPartitionsRequest
+    image: ClusterImage,
+    live: frozenset[int],
+    body: DescribeTopicPartitionsRequest,
+    may: May = anything,
 ) -> DescribeTopicPartitionsResponse:
     """Topics from the cursor on; a topic that there is not has an error and takes no room."""
     limit = min(max(body.response_partition_limit, 1), MOST_PARTITIONS)
@@ -36,8 +40,12 @@ def describe_topic_partitions(
     for name, topic in _asked(image, body):
         if name < start[0]:
             continue
+        if not may(name):
+            if body.topics:
+                topics.append(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if topic is None:
-            topics.append(_unknown(name))
+            topics.append(_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         numbers = sorted(topic.partitions)
         if name == start[0]:
@@ -69,8 +77,7 @@ def _answer(
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
 
 
-def _unknown(name: str) -> DescribedTopic:
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refused(name: str, error: ErrorCode) -> DescribedTopic:
     return DescribedTopic(error_code=error, name=name, partitions=())
 
 

@@ -43,9 +43,16 @@ class CleanerValues:
 
 
 class TopicValues:
-    """`static`: defaults of topics that this broker was started with, by the brokers' names."""
+    """`static`: what this broker was started with: defaults of topics, by the brokers' names, and the cleaner's keys."""
 
-    def __init__(self, broker_id: int, static: Mapping[str, str], lag_time_max_ms: int) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        static: Mapping[str, str],
+        lag_time_max_ms: int,
+        lag_max_bytes: int | None = None,
+    ) -> None:
+        self._lag_max_bytes = lag_max_bytes
         self._broker_id = broker_id
         self._static = static
         self._lag_time_max_ms = lag_time_max_ms
@@ -63,6 +70,7 @@ class TopicValues:
         return PartitionSettings(
             min_insync_replicas=_number(texts, "min.insync.replicas", 1),
             replica_lag_time_max_ms=self._lag_time_max_ms,
+            replica_lag_max_bytes=self._lag_max_bytes,
         )
 
     def log_settings(self, configs: ConfigsImage, topic: str) -> LogSettings:

@@ -1,10 +1,11 @@
-"""Members dial each other by TLS: with this node's certificate, and to nobody but the member that is expected."""
+"""Nodes dial each other by TLS: with this node's certificate, and to nobody but the node that is expected."""
 
 import asyncio
 import ssl
 from collections.abc import Callable
 
 from quorum_node.configuration.listener_config import TlsConfig
+from quorum_node.security.certificate_identity import Role
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.dialling import ClosedEarly, WrongPeer
 from quorum_node.server.transport.handshake_words import why_handshake_failed
@@ -15,19 +16,21 @@ _CLOSED_EARLY = "it closes the connection before it answers: maybe it does not a
 
 
 class TlsDialling:
-    """`voter_at`: the id of the voter that has this host and port, None where only an address is known. `count`: told a reason."""
+    """`node_at`: the id of the voter, or of the broker, at this host and port, None where only an address is known. `count`: told a reason."""
 
     def __init__(
         self,
         files: TlsFiles,
         config: TlsConfig,
         reports: RefusedPeers,
-        voter_at: Callable[[str, int], int | None],
+        node_at: Callable[[str, int], int | None],
         count: Callable[[str], None] = lambda reason: None,
+        role: Role = Role.MEMBER,
     ) -> None:
+        self._role = role
         self._files = files
         self._reports = reports
-        self._voter_at = voter_at
+        self._node_at = node_at
         self._count = count
         self.handshake_timeout_seconds = config.handshake_timeout_ms / 1000
 
@@ -39,8 +42,8 @@ class TlsDialling:
     def check(self, transport: asyncio.BaseTransport, host: str, port: int) -> float:
         """See `Dialling`."""
         try:
-            node_id = self._voter_at(host, port)
-            return check_dialled(peer_certificate(transport), host, node_id, self._files, utc_now())
+            node_id, shown = self._node_at(host, port), peer_certificate(transport)
+            return check_dialled(shown, host, node_id, self._files, utc_now(), self._role)
         except Unwelcome as error:
             raise WrongPeer(f"who answers {error}") from None
 

@@ -4,6 +4,7 @@ Owns what differs from a member of the quorum: the ports open once the broker is
 controller to move leaderships away.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 from quorum_node.controller.decision import Decision
@@ -14,6 +15,7 @@ from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.schema import Message
+from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.server.broker.data_directory import open_data_directory
 from quorum_node.server.broker.role import HostedBroker
 from quorum_node.server.controller.controller_api import ControllerApi
@@ -49,6 +51,7 @@ class BrokerProcess(NodeProcess):
     """See the module."""
 
     _apis: Mapping[int, Api] = BROKER_APIS
+    _api_table = BROKER_TABLE
 
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
         config = self._config
@@ -60,6 +63,7 @@ class BrokerProcess(NodeProcess):
             partitions=1,
             reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
             on_malformed=lambda peer, why: None,
+            dialling=self._secured.dial_brokers(self._broker_at),
         )
         self._broker = HostedBroker(
             config,
@@ -70,6 +74,7 @@ class BrokerProcess(NodeProcess):
             self._between_brokers,
             self,
             refuse_forwarded,
+            lambda: self._guard,
         )
         self._is_leaving = False
         return self._broker
@@ -106,6 +111,13 @@ class BrokerProcess(NodeProcess):
         except (StorageFailure, DiskFull) as failure:
             self.storage_failed(failure)
         self._between_brokers.close()
+
+    def _broker_at(self, host: str, port: int) -> int | None:
+        return self._broker.broker_at(host, port)
+
+    def _renew_connections(self, *, proven_before: float = math.inf) -> None:
+        super()._renew_connections(proven_before=proven_before)
+        self._between_brokers.renew(proven_before=proven_before)
 
     # -- from the broker
 

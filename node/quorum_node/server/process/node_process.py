@@ -4,6 +4,7 @@ Owns the order of start and stop. `run` returns the exit code, or the process ha
 """
 
 import asyncio
+import math
 import signal
 import socket
 import time
@@ -24,6 +25,8 @@ from quorum_node.protocol.apis import APIS
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import UserScramCredentialRecord
+from quorum_node.security.rights.api_table import CONTROLLER_TABLE
+from quorum_node.security.rights.needs import ApiTable
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.health_app import HealthApp
 from quorum_node.server.admin.node_view import NodeView
@@ -110,7 +113,10 @@ class NodeProcess:
         )
         first = self._hosted.first
         self._guard = make_guard(
-            door_settings(config), LedReplica(first), self._hosted.voter_ids, self._metrics
+            door_settings(config, self._api_table),
+            LedReplica(first),
+            self._hosted.voter_ids,
+            self._metrics,
         )
         warn_of_nameless_members(config)
         self._listeners = KafkaListeners(
@@ -147,6 +153,9 @@ class NodeProcess:
 
     _apis: Mapping[int, Api] = APIS
     """Of its Kafka ports."""
+
+    _api_table: ApiTable = CONTROLLER_TABLE
+    """What requests at them need."""
 
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
         """What lives on the first partition's replica."""
@@ -196,7 +205,7 @@ class NodeProcess:
         self._serve(self._admin, listeners.ADMIN, self._config.admin.address)
         if self._health is not None and self._config.health_listener is not None:
             self._serve(self._health, listeners.HEALTH, self._config.health_listener)
-        self._secured.start(self._hosted.peers.renew)
+        self._secured.start(self._renew_connections)
         self._hosted.disk_watch.start()
         self._step_metrics()
         self._hosted.start()
@@ -211,6 +220,10 @@ class NodeProcess:
         code = await self._stopped
         await self._stop()
         return code
+
+    def _renew_connections(self, *, proven_before: float = math.inf) -> None:
+        """Connections to others begin anew; see `PeerPool.renew`."""
+        self._hosted.peers.renew(proven_before=proven_before)
 
     @staticmethod
     def _serve(server: AdminServer, key: Key[Any], address: ListenerAddress) -> None:

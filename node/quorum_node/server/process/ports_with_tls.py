@@ -7,6 +7,7 @@ from quorum_node.api import TlsDescription
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.security.certificate_identity import Role
 from quorum_node.security.tls.material import Material
 from quorum_node.security.tls.peers import next_expiry
 from quorum_node.server.admin.tls_view import tls_document
@@ -14,6 +15,7 @@ from quorum_node.server.listener.mixed_gate import MixedGate
 from quorum_node.server.listener.tls_gate import TlsGate
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.peers.tls_dialling import TlsDialling
 from quorum_node.server.process.secured_ports import VoterAt
 from quorum_node.server.process.tls_rotation import TlsRotation
@@ -37,13 +39,14 @@ class PortsWithTls:
         self.gates: dict[str, TlsGate | MixedGate] = {
             name: TlsGate(name, files, config.tls, reports, counting(name))
             for name, files in tls.items()
+            if config.broker is None or name != config.quorum_listener
         }
         self._mixed: MixedGate | None = None
         if config.tls.migration is not Migration.NONE:
             for name in {config.dialled.name, ADMIN_LISTENER} & self.gates.keys():
                 self.gates[name] = MixedGate(cast(TlsGate, self.gates[name]))
             self._mixed = cast(MixedGate, self.gates[config.dialled.name])
-        dialled = tls.get(config.dialled.name)
+        dialled = tls.get(config.quorum_listener)
         plain = dialled is None or config.tls.migration is Migration.ACCEPT
         self.dialling = (
             None
@@ -57,8 +60,23 @@ class PortsWithTls:
             )
         )
         metrics.ask_at_scrape(self._gauges)
+        self._reports, self._metrics = reports, metrics
         self._rotation: TlsRotation | None = None
         self._described: tuple[Material, TlsDescription] | None = None
+
+    def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
+        """See `SecuredPorts`."""
+        files = self._tls.get(self._config.dialled.name)
+        if files is None:
+            return None
+        return TlsDialling(
+            files,
+            self._config.tls,
+            self._reports,
+            broker_at,
+            lambda reason: self._metrics.count_labelled("dialled_refusals", reason),
+            Role.BROKER,
+        )
 
     def describe(self) -> TlsDescription | None:
         """See `SecuredPorts`: of the listener by which members dial each other, else of any."""
@@ -96,7 +114,7 @@ class PortsWithTls:
         self._rotation = TlsRotation(
             self._tls,
             self.gates,
-            self._config.dialled.name,
+            frozenset({self._config.quorum_listener, self._config.dialled.name}),
             self._config.tls.files_poll_ms,
             renew,
         )

@@ -27,6 +27,9 @@ class SecuredPorts(Protocol):
     def dialling(self) -> Dialling | None:
         """How members are dialled; None: in clear text."""
 
+    def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
+        """How a broker reaches others at its first listener; None: in clear text. `broker_at`: the broker's id at an address."""
+
     def describe(self) -> TlsDescription | None:
         """What the node shows to others, and whom it trusts."""
 
@@ -42,6 +45,10 @@ class NoneSecured:
 
     gates: Mapping[str, Gate] = {}
     dialling: None = None
+
+    def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
+        """See `SecuredPorts`."""
+        return None
 
     def describe(self) -> TlsDescription | None:
         """See `SecuredPorts`."""

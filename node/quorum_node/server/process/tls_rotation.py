@@ -22,14 +22,14 @@ _LOG = structlog.get_logger("quorum_node")
 class TlsRotation:
     """`renew`: called with a time before which connections to others were proven, in seconds since 1970, and must be renewed.
 
-    `dialled`: the name of the listener by which members dial each other.
+    `dialled`: the names of the listeners by whose certificates this node dials others.
     """
 
     def __init__(
         self,
         files: Mapping[str, TlsFiles],
         gates: Mapping[str, TlsGate | MixedGate],
-        dialled: str,
+        dialled: frozenset[str],
         poll_ms: int,
         renew: Callable[..., None],
     ) -> None:
@@ -66,9 +66,11 @@ class TlsRotation:
         """The files were read."""
         for name, files in self._files.items():
             if files.look(contents):
-                self._gates[name].changed()
+                gate = self._gates.get(name)
+                if gate is not None:
+                    gate.changed()
                 _tell_what_is_used(files)
-                if name == self._dialled:
+                if name in self._dialled:
                     self._renew()
             self._tell_problem(files)
         self._renew(proven_before=time.time())

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from quorum_node.image.committed import CommittedImage
 from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.rights.claims import IDS_OF
@@ -19,7 +20,7 @@ from quorum_node.server.rights.port import Asking
 
 MAX_DECIDED = 64
 """Decisions that one connection keeps: more than a member or a broker ever needs."""
-_NAMES = {api.request: api.name for api in APIS.values()}
+_NAMES = {api.request: api.name for api in (*APIS.values(), *BROKER_APIS.values())}
 
 
 class JudgedReplica(Protocol):

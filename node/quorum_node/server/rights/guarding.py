@@ -11,6 +11,7 @@ from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL
 from quorum_node.security.rights.door import DoorSettings
+from quorum_node.security.rights.needs import ApiTable
 from quorum_node.security.tls.listener_security import SecurityProtocol
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import Denials
@@ -19,7 +20,7 @@ from quorum_node.server.rights.guard import DoorGuard, JudgedReplica
 _LOG = structlog.get_logger("quorum_node")
 
 
-def door_settings(config: NodeConfig) -> DoorSettings:
+def door_settings(config: NodeConfig, table: ApiTable) -> DoorSettings:
     """What is asked of callers."""
     # Who speaks clear text beside TLS can't show whose id it may use.
     binding = config.tls.binding and config.tls.migration is Migration.NONE
@@ -31,6 +32,7 @@ def door_settings(config: NodeConfig) -> DoorSettings:
         login_listeners=frozenset(logins),
         auto_join=config.auto_join,
         open_metrics=config.controller.open_metrics,
+        table=table,
     )
 
 

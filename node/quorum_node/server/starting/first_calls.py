@@ -18,7 +18,7 @@ def dial_in_clear_text(server: HostPort, timeout_seconds: float) -> socket.socke
 
 def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
     """As members of this node's quorum dial each other."""
-    files = tls.get(config.dialled.name)
+    files = tls.get(config.quorum_listener)
     if files is None:
         return dial_in_clear_text
     from quorum_node.server.transport.tls_files import utc_now

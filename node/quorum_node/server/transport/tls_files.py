@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from quorum_node.security.certificate_identity import CertificateIdentity
+from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.tls.key_pairs import TrustBundle
 from quorum_node.security.tls.material import (
     Contents,
@@ -36,7 +36,7 @@ def utc_now() -> datetime:
 
 
 class TlsFiles:
-    """Of one port. `node_id`: whose certificate it has to be, None where any will do. Raises CertificateProblem."""
+    """Of one port. `node_id`, `role`: whose certificate it has to be, None where any will do. Raises CertificateProblem."""
 
     def __init__(
         self,
@@ -45,14 +45,16 @@ class TlsFiles:
         node_id: int | None,
         asked: Certificates = Certificates.AS_CONFIGURED,
         clock: Callable[[], datetime] = utc_now,
+        role: Role = Role.MEMBER,
     ) -> None:
         self.name = name
+        self._role = role
         self.settings = settings
         self._node_id = node_id
         self._asked = asked
         self._clock = clock
         self.paths = paths_of(settings)
-        held = first_held(settings, read_files(self.paths), clock(), node_id)
+        held = first_held(settings, read_files(self.paths), clock(), node_id, role)
         self._server, self._client = self._contexts(held.material)
         self._held = held
         self._own_problem = why_others_refuse(held.material, clock())
@@ -96,7 +98,7 @@ class TlsFiles:
         """The files were read again. True if new connections use something else from now on."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
-        held = held_now(self._held, self.settings, own, now, self._node_id)
+        held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
         self._own_problem = why_others_refuse(held.material, now)
         if held.material is self._held.material:
             self._held = held

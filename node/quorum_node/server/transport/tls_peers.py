@@ -116,10 +116,11 @@ def check_dialled(
     node_id: int | None,
     files: TlsFiles,
     now: datetime,
+    role: Role = Role.MEMBER,
 ) -> float:
     """Whether the right one answers; until when its certificate is good, in seconds since 1970. Raises Unwelcome.
 
-    `node_id`: who it has to be, None where any member will do, since only an address is known.
+    `node_id`: who it has to be, None where any node of that role will do, since only an address is known.
     """
     if certificate is None:
         raise Unwelcome("shows no certificate")
@@ -131,7 +132,7 @@ def check_dialled(
         own = files.identity
         if own is not None:
             found = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
-            why = _why_not_member(found, node_id)
+            why = _why_not_expected(found, node_id, role)
             if why is not None:
                 raise Unwelcome(f"is not who was dialled: {why}")
     except WrongIdentity as error:
@@ -141,9 +142,11 @@ def check_dialled(
     return certificate.not_valid_after_utc.timestamp()
 
 
-def _why_not_member(found: CertificateIdentity | None, node_id: int | None) -> str | None:
+def _why_not_expected(
+    found: CertificateIdentity | None, node_id: int | None, role: Role
+) -> str | None:
     if node_id is not None:
-        return why_not_dialled(found, node_id)
+        return why_not_dialled(found, node_id, role)
     if found is None:
-        return "it shows no certificate of a member"
-    return None if found.role is Role.MEMBER else f"it shows the certificate {found.uri()}"
+        return f"it shows no certificate of a {role.value}"
+    return None if found.role is role else f"it shows the certificate {found.uri()}"

@@ -143,10 +143,11 @@ class Cleaner:
         `told` is called on this thread, after each log. Raises Stopped, StorageFailure or DiskFull.
         """
         self._throttle.begin()
-        done: set[TopicPartition] = set()
-        while (found := self._dirtiest(high_watermarks, done)) is not None:
-            replica, log, part = found
-            done.add(replica)
+        for replica, log in self._due(high_watermarks):
+            # Measured again: it may have been cut, or closed, while the ones before it were compacted.
+            part = self._due_part(replica, log, high_watermarks[replica])
+            if part is None:
+                continue
             with log.held:
                 outcome = self._clean(replica, log, part)
             if isinstance(outcome, LeftOut):
@@ -185,23 +186,32 @@ class Cleaner:
         self._directory.note_cleaned(replica, log, end_offset)
         return Cleaned(replica, end_offset, before_bytes, log.size_bytes)
 
-    def _dirtiest(
-        self, high_watermarks: Mapping[TopicPartition, int], done: set[TopicPartition]
-    ) -> tuple[TopicPartition, PartitionLog, CleanablePart] | None:
-        now_ms = self._clock_ms()
-        due = []
+    def _due(
+        self, high_watermarks: Mapping[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, PartitionLog]]:
+        """The logs that are due as they are now, the one with the largest share that is not clean first."""
+        found = []
         for replica, high_watermark in high_watermarks.items():
             log = self._directory.logs.get(replica)
-            if log is None or not log.settings.compacts:
-                continue
-            if replica in done or self._left_out.get(replica) is log:
-                continue
-            cleaned = self._directory.cleaned.get(replica, 0)
-            part = cleanable_part(log, cleaned, high_watermark, now_ms)
-            if part.is_due(log, now_ms):
+            part = None if log is None else self._due_part(replica, log, high_watermark)
+            if log is not None and part is not None:
                 share = part.dirty_bytes / (part.clean_bytes + part.dirty_bytes)
-                due.append((share, replica, log, part))
-        return max(due, key=lambda each: each[:2])[1:] if due else None
+                found.append((share, replica, log))
+        found.sort(key=lambda each: each[:2], reverse=True)
+        return [(replica, log) for _, replica, log in found]
+
+    def _due_part(
+        self, replica: TopicPartition, log: PartitionLog, high_watermark: int
+    ) -> CleanablePart | None:
+        """What is to be compacted of a log; None if it is not due, or not there any more."""
+        if self._directory.logs.get(replica) is not log or not log.settings.compacts:
+            return None
+        if self._left_out.get(replica) is log:
+            return None
+        now_ms = self._clock_ms()
+        cleaned = self._directory.cleaned.get(replica, 0)
+        part = cleanable_part(log, cleaned, high_watermark, now_ms)
+        return part if part.is_due(log, now_ms) else None
 
 
 class _Gone(Exception):

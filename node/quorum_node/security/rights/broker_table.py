@@ -1,0 +1,68 @@
+"""The table: what each API of a broker's listeners needs. PURE.
+
+Owns the rows. What a broker passes on to the active controller is judged there, for the principal that the Envelope names.
+Source: the authorizer's questions of a stock broker (KafkaApis of Apache Kafka 4.3.1).
+"""
+
+from quorum_node.protocol.apis import FORWARDABLE
+from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.needs import ApiTable, Need, Rule, on_named
+
+_OP, _ON = AclOperation, AclResource
+_BROKER = frozenset({Role.BROKER})
+_NOBODY = frozenset[Role]()
+_ADMIN = frozenset({Role.ADMIN})
+_DESCRIBE_TOPIC = on_named(_OP.DESCRIBE, _ON.TOPIC)
+_READ_TOPIC = on_named(_OP.READ, _ON.TOPIC)
+_PRODUCE, _FETCH = 0, 1
+_READ_GROUP = Rule((on_named(_OP.READ, _ON.GROUP),), _NOBODY)
+_READ_GROUP_AND_TOPIC = Rule(
+    (on_named(_OP.READ, _ON.GROUP),), _NOBODY, note="and READ on each TOPIC"
+)
+_OF_ANYBODY = Rule((), note="nobody is asked")
+
+_RULES: dict[int, Rule] = {
+    _PRODUCE: Rule((on_named(_OP.WRITE, _ON.TOPIC),), _NOBODY),
+    _FETCH: Rule((Need(_OP.CLUSTER_ACTION),), _BROKER, note="as a broker's replica"),
+    2: Rule((_DESCRIBE_TOPIC,), _BROKER | _ADMIN),
+    3: Rule(
+        (_DESCRIBE_TOPIC,), _ADMIN, note="topics that the caller may not describe are left out"
+    ),
+    8: _READ_GROUP_AND_TOPIC,
+    9: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN, note="and DESCRIBE on each TOPIC"),
+    10: Rule(
+        (on_named(_OP.DESCRIBE, _ON.GROUP), on_named(_OP.DESCRIBE, _ON.TRANSACTIONAL_ID)), _ADMIN
+    ),
+    11: _READ_GROUP,
+    12: _READ_GROUP,
+    13: _READ_GROUP,
+    14: _READ_GROUP,
+    15: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN),
+    16: Rule((), _ADMIN, note="without DESCRIBE on CLUSTER the list is empty"),
+    17: _OF_ANYBODY,
+    18: _OF_ANYBODY,
+    21: Rule((on_named(_OP.DELETE, _ON.TOPIC),), _ADMIN),
+    22: Rule(
+        (Need(_OP.IDEMPOTENT_WRITE), on_named(_OP.WRITE, _ON.TOPIC)),
+        _NOBODY,
+        note="IDEMPOTENT_WRITE on CLUSTER, or WRITE on any topic",
+    ),
+    23: Rule((Need(_OP.CLUSTER_ACTION), _DESCRIBE_TOPIC), _BROKER),
+    32: Rule(
+        (Need(_OP.DESCRIBE_CONFIGS), on_named(_OP.DESCRIBE_CONFIGS, _ON.TOPIC)),
+        _ADMIN,
+        note="on CLUSTER for brokers",
+    ),
+    34: Rule((Need(_OP.ALTER),), _ADMIN),
+    35: Rule((Need(_OP.DESCRIBE),), _ADMIN),
+    36: _OF_ANYBODY,
+    42: Rule((on_named(_OP.DELETE, _ON.GROUP),), _ADMIN),
+    47: Rule((on_named(_OP.DELETE, _ON.GROUP),), _ADMIN, note="and READ on each TOPIC"),
+    48: Rule((Need(_OP.DESCRIBE_CONFIGS),), _ADMIN),
+    60: _OF_ANYBODY,
+    75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
+    **{key: Rule((), note="judged by the active controller") for key in FORWARDABLE},
+}
+BROKER_TABLE = ApiTable(_RULES, {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")})
+"""By API key."""

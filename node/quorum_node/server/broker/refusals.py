@@ -1,0 +1,51 @@
+"""A whole request of a broker's listener that is refused, in the form of its own answer.
+
+Owns the shapes. What only the active controller decides is not refused here (`BROKER_TABLE`).
+"""
+
+from quorum_node.protocol.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from quorum_node.protocol.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import FetchRequest, FetchResponse
+from quorum_node.schema.schema import Message
+
+
+def refuse(body: Message, error: ErrorCode, text: str) -> Message:
+    """The answer."""
+    match body:
+        case FetchRequest():
+            return FetchResponse(error_code=error, responses=())
+        case DescribeLogDirsRequest():
+            return DescribeLogDirsResponse(error_code=error, results=())
+        case AlterReplicaLogDirsRequest():
+            named = {
+                (topic.name, index)
+                for directory in body.dirs
+                for topic in directory.topics
+                for index in topic.partitions
+            }
+            return AlterReplicaLogDirsResponse(
+                results=tuple(
+                    AlterReplicaLogDirTopicResult(
+                        topic_name=name,
+                        partitions=(
+                            AlterReplicaLogDirPartitionResult(
+                                partition_index=index, error_code=error
+                            ),
+                        ),
+                    )
+                    for name, index in sorted(named)
+                )
+            )
+        case DescribeClientQuotasRequest():
+            return DescribeClientQuotasResponse(error_code=error, error_message=text, entries=None)
+    raise AssertionError(f"{type(body).__name__} is not refused before it is looked into")
