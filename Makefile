@@ -101,6 +101,10 @@ bench-growth: venv ## only what grows (voters, observers, records, the log), bes
 bench-controller: venv ## only the controller of brokers: topics, failures, a million partitions
 	@$(PY) bench/brokers.py $(ARGS)
 
+.PHONY: bench-broker
+bench-broker: venv ## only the data path of brokers, beside three stock ones (ARGS="--megabytes 100 --only throughput")
+	@$(PY) bench/data_path.py $(ARGS)
+
 .PHONY: bench-pipeline
 bench-pipeline: venv ## only the pipeline: archive, state and plan over ten million records
 	@$(PY) bench/pipeline.py $(ARGS)
