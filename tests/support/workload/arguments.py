@@ -1,6 +1,7 @@
 """The command line that writer and checker share, and when they have to stop."""
 
 import argparse
+import os
 import signal
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 class Bounds:
-    """Ends a loop after a time, a count, or SIGTERM, whichever is first."""
+    """Ends a loop after a time, a count, SIGTERM, or the end of whoever started it, whichever is first."""
 
     def __init__(self, *, max_seconds: float, max_count: int, interval_ms: float) -> None:
         self._deadline = time.monotonic() + max_seconds
@@ -29,6 +30,7 @@ class Bounds:
         self._interval_s = interval_ms / 1000
         self._due = time.monotonic()
         self._stopped = False
+        self._parent = os.getppid()
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
 
@@ -37,7 +39,10 @@ class Bounds:
 
     @property
     def over(self) -> bool:
-        return self._stopped or self._left <= 0 or time.monotonic() >= self._deadline
+        # Left alone it would write into whatever quorum gets the same port next.
+        orphaned = os.getppid() != self._parent
+        late = time.monotonic() >= self._deadline
+        return self._stopped or self._left <= 0 or late or orphaned
 
     def count(self) -> None:
         self._left -= 1
