@@ -6,6 +6,7 @@ protocol, changing voters through the stock tools. Used by tests/interop; what i
 
 import contextlib
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,13 @@ class JavaController:
 class JavaQuorum:
     """Stock controllers 1..n. Use as a context manager: it ends every process, ours included."""
 
+    tls: ssl.SSLContext | None = None
+    """By which all of them are asked; None: in clear text."""
+
+    def security_of(self, node_id: int) -> dict[str, str]:
+        """Properties of a controller, stock or ours, about who it is."""
+        return {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT"}
+
     def __init__(self, root: Path, controllers: int = 1, **properties: str) -> None:
         self.root = root
         self.cluster_id = uuid_text(fresh_uuid())
@@ -147,7 +155,7 @@ class JavaQuorum:
             "controller.listener.names": "CONTROLLER",
             "listeners": listener,
             "advertised.listeners": listener,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+            **self.security_of(controller.id),
             "controller.quorum.bootstrap.servers": self.bootstrap,
             "log.dirs": str(controller.root / "data"),
             **self.properties,
@@ -198,7 +206,7 @@ class JavaQuorum:
 
         def found() -> Description | None:
             for port in self._ports():
-                answer = describe_at(port)
+                answer = describe_at(port, self.tls)
                 if answer is not None and answer.high_watermark > 0:
                     return answer
             return None
@@ -236,7 +244,9 @@ class JavaQuorum:
         def acknowledged() -> bool:
             for port in self._ports():
                 try:
-                    answer = ask(("127.0.0.1", port), INCREMENTAL_ALTER_CONFIGS, 1, body, 3.0)
+                    answer = ask(
+                        ("127.0.0.1", port), INCREMENTAL_ALTER_CONFIGS, 1, body, 3.0, self.tls
+                    )
                 except (OSError, MalformedMessage):
                     continue
                 assert isinstance(answer, IncrementalAlterConfigsResponse)
@@ -265,6 +275,7 @@ class JavaQuorum:
             "admin.listener": f"http://127.0.0.1:{admin_port}",
             "admin.advertised.listener": f"http://127.0.0.1:{admin_port}",
             "metadata.log.reserve.bytes": "1048576",
+            **self.security_of(node_id),
             **{key.replace("_", "."): value for key, value in overrides.items()},
         }
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
@@ -316,13 +327,18 @@ class JavaQuorum:
         wait_until(has_it, f"node {node.id} has {name}={value}")
 
 
-def describe_at(port: int) -> Description | None:
+def describe_at(port: int, tls: ssl.SSLContext | None = None) -> Description | None:
     """What this process says as the leader; None when it does not lead or does not answer."""
     partition = DescribeQuorumRequestPartition(partition_index=0)
     topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(partition,))
     try:
         answer = ask(
-            ("127.0.0.1", port), DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=(topic,)), 1.0
+            ("127.0.0.1", port),
+            DESCRIBE_QUORUM,
+            2,
+            DescribeQuorumRequest(topics=(topic,)),
+            1.0,
+            tls,
         )
     except (OSError, MalformedMessage):
         return None
