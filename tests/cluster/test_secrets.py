@@ -19,6 +19,12 @@ from quorum_node.client import QuorumAdminClient, QuorumClientError
 from quorum_node.client.connections import Connections
 from quorum_node.exit_codes import ExitCode
 from quorum_node.protocol import apis, scram
+from quorum_node.protocol.delegation_tokens import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 from quorum_node.protocol.frames import encode_request
 from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorum_node.quorumctl.main import main as quorumctl
@@ -45,6 +51,17 @@ ROUTES = (
     "/v1/node", "/v1/quorum", "/v1/quorum?confirmed=true", "/v1/brokers", "/v1/reassignments", "/v1/voter-history",
     "/v1/configs", "/livez", "/readyz", "/metrics", "/openapi.json", "/v1/nothing", "/v1/log?from=x",
 )  # fmt: skip
+
+
+URLS_WITH_SECRETS = (
+    f"http://admin:{TOKEN}@127.0.0.1:1",
+    f"https://{TOKEN}@127.0.0.1:1",
+    f"http://127.0.0.1:1/?token={TOKEN}",
+    f"http://127.0.0.1:1#{TOKEN}",
+    f"http://admin:{TOKEN}@127.0.0.1:no-port",
+)
+"""Where people put a token by mistake."""
+DELEGATED = b"the hmac of a delegation token"
 
 
 class SecretQuorum(SaslQuorum):
@@ -81,7 +98,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretQuorum]:
 def secrets_of(quorum: SecretQuorum) -> list[str]:
     """Texts that may be in no output."""
     found = [TOKEN, PASSWORD, READER_PASSWORD, NEW_PASSWORD, KEY_PASSWORD, *quorum.key_lines]
-    for each in (SALTED, SHA_512.stored_key(SALTED), SHA_512.server_key(SALTED)):
+    for each in (DELEGATED, SALTED, SHA_512.stored_key(SALTED), SHA_512.server_key(SALTED)):
         found += forms(each)
     return found
 
@@ -106,6 +123,22 @@ def provoke(quorum: SecretQuorum, said: list[str]) -> None:
         said.append(
             repr(made.ask(bare, apis.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users, shown, 5.0))
         )
+        made.close()
+    for api, asked, answer in (
+        (
+            apis.RENEW_DELEGATION_TOKEN,
+            RenewDelegationTokenRequest(hmac=DELEGATED, renew_period_ms=1),
+            RenewDelegationTokenResponse,
+        ),
+        (
+            apis.EXPIRE_DELEGATION_TOKEN,
+            ExpireDelegationTokenRequest(hmac=DELEGATED, expiry_time_period_ms=1),
+            ExpireDelegationTokenResponse,
+        ),
+    ):
+        made = Connections("me", None, login_of())
+        said.append(repr(asked))
+        said.append(repr(made.ask(bare, api, 2, asked, answer, 5.0)))
         made.close()
     for user, password in ((USER, NEW_PASSWORD), (READER, PASSWORD)):
         with QuorumAdminClient(quorum.servers("BARE"), 2000, None, login_of(user, password)) as one:
@@ -168,6 +201,9 @@ def test_no_secret_is_in_what_a_quorum_says(
     token.write_text(TOKEN)
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        for url in URLS_WITH_SECRETS:
+            assert quorumctl(["--admin", url, "list"]) == 1
+        assert quorumctl(["--token", TOKEN, "list"]) == 1
         for command in (["describe", "status"], ["describe", "replicas"], ["describe", "nothing"]):
             with contextlib.suppress(SystemExit):
                 folder = str(quorum.folder("admin"))

@@ -31,6 +31,13 @@ _TRY_AGAIN = frozenset(
 """Nothing was changed, and a moment later it may work."""
 
 
+_SECRETS_IN_URLS = ("@", "?", "#")
+_NOT_IN_URLS = (
+    "an admin URL has a user, a password or a query in it, which is not shown here and is not sent: write http://host:8080 or"
+    " https://host:8443, and put the token into a file for --token-file"
+)
+
+
 class CommandFailed(Exception):
     """The call failed for good; the message says what to do. `code` is the API's, if it came.
 
@@ -143,6 +150,8 @@ class AdminClient:
         **query: Any,
     ) -> M:
         """One node's answer. Raises CommandFailed, without a code when nothing was answered."""
+        if any(each in url for each in _SECRETS_IN_URLS):
+            raise CommandFailed(_NOT_IN_URLS, ErrorCode.INVALID_REQUEST)
         content = None if body is None else body.model_dump_json(by_alias=True)
         query["partition"] = self._partition
         params = {key: value for key, value in query.items() if value is not None}
@@ -154,7 +163,7 @@ class AdminClient:
                 content=content,
                 headers={"Content-Type": "application/json"} if content else None,
             )
-        except httpx.UnsupportedProtocol as error:
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise CommandFailed(
                 f"{url!r} is no admin URL: write http://host:8080 or https://host:8443",
                 ErrorCode.INVALID_REQUEST,

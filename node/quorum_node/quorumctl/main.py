@@ -103,7 +103,9 @@ def _token(path: str | None) -> str | None:
     try:
         return Path(path).read_text().strip()
     except OSError as error:
-        raise CommandFailed(f"the token file can't be read: {error}") from error
+        # Its name is not shown: who takes --token for an option has put the token there.
+        why = error.strerror or type(error).__name__
+        raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error
 
 
 def _parser() -> argparse.ArgumentParser:
