@@ -147,6 +147,7 @@ def is_ended(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("port", ["port", "admin_port"])
 def test_who_is_revoked_has_to_leave_and_can_not_come_back(
     quorum: RevokingQuorum, tmp_path: Path, port: str

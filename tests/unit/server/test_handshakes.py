@@ -294,6 +294,7 @@ FETCH = encode_request(
 )
 
 
+@pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize(
     ("made", "binding", "protected"),
     [

@@ -150,6 +150,7 @@ def test_without_a_check_of_hosts_any_name_will_do(tmp_path: Path) -> None:
     assert dialled(tmp_path, there, **own) == (ANSWER, [])
 
 
+@pytest.mark.requirement("K631-12")
 def test_a_member_whose_certificate_is_revoked_is_not_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
