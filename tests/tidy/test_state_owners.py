@@ -9,7 +9,14 @@ from support.state_owners import STATE, state_fields, writers, writes
 
 OWNERS = {
     "log_positions": {"log_end", "durable_end", "high_watermark", "start", "snapshot", "epochs"},
-    "epoch_state": {"epoch", "voted", "remembered_leader_id", "saved_leader", "leader_is_unsaved"},
+    "epoch_state": {
+        "epoch",
+        "voted",
+        "remembered_leader_id",
+        "saved_leader",
+        "leader_is_unsaved",
+        "save_leader_at_ms",
+    },
 }
 
 

@@ -8,6 +8,10 @@ from quorum_node.raft.messages import NO_LEADER
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import ReplicaKey
 
+NEVER_MS = float("inf")
+_SAVE_LEADER_AFTER_MS = 100.0
+"""A new leader's first commits come first: a write of quorum-state is three syncs, and holds up the loop."""
+
 
 class EpochState:
     """What election safety rests on. Nothing here is durable before `PersistQuorumState` is carried out."""
@@ -20,6 +24,8 @@ class EpochState:
         self.saved_leader = (state.leader_epoch, state.leader_id)
         """Epoch and leader id that quorum-state has."""
         self.leader_is_unsaved = False
+        self.save_leader_at_ms = NEVER_MS
+        """When the leader is to be saved; NEVER_MS also while no record of its epoch is committed."""
 
     def epoch_begins(self, epoch: int) -> None:
         """No vote and no leader in it yet."""
@@ -42,7 +48,12 @@ class EpochState:
     def leader_was_saved(self, leader_id: int) -> None:
         """quorum-state gets it with this epoch."""
         self.saved_leader, self.leader_is_unsaved = (self.epoch, leader_id), False
+        self.save_leader_at_ms = NEVER_MS
+
+    def leader_is_saved_soon(self, now_ms: float) -> None:
+        """A record of its epoch is committed."""
+        self.leader_is_unsaved, self.save_leader_at_ms = False, now_ms + _SAVE_LEADER_AFTER_MS
 
     def leader_needs_no_saving(self) -> None:
         """It is there, or there is none."""
-        self.leader_is_unsaved = False
+        self.leader_is_unsaved, self.save_leader_at_ms = False, NEVER_MS

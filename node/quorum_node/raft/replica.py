@@ -188,7 +188,7 @@ class Replica(ReplicaState):
                 else:
                     role.begin_deadline_ms = None
             if self.leader_is_unsaved and role.own_epoch_committed:
-                self.save_leader()
+                self.leader_is_saved_soon(self.now_ms)
         elif self.stopping:
             done = not self.is_voter and not self._ends_are_out()
             if done or self.leader_id != NO_LEADER:

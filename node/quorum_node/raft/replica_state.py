@@ -409,10 +409,10 @@ class ReplicaState(LogPositions, EpochState):
         self.log_is_durable(self.log_end)
 
     def save_leader(self) -> None:
-        """Write who leads this epoch, once a record of it is committed, unless that is saved.
+        """Write who leads this epoch, some time after a record of it is committed, unless that is saved.
 
         Until then the vote on the disk and the LeaderChange in the log speak for the leader, so an
-        election and its first commit wait for no write of quorum-state.
+        election and its first commits wait for no write of quorum-state.
         """
         self.leader_needs_no_saving()
         if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):

@@ -16,6 +16,7 @@ from quorum_node.raft import (
 )
 from quorum_node.raft.check_quorum import check_quorum
 from quorum_node.raft.election import campaign, expire_campaign
+from quorum_node.raft.epoch_state import NEVER_MS
 from quorum_node.raft.fetch_answers import expire_parked
 from quorum_node.raft.fetch_following import expire_follower
 from quorum_node.raft.leadership import ChangePhase, Leader
@@ -30,8 +31,6 @@ from quorum_node.raft.roles import (
     Unattached,
 )
 from quorum_node.raft.transitions import become_unattached
-
-NEVER_MS = float("inf")
 
 
 def next_deadline_ms(replica: ReplicaState) -> float:
@@ -60,6 +59,8 @@ def next_deadline_ms(replica: ReplicaState) -> float:
         deadline_ms = min(deadline_ms, announce_ms)
     if replica.remote_reads:
         deadline_ms = min(deadline_ms, remote_reads.next_deadline_ms(replica))
+    if replica.save_leader_at_ms < deadline_ms:
+        return replica.save_leader_at_ms
     return deadline_ms
 
 
@@ -72,6 +73,8 @@ def expire(replica: ReplicaState) -> None:
             HaltReason.SHUTDOWN, "asked to stop; no other voter took over leadership in time"
         )
         return
+    if replica.save_leader_at_ms <= now_ms:
+        replica.save_leader()
     match role:
         case Leader():
             _expire_leader(replica, role)

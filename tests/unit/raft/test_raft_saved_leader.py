@@ -116,6 +116,35 @@ def test_no_election_and_no_commit_waits_for_it() -> None:
     assert any(isinstance(output, ProposalCommitted) for output in committed)
 
 
+@pytest.mark.requirement("K595-03")
+def test_the_first_commits_of_an_epoch_come_before_it() -> None:
+    """It is three syncs on the thread that commits: with it a new leader's first commit would take as much longer."""
+    cores = Cores()
+    cores.crash(cores.quorum("1", "2", "3"))
+    seen: dict[str, list[object]] = {"2": [], "3": []}
+    cores.observer = lambda node, output: seen[node.name].append(output)
+    while not any(cores.nodes[name].is_leader for name in seen):
+        cores.advance(1)
+    leader = cores.leader
+    proposal = cores.propose(leader, "a")
+    cores.advance(50)
+    assert proposal in leader.committed
+    epoch = leader.replica.epoch
+
+    def saves() -> list[object]:
+        return [
+            output
+            for outputs in seen.values()
+            for output in outputs
+            if isinstance(output, PersistQuorumState)
+            and (output.state.leader_epoch, output.state.leader_id) == (epoch, leader.key.id)
+        ]
+
+    assert not saves()
+    cores.advance(100)
+    assert len(saves()) == 2
+
+
 def test_a_given_up_leader_stays_the_leader_of_its_epoch() -> None:
     """Also when something else is saved meanwhile."""
     cores, leader, voter = elected()
