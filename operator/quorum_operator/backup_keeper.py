@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from quorum_operator.backup_crd import BackupStatus
-from quorum_operator.crd import MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import backup, base_objects
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
@@ -20,6 +20,7 @@ from quorum_operator.kube.drift import drift
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.planner.backups import BackupRun, BackupsSeen, carried_on
 from quorum_operator.refused import by_api, is_outage
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 Object = dict[str, Any]
 

@@ -17,18 +17,19 @@ from pydantic.alias_generators import to_camel
 from quorum_operator.backup_crd import (
     RESTORE_RULES,
     BackupSpec,
-    BackupStatus,
     RestoreFromSpec,
 )
 from quorum_operator.config_crd import rules as config_rules
 from quorum_operator.network_policy_crd import NetworkPolicySpec
 from quorum_operator.pod_template_crd import PodTemplateSpec
-from quorum_operator.quorum_loss_crd import QuorumLossStatus
-from quorum_operator.tls_crd import TlsSpec, TlsStatus
-from quorum_operator.update_crd import UpdateSpec, UpdateStatus
+from quorum_operator.tls_crd import TlsSpec
+from quorum_operator.update_crd import UpdateSpec
 
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
+"""That the operator asks for, and that is stored: the operator and the definitions of the version before know no other."""
+SERVED_VERSIONS = ("v1beta1", VERSION)
+"""All with one schema, so that the API server converts by renaming alone (strategy None)."""
 KIND = "MetadataQuorum"
 PLURAL = "metadataquorums"
 MAX_NAME_LENGTH = 40
@@ -90,6 +91,9 @@ class Spread(StrEnum):
     NONE = "None"
 
 
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
 class StorageSpec(_Model):
     """The volume of each member. A larger size grows the volumes in place where their class allows it; any other change moves the
     members to new volumes, one by one."""
@@ -99,7 +103,12 @@ class StorageSpec(_Model):
             rule(
                 "isQuantity(self.size) && quantity(self.size).compareTo(quantity('64Mi')) >= 0",
                 "spec.storage.size must be a quantity of at least 64Mi, such as 1Gi",
-            )
+            ),
+            rule(
+                "!has(self.keepFailedFor) || self.keepFailedFor.matches('^[1-9][0-9]*[smhd]$')",
+                "spec.storage.keepFailedFor must be a number with s, m, h or d, such as 72h or 30d. Leave it out to keep claims"
+                " of failed members for ever",
+            ),
         )
     )
 
@@ -109,6 +118,19 @@ class StorageSpec(_Model):
         max_length=253,
         description="Storage class; the cluster's default class when it is left out.",
     )
+    keep_failed_for: str | None = Field(
+        default=None,
+        max_length=8,
+        description="For how long claims of members that have failed are kept, such as 72h or 30d; then they are deleted, once the"
+        " quorum is whole. Left out: for ever. What a recovery has put aside is kept in any case.",
+    )
+
+    @property
+    def keep_failed_s(self) -> float | None:
+        """In seconds; None: for ever, as is what nobody can read."""
+        text = self.keep_failed_for or ""
+        number, unit = text[:-1], text[-1:]
+        return float(number) * _SECONDS[unit] if number.isdecimal() and unit in _SECONDS else None
 
 
 class RepairSpec(_Model):
@@ -242,7 +264,9 @@ class MetadataQuorumSpec(_Model):
         default="metadataquorum/node:latest", min_length=1, max_length=1024, description="Image."
     )
     image_pull_policy: str = Field(
-        default="IfNotPresent", json_schema_extra={"enum": ["Always", "IfNotPresent", "Never"]}
+        default="IfNotPresent",
+        description="When the kubelet pulls the image.",
+        json_schema_extra={"enum": ["Always", "IfNotPresent", "Never"]},
     )
     storage: StorageSpec = Field(default_factory=StorageSpec, json_schema_extra={"default": {}})
     resources: dict[str, Any] | None = Field(
@@ -324,137 +348,20 @@ class MetadataQuorumSpec(_Model):
         default=Spread.PREFERRED,
         description="Whether members must, should or need not run on different hosts.",
     )
-    affinity: dict[str, Any] | None = Field(default=None, json_schema_extra=FREE_FORM)
+    affinity: dict[str, Any] | None = Field(
+        default=None, description="Affinity of the pods.", json_schema_extra=FREE_FORM
+    )
     tolerations: list[dict[str, Any]] | None = Field(
         default=None,
+        description="Tolerations of the pods.",
         json_schema_extra={"items": {"type": "object", **FREE_FORM}},
     )
-    node_selector: dict[str, str] | None = Field(default=None)
-    termination_grace_period_seconds: int = Field(default=30, ge=1, le=600)
-
-
-class LeaderStatus(_Model):
-    """The leader as of the last confirmed describe."""
-
-    id: int
-    epoch: int
-
-
-class SuspectedStatus(_Model):
-    """A circumstance that counts as a failed disk if it lasts as long as spec.repair says."""
-
-    reason: str
-    subject: str = Field(description="The pod, by UID, or the volume that shows it.")
-    since: str = Field(description="When the operator saw it first; without a break since then.")
-
-
-class MemberStatus(_Model):
-    """One member: the pod and the volume of an incarnation, and its place in the quorum."""
-
-    id: int
-    incarnation: int | None = None
-    uuid: str | None = None
-    role: str | None = None
-    voter: bool = False
-    lag: int | None = None
-    ready: bool = False
-    pod: str | None = None
-    pvc: str | None = None
-    node: str | None = None
-    condition: str | None = None
-    unreachable_since: str | None = Field(
-        default=None,
-        description="Since when its host is not ready or gone and nobody hears the member.",
+    node_selector: dict[str, str] | None = Field(
+        default=None, description="Labels of the hosts that the pods may run on."
     )
-    suspected: SuspectedStatus | None = Field(
-        default=None,
-        description="Sign of a failed disk that has not lasted long enough to count.",
+    termination_grace_period_seconds: int = Field(
+        default=30,
+        ge=1,
+        le=600,
+        description="How long a pod may take to stop, its hand-over of leadership included.",
     )
-
-
-class PlanStatus(_Model):
-    """The next move, and what it waits for."""
-
-    step: str
-    reason: str
-    blocked_by: str | None = None
-    since: str | None = None
-
-
-class FailureTolerance(_Model):
-    """How many more voters may fail before the quorum is lost."""
-
-    now: int
-    after_next_step: int
-
-
-class Condition(_Model):
-    """A Kubernetes condition."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str
-    observed_generation: int | None = None
-
-
-class RepairStatus(_Model):
-    """One replacement of a failed member, from the first sign to the last voter change."""
-
-    id: int
-    incarnation: int
-    from_uuid: str | None = None
-    to_uuid: str | None = None
-    reason: str
-    started_at: str
-    finished_at: str | None = None
-    seconds: float | None = None
-
-
-class Phase(StrEnum):
-    """One word for people; the conditions carry the detail."""
-
-    PENDING = "Pending"
-    FORMING = "Forming"
-    READY = "Ready"
-    SCALING = "Scaling"
-    REPAIRING = "Repairing"
-    DEGRADED = "Degraded"
-    QUORUM_LOST = "QuorumLost"
-    RECOVERING = "Recovering"
-    DISK_FULL = "DiskFull"
-    PAUSED = "Paused"
-    DELETING = "Deleting"
-
-
-class MetadataQuorumStatus(_Model):
-    """What is."""
-
-    phase: Phase = Phase.PENDING
-    observed_generation: int | None = None
-    replicas: int = 0
-    ready_replicas: int = 0
-    voters: int = 0
-    selector: str | None = None
-    cluster_id: str | None = None
-    leader: LeaderStatus | None = None
-    newest_epoch: int | None = None
-    """The highest epoch that a majority has confirmed for this cluster id; a quorum in a lower one is not believed."""
-    recovered_epoch: int | None = None
-    """The last recovery that a confirmed leader knew of; a quorum that knows nothing of it is not believed."""
-    members: list[MemberStatus] = []
-    plan: PlanStatus | None = None
-    failure_tolerance: FailureTolerance | None = None
-    quorum_loss: QuorumLossStatus | None = None
-    tls: TlsStatus | None = None
-    backup: BackupStatus | None = None
-    update: UpdateStatus | None = None
-    conditions: list[Condition] = Field(
-        default=[],
-        json_schema_extra={
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["type"],
-        },
-    )
-    repairs: list[RepairStatus] = []

@@ -18,9 +18,9 @@ from quorum_operator.crd import (
     KIND,
     NAME_RULES,
     PLURAL,
+    SERVED_VERSIONS,
     VERSION,
     MetadataQuorumSpec,
-    MetadataQuorumStatus,
 )
 from quorum_operator.reassignment_crd import (
     REASSIGNMENT_KIND,
@@ -28,6 +28,7 @@ from quorum_operator.reassignment_crd import (
     PartitionReassignmentSpec,
     PartitionReassignmentStatus,
 )
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 Column = tuple[str, str, str, int]
 """A printer column: name, type, path, priority (1 = only with -o wide)."""
@@ -197,14 +198,15 @@ def build(made: Definition) -> dict[str, Any]:
     }
     if made.categories:
         names["categories"] = list(made.categories)
-    version = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
+    common = {
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}, **made.subresources},
         "additionalPrinterColumns": [_column(*column) for column in made.columns],
     }
+    versions = [
+        {"name": each, "served": True, "storage": each == VERSION, **common}
+        for each in SERVED_VERSIONS
+    ]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -212,7 +214,13 @@ def build(made: Definition) -> dict[str, Any]:
             "name": f"{made.plural}.{GROUP}",
             "labels": {"app.kubernetes.io/part-of": "metadataquorum"},
         },
-        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": names,
+            "conversion": {"strategy": "None"},
+            "versions": versions,
+        },
     }
 
 

@@ -6,7 +6,6 @@ someone else was faster, or that the API server or a node refuses, is an outcome
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from quorum_node.fresh_uuid import fresh_uuid
@@ -95,12 +94,8 @@ class Executor:
                 return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
             case steps.RecordFormed(index):
                 return await self._record_formed(index)
-            case steps.RecordTlsStage(index, stage, version):
-                notes = {names.ANNOTATION_TLS_STAGE: stage.value}
-                return await self._note_identity(index, version, notes)
-            case steps.RecordUpdate(index, record, version):
-                text = None if record is None else facts.update_text(record)
-                return await self._note_identity(index, version, {names.ANNOTATION_UPDATE: text})
+            case steps.RecordTlsStage() | steps.RecordUpdate():
+                return await self._note_identity(step)
             case steps.LatchFailure(target, latch):
                 return await self._latch(target, latch)
             case steps.Unlatch(target, latched_at):
@@ -128,6 +123,10 @@ class Executor:
                     resource_version=target.resource_version,
                 )
                 return Outcome(True)
+            case steps.DiscardVolume(target):
+                return Outcome(await self._claims.own(self._incarnation(target.name)))
+            case steps.GuardDrains(least_ready):
+                return await self._guard_drains(least_ready)
             case steps.Wait() | steps.Nothing():
                 return Outcome(False)
 
@@ -176,7 +175,9 @@ class Executor:
         return Outcome(True)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
-        owned = OwnedObjects(self._api, self._owner, self._spec, self._seen.identities)
+        owned = OwnedObjects(
+            self._api, self._owner, self._spec, self._seen.identities, self._seen.drain_floor
+        )
         return await owned.apply(step.objects)
 
     async def _restore_labels(self, objects: tuple[LabelDrift, ...]) -> Outcome:
@@ -350,13 +351,16 @@ class Executor:
         await self._api.merge(path, body)
         return Outcome(True)
 
-    async def _note_identity(
-        self, index: int, version: str, notes: Mapping[str, str | None]
-    ) -> Outcome:
+    async def _guard_drains(self, least_ready: int) -> Outcome:
+        path = paths.namespaced("poddisruptionbudgets", self._owner.namespace, self._owner.name)
+        await self._api.merge(path, {"metadata": {}, "spec": {"minAvailable": least_ready}})
+        return Outcome(True)
+
+    async def _note_identity(self, step: steps.RecordTlsStage | steps.RecordUpdate) -> Outcome:
         """On the very identity by which it was decided."""
-        path = paths.namespaced("configmaps", self._owner.namespace, self._owner.identity(index))
-        meta = {"resourceVersion": version, "annotations": notes}
-        await self._api.merge(path, {"metadata": meta})
+        space, name = self._owner.namespace, self._owner.identity(step.index)
+        meta = {"resourceVersion": step.version, "annotations": _identity_notes(step)}
+        await self._api.merge(paths.namespaced("configmaps", space, name), {"metadata": meta})
         return Outcome(True)
 
     async def _restart(self, step: steps.RestartMember) -> Outcome:
@@ -399,6 +403,15 @@ class Executor:
             if each.key == key and each.pod is not None:
                 return each.pod.ip
         return None
+
+
+def _identity_notes(step: steps.RecordTlsStage | steps.RecordUpdate) -> dict[str, str | None]:
+    match step:
+        case steps.RecordTlsStage(_, stage):
+            return {names.ANNOTATION_TLS_STAGE: stage.value}
+        case steps.RecordUpdate(_, record):
+            text = None if record is None else facts.update_text(record)
+            return {names.ANNOTATION_UPDATE: text}
 
 
 def _same(target: steps.Target) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.page_document import MOST_MOVES, POLICY, Move, Shown, document
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {

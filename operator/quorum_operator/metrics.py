@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from quorum_operator.crd import KIND, MetadataQuorumStatus
+from quorum_operator.crd import KIND
 from quorum_operator.live_page import LastMoves
 from quorum_operator.quorum_series import PLACE, QuorumSeries
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 _PREFIX = "metadataquorum_operator"
 

@@ -30,16 +30,20 @@ class OwnedObjects:
         owner: Owner,
         spec: MetadataQuorumSpec,
         identities: tuple[Identity, ...],
+        drain_floor: int | None = None,
     ) -> None:
         self._api, self._owner, self._spec = api, owner, spec
         self._policed = network_policy.is_wanted(spec, identities)
         self._stage = tls.stage_of(spec, identities)
+        self._drain_floor = drain_floor
         self._identity = max(identities, key=lambda each: each.index, default=None)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
         """Make or mend these, named as `Kind/name`."""
         outcomes = []
-        for each in base_objects.build_all(self._owner, self._spec, self._stage, self._identity):
+        for each in base_objects.build_all(
+            self._owner, self._spec, self._stage, self._identity, self._drain_floor
+        ):
             subject = f"{each['kind']}/{each['metadata']['name']}"
             if subject not in objects:
                 continue

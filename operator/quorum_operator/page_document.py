@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from quorum_operator.crd import MetadataQuorumStatus, RepairStatus
+from quorum_operator.status_crd import MetadataQuorumStatus, RepairStatus
 
 AGAIN_S = 2
 MOST_QUORUMS = 100

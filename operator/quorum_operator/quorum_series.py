@@ -11,8 +11,8 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from quorum_operator.crd import MetadataQuorumStatus, Phase
 from quorum_operator.planner.conditions import BACKUP_CURRENT
+from quorum_operator.status_crd import MetadataQuorumStatus, Phase
 
 PLACE = ("namespace", "name")
 

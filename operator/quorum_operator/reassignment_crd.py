@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from quorum_operator.crd import Condition, rule, rules
+from quorum_operator.crd import rule, rules
+from quorum_operator.status_crd import Condition
 
 REASSIGNMENT_KIND = "PartitionReassignment"
 REASSIGNMENT_PLURAL = "partitionreassignments"
@@ -118,29 +119,32 @@ FINAL = frozenset(
 class PartitionProblem(_Model):
     """A partition that can't be moved as it is wanted."""
 
-    topic: str
-    partition: int
-    reason: str
-    message: str
+    topic: str = Field(description="Name of the topic.")
+    partition: int = Field(description="Number of the partition.")
+    reason: str = Field(description="Why it can't be moved, in one word.")
+    message: str = Field(description="Why, and what to do.")
 
 
 class PartitionReassignmentStatus(_Model):
     """What is."""
 
     phase: ReassignmentPhase = ReassignmentPhase.PENDING
-    observed_generation: int | None = None
-    total: int = 0
+    observed_generation: int | None = Field(
+        default=None, description="metadata.generation that this status was made from."
+    )
+    total: int = Field(default=0, description="Partitions of this resource.")
     done: int = Field(default=0, description="Partitions that have the replicas that are wanted.")
     moving: int = Field(default=0, description="Partitions on their way there.")
     waiting: int = Field(default=0, description="Partitions that have not begun.")
     failed: int = Field(default=0, description="Partitions that can't be moved.")
-    started_at: str | None = None
-    finished_at: str | None = None
+    started_at: str | None = Field(default=None, description="When the first move began.")
+    finished_at: str | None = Field(default=None, description="When all was done, or ended.")
     problems: list[PartitionProblem] = Field(
         default=[], description=f"The first {MAX_PROBLEMS} partitions that can't be moved, and why."
     )
     conditions: list[Condition] = Field(
         default=[],
+        description="What is so, one entry for each type.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],

@@ -18,11 +18,7 @@ from quorum_operator.asked_pods import asked_pods
 from quorum_operator.attempts import Refused
 from quorum_operator.backup_keeper import BackupKeeper, has_backups
 from quorum_operator.certificate_keeper import CertificateKeeper, close
-from quorum_operator.crd import (
-    PLURAL,
-    MetadataQuorumSpec,
-    MetadataQuorumStatus,
-)
+from quorum_operator.crd import PLURAL, MetadataQuorumSpec
 from quorum_operator.desired import revision, tls
 from quorum_operator.desired.names import Owner, asked_by_notes
 from quorum_operator.door import SecureDoor
@@ -44,6 +40,7 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import (
+    GuardDrains,
     RecordTlsStage,
     RecordUpdate,
     Step,
@@ -57,6 +54,7 @@ from quorum_operator.quorum_client import Described, QuorumClient, Seen, describ
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Memory, Remembered
 from quorum_operator.report import Reporter, blocked, invalid, same
+from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.token_checks import TokenChecks
 from quorum_operator.told_by_resource import (
     earlier_status,
@@ -274,6 +272,8 @@ class Reconciler:
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
         if outcome.changed and isinstance(step, UpdateMember):
             known.left[step.target.uid] = outcome.left
+        if outcome.changed and isinstance(step, GuardDrains):
+            known.drain_floor = step.least_ready
         if outcome.changed and isinstance(step, RecordTlsStage | RecordUpdate):
             known.checked = (
                 0,
@@ -309,6 +309,7 @@ class Reconciler:
         )
         if check:
             known.config_created_at = cluster.config_created_at
+            known.drain_floor = cluster.drain_floor
             if cluster.identities and not cluster.stale_objects:
                 known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=reads is self._api)
@@ -322,12 +323,6 @@ class Reconciler:
         known.searches.end(cluster, described.view)
         incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
         incarnations = _with_memory(incarnations, known, earlier)
-        invalid = tls.contradiction(spec, cluster.identities) or unusable_windows(spec)
-        if not cluster.storage_class_exists:
-            invalid = (
-                f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
-                " correct spec.storage.storageClassName"
-            )
         return Observation(
             now=self._clock(),
             name=owner.name,
@@ -337,6 +332,7 @@ class Reconciler:
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
             config_created_at=known.config_created_at,
+            drain_floor=known.drain_floor,
             label_drift=cluster.label_drift,
             foreign_objects=cluster.foreign_objects,
             resource_uid=owner.uid,
@@ -349,7 +345,7 @@ class Reconciler:
             older_quorum=described.older,
             known_cluster_id=earlier.cluster_id,
             known_voters=earlier.voters,
-            invalid=invalid,
+            invalid=_invalid(spec, cluster),
             unconfirmed_since=unconfirmed_since(earlier),
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
@@ -434,6 +430,16 @@ def _wait(known: Remembered, step: Step) -> Next:
         known.waits = None
         return Next()
     return Next(known.wait_s(step.reason, step.retry_after_s, time.monotonic()))
+
+
+def _invalid(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
+    """What is wrong with the spec beyond the reach of CEL."""
+    if not cluster.storage_class_exists:
+        return (
+            f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
+            " correct spec.storage.storageClassName"
+        )
+    return tls.contradiction(spec, cluster.identities) or unusable_windows(spec)
 
 
 def _with_memory(

@@ -54,6 +54,8 @@ class Remembered:
     """What annotations of the resource asked for then."""
     config_created_at: float | None = None
     """When the ConfigMap of the nodes was made, as of the last look at such objects (seconds since 1970)."""
+    drain_floor: int | None = None
+    """Of the disruption budget, as of the last look at such objects."""
     left: dict[str, str | None] = field(default_factory=dict)
     """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
 

@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 
 from quorum_operator.attempts import Refused
-from quorum_operator.crd import Condition, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Conflict, NotFound
@@ -21,6 +20,7 @@ from quorum_operator.planner.conditions import REFUSED, SPEC_INVALID, Finding
 from quorum_operator.planner.news import news
 from quorum_operator.planner.status import condition_of
 from quorum_operator.planner.step import LatchFailure, Step
+from quorum_operator.status_crd import Condition, MetadataQuorumStatus
 
 Object = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from quorum_operator import update_windows
-from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
 from quorum_operator.desired import revision
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.noticed import Suspicion
@@ -16,6 +16,7 @@ from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
 from quorum_operator.planner.times import seconds_of
 from quorum_operator.planner.update_record import UpdateWanted
 from quorum_operator.quorum_client import Seen
+from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.update_crd import UpdateSpec
 
 Object = dict[str, Any]
@@ -37,6 +38,7 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
         adopt=earlier.cluster_id,
         leave_claims=earlier.policy is EarlierClaimsPolicy.LEAVE,
         cluster_id=spec.cluster_id,
+        keep_failed_s=spec.storage.keep_failed_s,
         restores=spec.restore_from is not None,
         tls_mode=spec.tls.mode if spec.tls is not None else None,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,

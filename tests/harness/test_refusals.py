@@ -201,7 +201,7 @@ def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
     )
     owned = kube.apps(space, "statefulsets", "q-3-1")
     before = [scene.api.get(path) for path in (budget, config, service, owned)]
-    scene.api.merge(budget, {"spec": {"maxUnavailable": None, "minAvailable": 3}})
+    scene.api.merge(budget, {"spec": {"maxUnavailable": 3, "minAvailable": None}})
     scene.api.merge(config, {"immutable": True, "data": {"node.properties": "x=y"}})
     scene.api.merge(service, {"spec": {"selector": {"no": "body"}}})
     container = {"name": "node", "image": "quorum-node:missing"}

@@ -5,14 +5,14 @@ A family of the operator has its labels from samples: one quorum with a status i
 
 from quorum_node.server.observing.metric_specs import PARTITION_LABEL, SPECS
 from quorum_operator.backup_crd import BackupStatus
-from quorum_operator.crd import (
+from quorum_operator.metrics import Metrics, Reconciled
+from quorum_operator.status_crd import (
     Condition,
     FailureTolerance,
     MemberStatus,
     MetadataQuorumStatus,
     RepairStatus,
 )
-from quorum_operator.metrics import Metrics, Reconciled
 from quorum_operator.tls_crd import TlsMode, TlsStatus
 from quorum_operator.update_crd import UpdateStatus
 

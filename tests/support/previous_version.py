@@ -15,6 +15,9 @@ PREVIOUS_COMMIT = "51b52fbf"
 PREVIOUS_OPERATOR = "9c7399c6"
 """The last commit whose operator wrote no marks on claims and had no Lease."""
 
+OPERATOR_OF_ONE_VERSION = "e637281e"
+"""The last commit whose definitions had v1alpha1 alone. Its operator can take over from this one."""
+
 _REPOSITORY = Path(__file__).parents[2]
 
 
@@ -31,12 +34,12 @@ def previous_node(destination: Path) -> tuple[str, ...]:
     return ("env", f"PYTHONPATH={_import_path(commit, destination, 'node')}")
 
 
-def previous_operator(destination: Path) -> dict[str, str]:
-    """The environment in which the operator's process runs the earlier commit's code.
+def previous_operator(destination: Path, commit: str = PREVIOUS_OPERATOR) -> dict[str, str]:
+    """The environment in which the operator's process runs the code of `commit`, or of the one that UPGRADE_OPERATOR_FROM names.
 
     `destination`: a new directory that takes the source. Raises NoHistory.
     """
-    commit = os.environ.get("UPGRADE_OPERATOR_FROM", PREVIOUS_OPERATOR)
+    commit = os.environ.get("UPGRADE_OPERATOR_FROM", commit)
     return {"PYTHONPATH": _import_path(commit, destination, "operator", "node")}
 
 

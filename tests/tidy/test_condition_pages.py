@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from quorum_operator.crd import Phase
 from quorum_operator.planner import conditions, reassignment, reassignment_status
 from quorum_operator.planner.condition_reasons import REASONS, REASSIGNMENT_REASONS
 from quorum_operator.planner.step import Nothing, Step
 from quorum_operator.reassignment_crd import ReassignmentPhase
+from quorum_operator.status_crd import Phase
 from support import source_tree as tree
 
 PAGES = tree.ROOT / "docs" / "how-to" / "conditions"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs._site.pages.markdown import head, page, table
-from quorum_operator.crd import GROUP, VERSION
+from quorum_operator.crd import GROUP, SERVED_VERSIONS, VERSION
 from quorum_operator.crd_document import DEFINITIONS, Definition, structural
 
 _ABOUT = """Paths are written as in `kubectl explain`: `members[].id` is the field `id` of each entry of the list `members`. A field without a default
@@ -24,7 +24,7 @@ def markdown() -> str:
 def _resource(definition: Definition) -> Iterator[str]:
     yield f"## {definition.kind}"
     yield ""
-    yield f"`apiVersion: {GROUP}/{VERSION}`, short name `{definition.short_name}`. {definition.description}"
+    yield f"`apiVersion: {GROUP}/{SERVED_VERSIONS[0]}`, and `{VERSION}` with the same fields; short name `{definition.short_name}`. {definition.description}"
     yield ""
     for part, model in (("spec", definition.spec), ("status", definition.status)):
         yield f"### {part} of a {definition.kind}"

@@ -56,6 +56,24 @@ class ClaimWriter:
         else:
             await self.mark(each, uuid=each.uuid, removed=why)
 
+    async def own(self, each: Incarnation) -> bool:
+        """Makes a member's StatefulSet an owner of its claim; whether the claim is still the one that was judged."""
+        assert each.claim is not None
+        path = self._path(each.claim.name)
+        found = await self._api.get(path)
+        if found is None or found["metadata"]["uid"] != each.claim.uid:
+            return False
+        meta = found["metadata"]
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": each.name, "uid": each.uid}
+        others = [e for e in meta.get("ownerReferences") or [] if e.get("uid") != each.uid]
+        body = {
+            "uid": each.claim.uid,
+            "resourceVersion": meta["resourceVersion"],
+            "ownerReferences": [*others, owner],
+        }
+        await self._api.merge(path, {"metadata": body})
+        return True
+
     async def release(self, lone: LoneClaim) -> str | None:
         """Makes a claim ready for the member that is to run on it again; or what has become of it meanwhile."""
         found = await self._api.get(self._path(lone.claim.name))

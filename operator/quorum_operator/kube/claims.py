@@ -20,6 +20,7 @@ def claim_facts(claim: Object) -> ClaimFacts:
         marks=marks_facts(claim["metadata"]),
         resource_version=claim["metadata"].get("resourceVersion", ""),
         storage_class=(claim.get("spec") or {}).get("storageClassName"),
+        owners=frozenset(each["uid"] for each in claim["metadata"].get("ownerReferences") or ()),
     )
 
 

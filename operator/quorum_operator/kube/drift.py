@@ -37,7 +37,8 @@ def drift(wanted: Object, live: Object) -> str | None:
     if found is not None:
         return found
     for path in _EXACT.get(wanted["kind"], ()):
-        if _at(wanted, path) != (_at(live, path) or None):
+        there = _at(live, path)
+        if _at(wanted, path) != (None if there in ({}, [], "") else there):
             return path
     return None
 

@@ -11,7 +11,14 @@ from math import inf
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, names, network_policy, stateful_set, tls
+from quorum_operator.desired import (
+    base_objects,
+    disruption_budget,
+    names,
+    network_policy,
+    stateful_set,
+    tls,
+)
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
@@ -75,6 +82,8 @@ class Cluster:
     """The admin token, where the objects were checked."""
     config_created_at: float | None = None
     """When the ConfigMap of the nodes was made, where the objects were checked."""
+    drain_floor: int | None = None
+    """Of the disruption budget, where the objects were checked."""
     tls_stage: TlsStage = TlsStage.PLAIN
     """What its members are told of certificates."""
     certified: bool = False
@@ -125,6 +134,7 @@ async def observe(
         stale_objects=checked.stale,
         token=checked.token,
         config_created_at=checked.config_created_at,
+        drain_floor=checked.drain_floor,
         label_drift=label_drift(owner, parts),
         foreign_objects=parts.foreign,
         unlabelled=parts.unlabelled,
@@ -228,6 +238,7 @@ class _Checked:
     stale: tuple[str, ...] = ()
     token: str | None = None
     config_created_at: float | None = None
+    drain_floor: int | None = None
 
 
 async def _unchecked() -> _Checked:
@@ -246,6 +257,9 @@ async def _check(
     wanted = base_objects.build_all(owner, spec, stage, newest)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
+    budgets = (live for live in found[1:] if live and live["kind"] == disruption_budget.KIND)
+    floor = disruption_budget.floor_of(next(budgets, None))
+    wanted = base_objects.build_all(owner, spec, stage, newest, floor)
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
     for each, live in zip(wanted, found[1:], strict=True):
         if each["kind"] == network_policy.KIND and policed is not True:
@@ -261,7 +275,7 @@ async def _check(
         if live is not None and each["kind"] == "ConfigMap"
     ]
     token = None if found[0] is None else token_of(found[0])
-    return _Checked(tuple(stale), token, made[0] if made else None)
+    return _Checked(tuple(stale), token, made[0] if made else None, floor)
 
 
 async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:

@@ -6,10 +6,10 @@ name turns out to be taken. What is kept between looks only says where to look.
 
 from dataclasses import dataclass
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.kube.finding import Place
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.observed import QuorumView
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 PERIOD_S = 10.0
 """Between two wide looks for what stays missing."""

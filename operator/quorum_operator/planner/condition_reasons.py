@@ -3,7 +3,7 @@
 A test compares this table with the pages, and with the reasons that the code gives.
 """
 
-from quorum_operator.crd import Phase
+from quorum_operator.status_crd import Phase
 
 _STEPS = (
     *("AddVoter", "AdoptObject", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
@@ -19,7 +19,15 @@ _STEPS = (
         "ScaleToZero",
         "StartMember",
     ),
-    *("ExpandVolume", "TransferLeadership", "Unlatch", "UpdateMember", "Wait"),
+    *(
+        "DiscardVolume",
+        "ExpandVolume",
+        "GuardDrains",
+        "TransferLeadership",
+        "Unlatch",
+        "UpdateMember",
+        "Wait",
+    ),
 )
 
 REASONS: dict[str, tuple[str, ...]] = {

@@ -6,7 +6,6 @@ Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorum_operator.crd import MemberStatus, Phase
 from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.claim_doubts import way_out
@@ -21,6 +20,7 @@ from quorum_operator.planner.tls_migration import is_migrating
 from quorum_operator.planner.tls_migration import told as told_of_tls
 from quorum_operator.planner.updates import told as told_of_update
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
+from quorum_operator.status_crd import MemberStatus, Phase
 from quorum_operator.tls_crd import TlsMode
 
 READY = "Ready"

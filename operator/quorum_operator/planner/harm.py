@@ -17,6 +17,7 @@ from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     DeleteIncarnation,
+    DiscardVolume,
     LatchFailure,
     RemoveVoter,
     RestartMember,
@@ -33,7 +34,10 @@ def may_harm(step: Step) -> bool:
     """Whether a step needs this judgement."""
     if isinstance(step, LatchFailure):
         return step.latch.reason in CIRCUMSTANCES
-    return isinstance(step, ScaleToZero | DeleteIncarnation | RemoveVoter | RestartMember | Unlatch)
+    return isinstance(
+        step,
+        ScaleToZero | DeleteIncarnation | DiscardVolume | RemoveVoter | RestartMember | Unlatch,
+    )
 
 
 def harm(at: Situation, step: Step) -> str | None:
@@ -45,7 +49,7 @@ def harm(at: Situation, step: Step) -> str | None:
             return _of_taking_back(at, _incarnation(at, target.name))
         case ScaleToZero(target, why):
             return _of_stop(at, _incarnation(at, target.name), why)
-        case DeleteIncarnation(target):
+        case DeleteIncarnation(target) | DiscardVolume(target):
             return _of_deletion(at, _incarnation(at, target.name))
         case RemoveVoter(key):
             return _of_removal(at, key)
@@ -117,6 +121,8 @@ def _of_deletion(at: Situation, each: Incarnation) -> str | None:
         return UNCONFIRMED
     if each.key in at.voters:
         return f"{each.name} is a voter"
+    if each.failed is not None and (each.pod is not None or each.key in at.heard):
+        return f"{each.name} runs"
     return f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
 
 

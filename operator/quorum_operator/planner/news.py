@@ -6,9 +6,9 @@ Pure: of the status before and the one now, so that an operator that was restart
 from dataclasses import dataclass
 
 from quorum_operator.backup_crd import BackupStatus
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST, TLS_BLOCKED
 from quorum_operator.planner.member_problems import CANNOT_START, NO_POD, RECORDS_LOST
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class Wanted:
     """Cluster id whose claims, of an earlier resource, are to be run again."""
     leave_claims: bool = False  # claims of an earlier resource stay, and something new is founded
     cluster_id: str | None = None  # that a new quorum is to have
+    keep_failed_s: float | None = None  # volumes of failed members; None: for ever
     restores: bool = False  # a new quorum begins with a backup: one voter, then the others
     tls_mode: TlsMode | None = None  # None: the spec says nothing
 
@@ -218,8 +219,8 @@ class ClaimFacts:
     """Its quorum was formed with a NetworkPolicy. Written when the claim is made, and never later."""
     tls: bool = False
     """Its quorum was formed with certificates; written in the same way."""
-    storage_class: str | None = None
-    """As the API server keeps it: the default class is named."""
+    storage_class: str | None = None  # as the API server keeps it: the default class is named
+    owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False
     """Its class lets it grow while it is in use. Looked at only where more is wanted."""
 
@@ -281,8 +282,7 @@ class NodeReport:
     role: str
     formed: bool
     caught_up: bool
-    storage: str
-    """ok, failed or full."""
+    storage: str  # ok, failed or full
     storage_detail: str | None = None
     log: HeldLog | None = None  # None: the node's version does not tell
     certificates: LoadedCertificates | None = None
@@ -311,8 +311,7 @@ class Incarnation:
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one stands in for."""
-    rebuilt: bool = False
-    """Its StatefulSet was made again for its claim."""
+    rebuilt: bool = False  # its StatefulSet was made again for its claim
     recovery: Survivor | None = None
     """Its replica is to become, or has become, the sole voter of a quorum that was lost."""
     recovery_given_up: bool = False
@@ -466,6 +465,7 @@ class Observation:
     """Services, ConfigMaps and so on that are missing or differ from what is desired."""
     config_created_at: float | None = None
     """Of the nodes' ConfigMap; None where this look did not read it."""
+    drain_floor: int | None = None  # of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()

@@ -10,10 +10,12 @@ A step that was refused is held back for a while (`refusals.py`), and the rules 
 from collections.abc import Callable, Iterable, Iterator
 
 from quorum_operator.planner import evidence
+from quorum_operator.planner.drains import plan_guard
 from quorum_operator.planner.edited_notes import plan_edited_notes, true_replica
 from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.growth import grows_to
+from quorum_operator.planner.kept_volumes import plan_discard
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.rebuilding import plan_rebuild
@@ -336,6 +338,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_identity
     yield plan_way_back
     yield _objects
+    yield plan_guard
     yield plan_new_formation
     yield plan_rebuild
     yield plan_recovery
@@ -359,6 +362,7 @@ def _rules() -> Iterator[Rule]:
     yield _leftovers
     yield plan_restart
     yield plan_update
+    yield plan_discard
     yield plan_suspicion
     yield _away
     yield plan_next_stage

@@ -27,6 +27,7 @@ _ON_A_SET = (
     steps.ScaleToZero,
     steps.StartMember,
     steps.DeleteIncarnation,
+    steps.DiscardVolume,
 )
 _CLOSING = (steps.LatchFailure, steps.ScaleToZero)
 """Steps that keep a replica from running again: where they are refused nothing else is done to it."""
@@ -63,6 +64,8 @@ def subject_of(seen: Observation, step: Step) -> str:
             return f"{kind}/{name}"
         case steps.RebuildMember(claim):
             return f"StatefulSet/{claim.member}"
+        case steps.GuardDrains():
+            return f"PodDisruptionBudget/{seen.name}"
         case steps.RestartMember(pod):
             return f"Pod/{pod}"
         case steps.AddVoter(key) | steps.RemoveVoter(key) | steps.TransferLeadership(key):

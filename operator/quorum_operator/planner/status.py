@@ -7,18 +7,8 @@ serves what must be remembered for people: transition times, since when a plan s
 import math
 
 from quorum_node.quorum_arithmetic import tolerance
-from quorum_operator.crd import (
-    Condition,
-    FailureTolerance,
-    LeaderStatus,
-    MemberStatus,
-    MetadataQuorumStatus,
-    Phase,
-    PlanStatus,
-    RepairStatus,
-    SuspectedStatus,
-)
 from quorum_operator.planner.conditions import Finding, judge
+from quorum_operator.planner.kept_volumes import kept_volumes
 from quorum_operator.planner.member_problems import is_disk_full, lost_records, member_problem
 from quorum_operator.planner.observed import Incarnation, Key, Observation
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
@@ -29,6 +19,17 @@ from quorum_operator.planner.suspicion import suspicion_of
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_migration import is_migrating
 from quorum_operator.planner.updates import update_status
+from quorum_operator.status_crd import (
+    Condition,
+    FailureTolerance,
+    LeaderStatus,
+    MemberStatus,
+    MetadataQuorumStatus,
+    Phase,
+    PlanStatus,
+    RepairStatus,
+    SuspectedStatus,
+)
 from quorum_operator.tls_crd import TlsMode, TlsStatus
 
 MAX_REPAIRS = 10
@@ -68,6 +69,7 @@ def build_status(
         tls=_tls(at),
         backup=seen.backups.status if seen.backups is not None else None,
         update=update_status(at),
+        kept_volumes=kept_volumes(at),
     )
 
 

@@ -280,6 +280,22 @@ class DeleteIncarnation:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscardVolume:
+    """Make the StatefulSet of a failed member its claim's owner, so that Kubernetes deletes both together."""
+
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardDrains:
+    """Let the disruption budget keep so many pods ready."""
+
+    least_ready: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Something is to be done, but not now."""
 
@@ -320,6 +336,8 @@ Step = (
     | TransferLeadership
     | RestartMember
     | DeleteIncarnation
+    | DiscardVolume
+    | GuardDrains
     | Wait
     | Nothing
 )

@@ -11,8 +11,8 @@ BY_HAND = "by-hand"
 """Stands in all that acts write into an object."""
 
 _LABELS = "app.kubernetes.io/"
-# An address is a new one when a service was deleted and made again.
-_SPECS = ("selector", "ports", "type", "maxUnavailable", "minAvailable")
+# An address is a new one when a service was deleted and made again; minAvailable follows the voters.
+_SPECS = ("selector", "ports", "type", "maxUnavailable")
 
 
 def essence(found: Json) -> Json:

@@ -60,6 +60,33 @@ def test_schema_is_structural(made: Definition) -> None:
                 assert len(rule["message"]) > 20
 
 
+@all_definitions
+def test_all_versions_have_one_schema_and_the_one_before_is_stored(made: Definition) -> None:
+    """The API server converts by renaming, and an earlier definition can be put back."""
+    spec = build(made)["spec"]
+    assert spec["conversion"] == {"strategy": "None"}
+    assert [each["name"] for each in spec["versions"]] == ["v1beta1", "v1alpha1"]
+    assert [each["name"] for each in spec["versions"] if each["storage"]] == ["v1alpha1"]
+    assert all(each["served"] for each in spec["versions"])
+    first, *others = ({**each, "name": "", "storage": None} for each in spec["versions"])
+    assert all(each == first for each in others)
+
+
+def _undescribed(schema: dict[str, Any], path: str) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        if not field.get("description"):
+            yield f"{path}.{name}"
+        yield from _undescribed(field, f"{path}.{name}")
+        yield from _undescribed(field.get("items", {}), f"{path}.{name}[]")
+
+
+@all_definitions
+def test_every_field_of_the_status_is_described(made: Definition) -> None:
+    for version in build(made)["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+        assert list(_undescribed(status, "status")) == []
+
+
 def test_defaults_make_a_whole_spec() -> None:
     spec = MetadataQuorumSpec.model_validate({})
     assert spec.replicas == 3

@@ -136,11 +136,11 @@ BASE_CHANGES: dict[tuple[str, str, str], Callable[[Object], Any]] = {
     ),
     ("Service", "q-nodes", "hides"): lambda found: found["spec"].pop("publishNotReadyAddresses"),
     ("Service", "q-admin", "exposed"): lambda found: found["spec"].update(type="LoadBalancer"),
-    ("PodDisruptionBudget", "q", "loosened"): lambda found: found["spec"].update(maxUnavailable=3),
-    ("PodDisruptionBudget", "q", "tightened"): lambda found: (
-        found["spec"].pop("maxUnavailable"),
-        found["spec"].update(minAvailable=9),
+    ("PodDisruptionBudget", "q", "loosened"): lambda found: (
+        found["spec"].pop("minAvailable"),
+        found["spec"].update(maxUnavailable=3),
     ),
+    ("PodDisruptionBudget", "q", "tightened"): lambda found: found["spec"].update(minAvailable=9),
     ("PodDisruptionBudget", "q", "narrowed"): lambda found: found["spec"]["selector"].update(
         matchExpressions=[{"key": "x", "operator": "Exists"}]
     ),
@@ -164,11 +164,11 @@ def test_changes_of_the_other_objects_are_seen(
 def test_what_applying_would_leave_is_taken_away() -> None:
     wanted = base("PodDisruptionBudget", "q")
     found = stored(wanted)
-    del found["spec"]["maxUnavailable"]
-    found["spec"]["minAvailable"] = 9
+    del found["spec"]["minAvailable"]
+    found["spec"]["maxUnavailable"] = 9
     found["spec"]["selector"]["matchLabels"]["x"] = "y"
     patch = removals(wanted, found)
     assert patch is not None
-    assert patch["spec"]["minAvailable"] is None
+    assert patch["spec"]["maxUnavailable"] is None
     assert patch["spec"]["selector"]["matchLabels"]["x"] is None
     assert patch["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "q"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from quorum_operator.crd import MemberStatus, MetadataQuorumStatus
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.kube.searches import PERIOD_S, Searches
 from quorum_operator.planner.observed import (
@@ -13,6 +12,7 @@ from quorum_operator.planner.observed import (
     ReplicaView,
     StorageChoice,
 )
+from quorum_operator.status_crd import MemberStatus, MetadataQuorumStatus
 
 EARLIER = MetadataQuorumStatus(
     members=[

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.conditions import CLAIMS_IN_DOUBT
 from quorum_operator.planner.observed import ForeignObject, Identity, Marks, Observation, Wanted
 from quorum_operator.planner.plan import plan
@@ -20,6 +19,7 @@ from quorum_operator.planner.step import (
     RebuildMember,
     Wait,
 )
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support.modelled_claims import delete_set, keep_marks, recreate
 from support.quorum_model import STORAGE
 from support.recovery_model import RecoveryModel

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.conditions import STORAGE_CHANGING
 from quorum_operator.planner.observed import Incarnation, Observation, StorageChoice, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import ExpandVolume, Nothing
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support.quorum_model import STORAGE, Model
 
 LARGER = StorageChoice("500Gi", STORAGE.storage_class)

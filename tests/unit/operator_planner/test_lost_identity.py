@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.conditions import IDENTITY_MISSING
 from quorum_operator.planner.observed import Key, Observation, Wanted
 from quorum_operator.planner.plan import plan
@@ -20,6 +19,7 @@ from quorum_operator.planner.step import (
     RecordFormed,
     Wait,
 )
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support import recovery_model
 from support.modelled_claims import delete_set, keep_marks
 from support.modelled_identity import delete_identity, strip_identity

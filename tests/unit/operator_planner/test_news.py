@@ -1,16 +1,11 @@
 """Events that are posted because the status has changed."""
 
-from quorum_operator.crd import (
-    Condition,
-    MemberStatus,
-    MetadataQuorumStatus,
-    Phase,
-    QuorumLossStatus,
-)
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM
 from quorum_operator.planner.member_problems import lost_records
 from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import Key, ReplicaView
+from quorum_operator.quorum_loss_crd import QuorumLossStatus
+from quorum_operator.status_crd import Condition, MemberStatus, MetadataQuorumStatus, Phase
 
 
 def status(*conditions: str | None, lost: bool = False) -> MetadataQuorumStatus:

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.api import QuorumDescription, ReplicaStatus, VotersPosition
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.observed import Confirmation, Key, Observation, QuorumView, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
 from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support.modelled_description import replica_view
 from support.modelled_pods import Disk, Pod, Set
 from support.quorum_model import STORAGE

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
+from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.observed import Key, TargetVoter, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support.model_rules import majority
 from support.quorum_model import STORAGE, Model
 

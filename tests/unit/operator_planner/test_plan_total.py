@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorum_node.records.identity import parse_uuid
 from quorum_node.survivor import Survivor
-from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
+from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.condition_reasons import REASONS
 from quorum_operator.planner.noticed import Suspicion
@@ -32,6 +32,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import FENCED
 from quorum_operator.planner.status import build_status
+from quorum_operator.status_crd import MetadataQuorumStatus
 
 NOW = 1_000_000.0
 STORAGES = (StorageChoice("1Gi", None), StorageChoice("2Gi", "fast"))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import Condition, MetadataQuorumStatus, Phase
 from quorum_operator.planner.conditions import QUORUM_LOST
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -28,6 +27,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, Nothing, Wait
+from quorum_operator.status_crd import Condition, MetadataQuorumStatus, Phase
 from support.model_rules import majority
 from support.modelled_pods import Set
 from support.quorum_model import STORAGE, Model

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import MetadataQuorumStatus, Phase
 from quorum_operator.planner.observed import Confirmation, Key
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step
+from quorum_operator.status_crd import MetadataQuorumStatus, Phase
 from support import recovery_model
 from support.model_rules import majority
 from support.modelled_pods import Set

@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
+from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
+from quorum_operator.status_crd import MetadataQuorumStatus
 from support.model_rules import majority
 from support.modelled_hosts import HostModel
 from support.quorum_model import STORAGE

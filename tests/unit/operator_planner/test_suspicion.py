@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -27,6 +26,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, ScaleToZero, Step, Wait
+from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.told_by_resource import suspicions
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
+from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -26,6 +26,7 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.times import text_of
+from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.told_by_resource import unreachable_since
 from support.model_rules import majority
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from quorum_operator.crd import Phase
 from quorum_operator.planner.condition_reasons import REASONS
 from quorum_operator.plugin import pages
 from quorum_operator.plugin.layout import age, fields, table
 from quorum_operator.plugin.pages import members_page, status_page, summary_line
+from quorum_operator.status_crd import Phase
 from support.source_tree import ROOT
 
 Object = dict[str, Any]

@@ -47,8 +47,12 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     "config": (CONFIG, lambda found: found["data"].update({"node.properties": "node.id=9\n"})),
     "config more": (CONFIG, lambda found: found["data"].update(more="x")),
     "service": (ADMIN, lambda found: found["spec"]["selector"].update(no="body")),
-    "budget": (BUDGET, lambda found: found["spec"].update(maxUnavailable=3)),
-    "budget more": (BUDGET, lambda found: found["spec"].update(minAvailable=1)),
+    "budget": (BUDGET, lambda found: found["spec"].update(minAvailable=1)),
+    "budget more": (BUDGET, lambda found: found["spec"].update(maxUnavailable=3)),
+    "another budget": (
+        BUDGET,
+        lambda found: (found["spec"].pop("minAvailable"), found["spec"].update(maxUnavailable=3)),
+    ),
     "policy opened": (POLICY, lambda found: found["spec"]["ingress"].append({})),
     "policy of one way": (POLICY, lambda found: found["spec"].update(policyTypes=["Ingress"])),
     "policy of nobody": (

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quorum_operator.crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
 from quorum_operator.live_page import LastMoves, LivePage, PagePlace
 from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown, document
 from quorum_operator.settings import from_environment
+from quorum_operator.status_crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
 from support.declared_metrics import full_status
 from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorum_operator.crd import MetadataQuorumStatus, Phase
 from quorum_operator.metrics import Metrics, Reconciled
+from quorum_operator.status_crd import MetadataQuorumStatus, Phase
 from support.declared_metrics import QUORUM, busy, full_status
 
 _PLACE = {"namespace": QUORUM.namespace, "name": QUORUM.name}

@@ -1,0 +1,84 @@
+"""Volumes of failed members: how long they are kept, and when they go.
+
+Owns the rule and what the status lists. A volume goes only when nobody can need it: the quorum is whole without it, a majority
+confirms that, and the person has said after which time. What a recovery has put aside may hold committed records that the
+quorum does not have, so it is always kept.
+
+A claim is deleted by Kubernetes together with its StatefulSet, once it has that as its owner: the operator has no right to delete claims.
+The StatefulSet controller makes itself the owner only while there is a pod, so the operator writes that on the claim.
+"""
+
+from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.step import DeleteIncarnation, DiscardVolume, Step, Target
+from quorum_operator.planner.times import text_of
+from quorum_operator.status_crd import KeptVolumeStatus
+
+
+def plan_discard(at: Situation) -> Step | None:
+    """The next volume to let go; of several the one that failed first."""
+    if not _is_whole(at):
+        return None
+    for each in sorted(at.current, key=_failed_at):
+        due = _due_at(at, each)
+        if due is None or at.now < due or each.replicas > 0 or each.pod is not None:
+            continue
+        if each.key in at.voters or each.key in at.heard:
+            continue
+        target = Target(each.name, each.uid, each.resource_version)
+        why = f"{each.name} failed at {text_of(_failed_at(each))}, longer ago than spec.storage.keepFailedFor"
+        if each.claim is not None and each.uid not in each.claim.owners:
+            return DiscardVolume(target, f"{why}: its claim is to go")
+        return DeleteIncarnation(target, f"{why}: it goes, and its claim with it")
+    return None
+
+
+def kept_volumes(at: Situation) -> list[KeptVolumeStatus]:
+    """All of this resource, those of earlier formations included, the oldest first."""
+    found = [_told(at, each) for each in at.seen.incarnations if each.failed and each.claim]
+    for lone in at.own_claims:
+        failed = lone.claim.marks.failed
+        if failed is not None:
+            told = KeptVolumeStatus(
+                pvc=lone.claim.name,
+                id=lone.node_id,
+                incarnation=lone.number,
+                reason=failed.reason,
+                failed_at=text_of(failed.at),
+            )
+            found.append(told)
+    return sorted(found, key=lambda each: (each.failed_at, each.id, each.incarnation))
+
+
+def _told(at: Situation, each: Incarnation) -> KeptVolumeStatus:
+    assert each.failed is not None
+    assert each.claim is not None
+    due = _due_at(at, each) if each in at.current else None
+    return KeptVolumeStatus(
+        pvc=each.claim.name,
+        id=each.node_id,
+        incarnation=each.number,
+        reason=each.failed.reason,
+        failed_at=text_of(each.failed.at),
+        deleted_after=text_of(due) if due is not None else None,
+    )
+
+
+def _failed_at(each: Incarnation) -> float:
+    return each.failed.at if each.failed is not None else 0.0
+
+
+def _due_at(at: Situation, each: Incarnation) -> float | None:
+    keep_s = at.seen.wanted.keep_failed_s
+    if keep_s is None or each.failed is None or each.failed.reason == FENCED:
+        return None
+    return each.failed.at + keep_s
+
+
+def _is_whole(at: Situation) -> bool:
+    """All wanted voters are live, and nothing moves."""
+    view = at.view
+    if view is None or not view.formed or view.pending_change or not view.voters_committed:
+        return False
+    whole = at.live == at.voters and len(at.voters) == at.target
+    return whole and not at.leaving and not at.slots
