@@ -33,6 +33,7 @@ from quorum_node.raft import (
     vote,
 )
 from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.epoch_state import NEVER_MS
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import (
     DiskLow,
@@ -117,7 +118,7 @@ class Replica(ReplicaState):
         if not self.started:
             return self.now_ms
         deadline_ms = timers.next_deadline_ms(self)
-        return None if deadline_ms == timers.NEVER_MS else deadline_ms
+        return None if deadline_ms == NEVER_MS else deadline_ms
 
     def describe(self, now_ms: float) -> ReplicaDescription:
         """A snapshot for people and metrics."""
