@@ -4,11 +4,12 @@ Certificates are named by their fingerprints. Times are seconds since 1970, by t
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.issued import Issued
 from quorum_operator.certificates.named import Named
 from quorum_operator.certificates.pem import Read
+from quorum_operator.planner.certificates_seen import Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,24 @@ class MemberSeen:
     """Its container does not run at this moment, by its kubelet."""
     voter_down: bool = False
     """It is a voter, and the leader does not hear it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """How far the certificate of one holder is. `chain`: empty without a pair that can be used; `anchor`: fingerprint of the trusted
+    authority that it leads to."""
+
+    holder: str
+    request: dict[str, Any]
+    """As it is to be."""
+    version: str
+    """Of the one that is there; empty without one."""
+    is_as_wanted: bool
+    chain: tuple[Read, ...] = ()
+    anchor: str = ""
+    waits: str = ""
+    """What is missing; empty if nothing is."""
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True)

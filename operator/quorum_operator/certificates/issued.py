@@ -12,6 +12,7 @@ from typing import Any
 from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import checks, documents, lifetimes
 from quorum_operator.certificates.checks import Problem
+from quorum_operator.certificates.facts import Issued
 from quorum_operator.certificates.holders import MOST_CN_LENGTH, Holder
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import Read, Unreadable, anchor_of, read_all
@@ -32,24 +33,6 @@ class IssuedObjects:
     certificate: Object | None = None
     secret: Object | None = None
     refused: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Issued:
-    """How far the certificate of one holder is. `chain`: empty without a pair that can be used; `anchor`: fingerprint of the trusted
-    authority that it leads to."""
-
-    holder: str
-    request: Object
-    """As it is to be."""
-    version: str
-    """Of the one that is there; empty without one."""
-    is_as_wanted: bool
-    chain: tuple[Read, ...] = ()
-    anchor: str = ""
-    waits: str = ""
-    """What is missing; empty if nothing is."""
-    trouble: Trouble | None = None
 
 
 def request_name(owner: Owner, holder: Holder) -> str:

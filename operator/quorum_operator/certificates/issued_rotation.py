@@ -7,9 +7,8 @@ time, the leader last, and never before every member that may be alive trusts th
 from collections.abc import Iterator
 from functools import cached_property
 
-from quorum_operator.certificates.facts import AuthoritySecret
+from quorum_operator.certificates.facts import AuthoritySecret, Issued
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.issued import Issued
 from quorum_operator.certificates.steps import (
     RequestCertificate,
     Retire,

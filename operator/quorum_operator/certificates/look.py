@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from quorum_operator.certificates import documents
 from quorum_operator.certificates.documents import Object
-from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.facts import AuthoritySecret, Issued, LeafSecret, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.issued import Issued, IssuedObjects, issued
+from quorum_operator.certificates.issued import IssuedObjects, issued
 from quorum_operator.certificates.known import known_authorities
 from quorum_operator.certificates.named import Named, without_clash
 from quorum_operator.certificates.pem import Read
