@@ -6,8 +6,14 @@ from uuid import UUID
 import pytest
 
 from quorum_node.protocol import broker_apis
-from quorum_node.protocol.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from quorum_node.protocol.apis import BROKER_REGISTRATION, CREATE_ACLS
+from quorum_node.protocol.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from quorum_node.protocol.apis import BROKER_REGISTRATION, CREATE_ACLS, DESCRIBE_ACLS
 from quorum_node.protocol.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -202,3 +208,23 @@ def test_groups_are_asked_for_with_a_right_on_the_group(brokers: TlsPythonBroker
     found = brokers.ask(201, broker_apis.FIND_COORDINATOR, find)
     assert isinstance(found, FindCoordinatorResponse)
     assert found.coordinators[0].error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_entries_are_described_to_who_may_describe_the_cluster(brokers: TlsPythonBrokers) -> None:
+    request = DescribeAclsRequest(
+        resource_type_filter=AclResource.TOPIC,
+        resource_name_filter="t",
+        pattern_type_filter=AclPattern.LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=AclOperation.ANY,
+        permission_type=1,
+    )
+    found = brokers.ask(201, DESCRIBE_ACLS, request)
+    assert isinstance(found, DescribeAclsResponse)
+    principals = {entry.principal for each in found.resources for entry in each.acls}
+    assert principals == {"User:CN=writer", "User:CN=reader-of-t"}
+    with brokers.asking_as("stranger"):
+        refused = brokers.ask(201, DESCRIBE_ACLS, request)
+    assert isinstance(refused, DescribeAclsResponse)
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

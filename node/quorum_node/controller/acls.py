@@ -12,6 +12,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.acls import (
     AclCreation,
     AclCreationResult,
@@ -107,7 +108,7 @@ def delete_acls(view: View, request: DeleteAclsRequest) -> Decision:
     results = []
     for wanted in request.filters:
         problem = _filter_problem(wanted)
-        found = [] if problem is not None else list(_matching(view, wanted))
+        found = [] if problem is not None else list(_matching(view.image, wanted))
         if len(removed) + len(found) > MAX_RECORDS:
             text = f"one request removes at most {MAX_RECORDS} entries: narrow the filter"
             problem, found = Problem(ErrorCode.POLICY_VIOLATION, text), []
@@ -128,11 +129,19 @@ def refuse_delete_acls(
 
 def describe_acls(view: View, request: DescribeAclsRequest) -> Decision:
     """The entries that a filter finds, by resource."""
-    problem = _filter_problem(request) if view.settings.has_authorizer else _NO_AUTHORIZER
+    has_authorizer = view.settings.has_authorizer
+    return Decision(answer=described_acls(view.image, request, has_authorizer=has_authorizer))
+
+
+def described_acls(
+    image: ClusterImage, request: DescribeAclsRequest, *, has_authorizer: bool
+) -> DescribeAclsResponse:
+    """The same, of an image."""
+    problem = _filter_problem(request) if has_authorizer else _NO_AUTHORIZER
     if problem is not None:
-        return Decision(answer=refuse_describe_acls(request, problem.code, problem.text))
+        return refuse_describe_acls(request, problem.code, problem.text)
     by_resource: dict[tuple[int, str, int], list[AclDescription]] = {}
-    for found in _matching(view, request):
+    for found in _matching(image, request):
         key = (found.resource_type, found.resource_name, found.pattern_type)
         by_resource.setdefault(key, []).append(
             AclDescription(
@@ -148,7 +157,7 @@ def describe_acls(view: View, request: DescribeAclsRequest) -> Decision:
         )
         for (kind, name, pattern), acls in by_resource.items()
     )
-    return Decision(answer=DescribeAclsResponse(error_code=ErrorCode.NONE, resources=resources))
+    return DescribeAclsResponse(error_code=ErrorCode.NONE, resources=resources)
 
 
 def refuse_describe_acls(
@@ -191,9 +200,9 @@ def _filter_problem(wanted: DeleteAclsFilter | DescribeAclsRequest) -> Problem |
 
 
 def _matching(
-    view: View, wanted: DeleteAclsFilter | DescribeAclsRequest
+    image: ClusterImage, wanted: DeleteAclsFilter | DescribeAclsRequest
 ) -> Iterator[AccessControlEntryRecord]:
-    for entry in view.image.acls:
+    for entry in image.acls:
         if (
             wanted.resource_type_filter in (_ANY, entry.resource_type)
             and wanted.operation in (_ANY, entry.operation)

@@ -10,6 +10,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.scram import (
     AlterUserScramCredentialsRequest,
@@ -76,8 +77,15 @@ def describe_scram_credentials(
     view: View, request: DescribeUserScramCredentialsRequest
 ) -> Decision:
     """Mechanisms and iterations, never a key."""
+    return Decision(answer=described_credentials(view.image, request))
+
+
+def described_credentials(
+    image: ClusterImage, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """The same, of an image."""
     by_user: dict[str, list[CredentialInfo]] = {}
-    for (mechanism, user), record in sorted(view.image.scram.by_user.items()):
+    for (mechanism, user), record in sorted(image.scram.by_user.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
         by_user.setdefault(user, []).append(info)
     asked = [each.name for each in request.users or ()] or sorted(by_user)
@@ -95,8 +103,7 @@ def describe_scram_credentials(
                 user=user, error_code=code, error_message=text, credential_infos=infos
             )
         )
-    answer = DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, results=tuple(results))
-    return Decision(answer=answer)
+    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, results=tuple(results))
 
 
 def refuse_describe_scram_credentials(

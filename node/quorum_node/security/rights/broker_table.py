@@ -49,6 +49,8 @@ _RULES: dict[int, Rule] = {
         note="IDEMPOTENT_WRITE on CLUSTER, or WRITE on any topic",
     ),
     23: Rule((Need(_OP.CLUSTER_ACTION), _DESCRIBE_TOPIC), _BROKER),
+    29: Rule((Need(_OP.DESCRIBE),), _ADMIN),
+    50: Rule((Need(_OP.DESCRIBE),), _ADMIN),
     32: Rule(
         (Need(_OP.DESCRIBE_CONFIGS), on_named(_OP.DESCRIBE_CONFIGS, _ON.TOPIC)),
         _ADMIN,

@@ -6,10 +6,13 @@ on to it. Knows no sockets.
 
 from collections.abc import Mapping
 
+from quorum_node.controller.acls import described_acls
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.problem import Problem
+from quorum_node.controller.scram import described_credentials
+from quorum_node.protocol.acls import DescribeAclsRequest
 from quorum_node.protocol.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.broker_apis import FORWARDED
@@ -32,6 +35,7 @@ from quorum_node.protocol.list_offsets import ListOffsetsRequest
 from quorum_node.protocol.metadata import MetadataRequest
 from quorum_node.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from quorum_node.protocol.produce import ProduceRequest
+from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.security.rights.claims import NOBODYS_REPLICA
@@ -135,6 +139,11 @@ class BrokerApi:
                 inbound.reply(self._log_dirs.alter(body))
             case DescribeClientQuotasRequest():
                 inbound.reply(describe_quotas(self._replicas.image.client_quotas, body))
+            case DescribeAclsRequest():
+                image, on = self._replicas.image, self._guard is not None and self._guard.is_on
+                inbound.reply(described_acls(image, body, has_authorizer=on))
+            case DescribeUserScramCredentialsRequest():
+                inbound.reply(described_credentials(self._replicas.image, body))
             case DescribeConfigsRequest():
                 self._describe_configs(inbound, body, rights)
             case None:

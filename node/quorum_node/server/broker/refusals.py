@@ -3,6 +3,9 @@
 Owns the shapes. What only the active controller decides is not refused here (`BROKER_TABLE`).
 """
 
+from quorum_node.controller.acls import refuse_describe_acls
+from quorum_node.controller.scram import refuse_describe_scram_credentials
+from quorum_node.protocol.acls import DescribeAclsRequest
 from quorum_node.protocol.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -16,6 +19,7 @@ from quorum_node.protocol.describe_client_quotas import (
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
+from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 
 
@@ -24,6 +28,10 @@ def refuse(body: Message, error: ErrorCode, text: str) -> Message:
     match body:
         case FetchRequest():
             return FetchResponse(error_code=error, responses=())
+        case DescribeAclsRequest():
+            return refuse_describe_acls(body, error, text)
+        case DescribeUserScramCredentialsRequest():
+            return refuse_describe_scram_credentials(body, error, text)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse(error_code=error, results=())
         case AlterReplicaLogDirsRequest():
