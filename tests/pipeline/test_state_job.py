@@ -1,17 +1,13 @@
 """A log's state and what changed in it, made on Spark's executors: equal to replay, and the driver decodes no record."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files import log_span, reduced_span
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import SparkStages
@@ -19,6 +15,7 @@ from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
+from support.driver_only import nothing_decoded_here
 from support.pipeline_process import run_pipeline
 from support.written_log import TOPIC_ID, LogWriter, broker, partition, write_history
 
@@ -29,22 +26,6 @@ def history_of(
     """With `worth_bytes` 0 by compiled loops, however short the log is."""
     source = DirectorySource(path, span_bytes, worth_bytes)
     return JobHistory(SparkStages(spark.sparkContext), source)
-
-
-@contextmanager
-def nothing_decoded_here() -> Iterator[None]:
-    """In this process, which is the driver: workers are others."""
-
-    def refuse(*_: object) -> Any:
-        raise AssertionError("the driver decodes a record")
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in (
-            (md, "decode_metadata"), (reduced_span, "decode_batch"), (reduced_span, "decode_records"),
-            (log_span, "split_batches"),
-        ):  # fmt: skip
-            patch.setattr(module, name, refuse)
-        yield
 
 
 def assert_same(found: SparkState, expected: Replayed) -> None:

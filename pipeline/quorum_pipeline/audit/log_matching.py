@@ -3,28 +3,35 @@
 Owns the comparison by (first offset, end offset, epoch, CRC) and the decision who is wrong: who differs from more others
 than agree with it. The CRC doesn't cover offset and epoch; so they are compared themselves, and every bit counts.
 
-What only a minority has at the end of its log was never committed. It may differ, and is no finding.
+First the digests of blocks are compared; then the batches of those blocks that differ, each block by itself; what follows from all of
+them is decided at the end, because what only a minority has behind the last batch that a majority agrees on was never committed. It may differ, and is no finding.
 Source: KIP-595, "Log"; the log matching property of Raft.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from quorum_node.quorum_arithmetic import majority
+from quorum_pipeline.audit.digests import BLOCK, BLOCK_OFFSETS, COUNT, DIGEST, TO, Table
 from quorum_pipeline.audit.findings import Finding
+
+MOST_IN_A_BLOCK = 1000
+"""Batches of one block that are told to differ; of more it is told how many."""
 
 
 class BatchMark(NamedTuple):
-    """A batch in a replica's log, whose checksum was verified; `file` counts the files of the replica."""
+    """A batch in a replica's log, whose checksum was verified; `position` None: its file does not say it."""
 
     base_offset: int
     end_offset: int
     epoch: int
     crc: int
-    file: int
-    position: int
+    file: str
+    position: int | None
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -32,20 +39,41 @@ class BatchMark(NamedTuple):
         return self.end_offset, self.epoch, self.crc
 
 
-@dataclass(slots=True)
-class ReplicaLog:
-    """All of one log. `damaged`: ranges of offsets that could not be read, told already."""
+@dataclass(frozen=True, slots=True)
+class ReplicaRange:
+    """Offsets that a replica's log has. `damaged`: ranges that could not be read, told already."""
 
     name: str
     start_offset: int
-    files: list[str] = field(default_factory=list)
-    marks: list[BatchMark] = field(default_factory=list)
-    damaged: list[tuple[int, int]] = field(default_factory=list)
+    end_offset: int
+    damaged: tuple[tuple[int, int], ...] = ()
+    backs: tuple[tuple[BatchMark, int], ...] = ()
+    """Batches of an earlier epoch than the one before them, with that epoch."""
+    is_cut: bool = False
 
-    @property
-    def end_offset(self) -> int:
-        """Behind its last batch."""
-        return self.marks[-1].end_offset if self.marks else self.start_offset
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Of whole blocks: what `Comparison` says of batches, and the blocks that have to be looked at."""
+
+    committed_end: int
+    compared: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Of the batches of a block. `committed_end`: so far a majority agrees. `compared`: batches that more than one replica has.
+
+    `differing`: by first offset, the batches that replicas have there, by the replica's number; `lacking`: offset and number of who has none.
+    `more`: how many others there are.
+    """
+
+    committed_end: int
+    compared: int
+    differing: tuple[tuple[int, tuple[tuple[int, BatchMark], ...]], ...] = ()
+    lacking: tuple[tuple[int, int], ...] = ()
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,66 +87,140 @@ class Matching:
     """What replicas have beyond it, in words."""
 
 
-def match_logs(replicas: Sequence[ReplicaLog]) -> Matching:
-    """Compare them all."""
+def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agreement:
+    """Compare blocks; a table for each replica, with one row for each of its blocks."""
+    every = [table[:, BLOCK] for table in tables if len(table)]
+    if not every:
+        return Agreement(0, 0, ())
+    numbers = np.unique(np.concatenate(every))
+    shape = (len(replicas), len(numbers))
+    has, found = np.zeros(shape, np.bool_), np.zeros((*shape, 3), np.int64)
+    for place, (replica, table) in enumerate(zip(replicas, tables, strict=True)):
+        begins, ends = numbers * BLOCK_OFFSETS, (numbers + 1) * BLOCK_OFFSETS
+        has[place] = (begins < replica.end_offset) & (ends > replica.start_offset)
+        rows = np.searchsorted(numbers, table[:, BLOCK])
+        has[place, rows] = True
+        found[place, rows] = table[:, [COUNT, DIGEST, TO]]
+    whole = (np.argmax(has, axis=0), np.arange(len(numbers)))
+    same = (~has | (found[..., :2] == found[whole][:, :2]).all(axis=2)).all(axis=0)
+    sharing = has.sum(axis=0)
+    agreed = found[whole][same & (sharing >= majority(len(replicas)))]
+    compared = found[whole][same & (sharing > 1)]
+    return Agreement(
+        int(agreed[:, 2].max(initial=0)),
+        int(compared[:, 0].sum()),
+        tuple(numbers[~same].tolist()),
+    )
+
+
+def compare(
+    replicas: Sequence[ReplicaRange], marks: Iterable[tuple[int, Iterable[BatchMark]]]
+) -> Comparison:
+    """Batches of one block, by the replica's number."""
     by_offset: dict[int, list[tuple[int, BatchMark]]] = {}
-    for number, replica in enumerate(replicas):
-        for mark in replica.marks:
+    for number, some in marks:
+        for mark in some:
             by_offset.setdefault(mark.base_offset, []).append((number, mark))
     needed = majority(len(replicas))
-    committed_end, compared = 0, 0
-    differing: list[tuple[int, list[tuple[int, BatchMark]]]] = []
+    committed_end, compared, more = 0, 0, 0
+    differing: list[tuple[int, tuple[tuple[int, BatchMark], ...]]] = []
+    lacking: list[tuple[int, int]] = []
     for offset in sorted(by_offset):
-        found = by_offset[offset]
+        found = _as_long_as_others(replicas, sorted(by_offset[offset]))
         counts = Counter(mark.identity for _, mark in found)
         identity, most = counts.most_common(1)[0]
         if most >= needed:
             committed_end = max(committed_end, identity[0])
         compared += len(found) > 1
-        if len(counts) > 1:
-            differing.append((offset, found))
-    findings = [*_differences(replicas, differing, committed_end)]
-    findings += _lacking(replicas, by_offset, committed_end)
+        wanting = [*_wanting(replicas, offset, found)] if len(found) >= needed else []
+        if len(counts) > 1 or wanting:
+            if len(differing) + len(lacking) >= MOST_IN_A_BLOCK:
+                more += 1
+                continue
+            differing += [(offset, tuple(found))] if len(counts) > 1 else []
+            lacking += wanting
+    return Comparison(committed_end, compared, tuple(differing), tuple(lacking), more)
+
+
+def _as_long_as_others(
+    replicas: Sequence[ReplicaRange], found: list[tuple[int, BatchMark]]
+) -> list[tuple[int, BatchMark]]:
+    """An archive may end within a batch: then it ends where the same batch of others does."""
+    ends = {(mark.epoch, mark.crc): mark.end_offset for _, mark in sorted(found, key=_end)}
+    return [
+        (number, mark._replace(end_offset=ends[mark.epoch, mark.crc]))
+        if replicas[number].is_cut and mark.end_offset == replicas[number].end_offset
+        else (number, mark)
+        for number, mark in found
+    ]
+
+
+def _end(numbered: tuple[int, BatchMark]) -> int:
+    return numbered[1].end_offset
+
+
+def _wanting(
+    replicas: Sequence[ReplicaRange], offset: int, found: Sequence[tuple[int, BatchMark]]
+) -> Iterator[tuple[int, int]]:
+    """Who lacks a batch within a log that goes on behind it; damage was told before."""
+    have = {number for number, _ in found}
+    for number, replica in enumerate(replicas):
+        within = replica.start_offset <= offset < replica.end_offset
+        told = any(begin <= offset < end for begin, end in replica.damaged)
+        if within and number not in have and not told:
+            yield offset, number
+
+
+def matching(
+    replicas: Sequence[ReplicaRange], agreed: Agreement, compared: Sequence[Comparison]
+) -> Matching:
+    """What follows from all of it; `compared`: in order of their offsets."""
+    committed_end = max([agreed.committed_end, *(each.committed_end for each in compared)])
+    findings = [*_differences(replicas, compared, committed_end)]
+    findings += [
+        Finding(replicas[number].name, "", None, offset, "the batch is missing")
+        for each in compared
+        for offset, number in each.lacking
+        if offset < committed_end
+    ]
     # An epoch that differs makes the next one go back: that would be told twice.
     named = {each.replica for each in findings}
     for replica in replicas:
         if replica.name not in named:
-            findings += _epochs_going_back(replica)
+            findings += [
+                _finding(replica, mark, f"epoch {mark.epoch} after epoch {before}")
+                for mark, before in replica.backs
+            ]
     tails = tuple(
         f"{replica.name} has offsets {committed_end} to {replica.end_offset} that no majority has"
         for replica in replicas
         if replica.end_offset > committed_end and len(replicas) > 1
     )
-    return Matching(committed_end, compared, tuple(findings), tails)
-
-
-def _epochs_going_back(replica: ReplicaLog) -> Iterable[Finding]:
-    epoch = 0
-    for mark in replica.marks:
-        if mark.epoch < epoch:
-            what = f"epoch {mark.epoch} after epoch {epoch}"
-            yield _finding(replica, mark, what)
-        epoch = mark.epoch
+    count = agreed.compared + sum(each.compared for each in compared)
+    return Matching(committed_end, count, tuple(findings), tails)
 
 
 def _differences(
-    replicas: Sequence[ReplicaLog],
-    differing: Iterable[tuple[int, list[tuple[int, BatchMark]]]],
-    committed_end: int,
-) -> Iterable[Finding]:
-    for offset, found in differing:
-        if offset >= committed_end:
-            continue
-        ranked = Counter(mark.identity for _, mark in found).most_common()
-        right = ranked[0][0] if ranked[0][1] > ranked[1][1] else None
-        for number, mark in found:
-            if mark.identity != right:
-                others = [replicas[n].name for n, each in found if each.identity != mark.identity]
-                what = f"{_words(mark, found)} than on {', '.join(others)}"
-                yield _finding(replicas[number], mark, what)
+    replicas: Sequence[ReplicaRange], compared: Sequence[Comparison], committed_end: int
+) -> Iterator[Finding]:
+    for each in compared:
+        for offset, found in each.differing:
+            if offset >= committed_end:
+                continue
+            ranked = Counter(mark.identity for _, mark in found).most_common()
+            right = ranked[0][0] if ranked[0][1] > ranked[1][1] else None
+            for number, mark in found:
+                if mark.identity != right:
+                    others = [replicas[n].name for n, e in found if e.identity != mark.identity]
+                    what = f"{_words(mark, found)} than on {', '.join(others)}"
+                    yield _finding(replicas[number], mark, what)
+        last = max([offset for offset, _ in (*each.differing, *each.lacking)], default=0)
+        if each.more and last < committed_end:
+            what = f"{each.more:,} more batches of its block differ behind this one"
+            yield Finding("several replicas", "", None, last, what)
 
 
-def _words(mark: BatchMark, found: list[tuple[int, BatchMark]]) -> str:
+def _words(mark: BatchMark, found: Sequence[tuple[int, BatchMark]]) -> str:
     """In what it differs."""
     other = next(each for _, each in found if each.identity != mark.identity)
     parts = []
@@ -131,24 +233,5 @@ def _words(mark: BatchMark, found: list[tuple[int, BatchMark]]) -> str:
     return f"another batch ({'; '.join(parts)})"
 
 
-def _lacking(
-    replicas: Sequence[ReplicaLog],
-    by_offset: dict[int, list[tuple[int, BatchMark]]],
-    committed_end: int,
-) -> Iterable[Finding]:
-    """A batch that a majority has, missing within a log that goes on behind it; damage was told before."""
-    needed = majority(len(replicas))
-    for offset in sorted(by_offset):
-        found = by_offset[offset]
-        if len(found) < needed or offset >= committed_end:
-            continue
-        have = {number for number, _ in found}
-        for number, replica in enumerate(replicas):
-            within = replica.start_offset <= offset < replica.end_offset
-            told = any(begin <= offset < end for begin, end in replica.damaged)
-            if within and number not in have and not told:
-                yield Finding(replica.name, "", None, offset, "the batch is missing")
-
-
-def _finding(replica: ReplicaLog, mark: BatchMark, what: str) -> Finding:
-    return Finding(replica.name, replica.files[mark.file], mark.position, mark.base_offset, what)
+def _finding(replica: ReplicaRange, mark: BatchMark, what: str) -> Finding:
+    return Finding(replica.name, mark.file, mark.position, mark.base_offset, what)

@@ -2,34 +2,109 @@
 
 import argparse
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from quorum_pipeline.commands.histories import SCRATCH, mounted, opened_stages
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.files.audit import audit
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.spark.audit_job import (
+    LogAudit,
+    Replica,
+    archive_replica,
+    audit_logs,
+    log_replica,
+)
+from quorum_pipeline.spark.audit_snapshots import SnapshotAudit, audit_snapshots
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("log", type=Path, nargs="+", help="directories of the replicas' logs")
+    parser.add_argument("log", type=Path, nargs="*", help="directories of the replicas' logs")
+    parser.add_argument(
+        "--archive",
+        metavar="URI",
+        action="append",
+        default=[],
+        help="what `archive` wrote, as one more replica; it has to be mounted",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each finding")
+    parser.add_argument(
+        "--partitions", type=int, default=2, metavar="N", help="read so many pieces at a time"
+    )
+    parser.add_argument(
+        "--master",
+        help="of Spark, whose executors have to see the directories; default: in this process up to 512 MiB, else local[*]",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """1 if anything was found. Raises PipelineError."""
+    if not arguments.log and not arguments.archive:
+        raise PipelineError("give the directories of logs, or --archive")
     progress = Progress("auditing", "bytes")
-    found = audit(arguments.log, progress.say)
-    for each in found.findings:
-        print(json.dumps(asdict(each)) if arguments.json else f"FOUND {each}")
-    if arguments.json:
-        return 1 if found.findings else 0
-    for tail in found.matching.tails:
+    size_bytes = sum(_size_bytes(each) for each in (*arguments.log, *arguments.archive))
+    with (
+        opened_stages(arguments, progress, size_bytes) as stages,
+        TemporaryDirectory(prefix=SCRATCH) as scratch,
+    ):
+        replicas = [log_replica(each, stages.slots) for each in arguments.log]
+        replicas += [_archive(each) for each in arguments.archive]
+        progress.say(f"reading {len(replicas)} logs {stages.place}")
+        logs = audit_logs(stages, replicas)
+        progress.say("reading their snapshots")
+        snapshots = audit_snapshots(stages, replicas, logs, Path(scratch))
+        place = stages.place
+    findings = (*logs.findings, *snapshots.findings)
+    for found in findings:
+        print(json.dumps(asdict(found)) if arguments.json else f"FOUND {found}")
+    if not arguments.json:
+        _tell(replicas, logs, snapshots)
+        print(f"  {how(logs, place)}; {progress.seconds:.1f} s")
+        print("nothing was found" if not findings else f"{len(findings)} findings")
+    return 1 if findings else 0
+
+
+def _tell(replicas: list[Replica], logs: LogAudit, snapshots: SnapshotAudit) -> None:
+    for tail in logs.matching.tails:
         print(f"note: {tail}; it was not committed there")
+    size_bytes = sum(each.size_bytes for each in replicas)
     print(
-        f"{len(arguments.log)} logs, {found.bytes:,} bytes, {found.batches:,} batches,"
-        f" {found.matching.compared:,} of them compared; agreed on by a majority up to offset"
-        f" {found.matching.committed_end}; {found.snapshots} snapshots, {found.replayed} of them compared"
-        f" with the log; {progress.seconds:.1f} s"
+        f"{len(replicas)} logs, {size_bytes:,} bytes, {logs.batches:,} batches, {logs.matching.compared:,} of them"
+        f" compared; agreed on by a majority up to offset {logs.matching.committed_end};"
+        f" {snapshots.snapshots} snapshots, {snapshots.replayed} of them compared with the log"
     )
-    print("nothing was found" if not found.findings else f"{len(found.findings)} findings")
-    return 1 if found.findings else 0
+
+
+def how(logs: LogAudit, place: str) -> str:
+    """Where it was done, and what of it where."""
+    batches = [each.found.batches for each in logs.reads]
+    executors = Counter[str]()
+    for each in logs.reads:
+        executors[each.executor] += each.found.batches
+    return (
+        f"{place}: {logs.blocks:,} blocks, {logs.drilled:,} of them compared batch by batch; {len(batches):,} tasks,"
+        f" {max(batches, default=0):,} batches at most in one and {max(executors.values(), default=0):,} on one of"
+        f" {len(executors):,} executors"
+    )
+
+
+def _archive(uri: str) -> Replica:
+    return archive_replica(uri, ArchiveReader(LocalFiles(), uri), _root(uri))
+
+
+def _root(uri: str) -> Path:
+    root = mounted(uri)
+    if root is None:
+        raise PipelineError(f"{uri} is not in a file system that is mounted: it can't be audited")
+    return root
+
+
+def _size_bytes(place: Path | str) -> int:
+    """Of what lies in a directory."""
+    root = _root(place) if isinstance(place, str) else place
+    return sum(each.stat().st_size for each in root.rglob("*") if each.is_file())

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 _NO_MASTER = "none"
-_SCRATCH = "quorum-pipeline-"
+SCRATCH = "quorum-pipeline-"
+WORTH_SPARK_BYTES = 512 << 20
+"""What is shorter is read before Spark has started."""
 
 
 class History(Protocol):
@@ -141,14 +143,17 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
     """What `state`, `diff`, `restore` and `plan` ask. With `--master` a log is reduced and merged on Spark's executors."""
-    here = None if arguments.archive is None else _mounted(arguments.archive)
+    here = None if arguments.archive is None else mounted(arguments.archive)
     if here is None and (arguments.log is None or arguments.master is None):
         with opened_history(arguments, progress) as history:
             yield _Replaying(history)
         return
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
-    with _stages(arguments, progress) as stages, TemporaryDirectory(prefix=_SCRATCH) as scratch:
+    with (
+        opened_stages(arguments, progress) as stages,
+        TemporaryDirectory(prefix=SCRATCH) as scratch,
+    ):
         source: Source
         if here is None:
             source = DirectorySource(arguments.log)
@@ -162,16 +167,20 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
             yield found
 
 
-def _mounted(archive: str) -> Path | None:
+def mounted(archive: str) -> Path | None:
     """Where an archive lies, if that is certain, and the file system is one of this machine."""
     return local_path(archive) if lies_here(archive) else None
 
 
 @contextmanager
-def _stages(arguments: argparse.Namespace, progress: Progress) -> Iterator["Stages"]:
+def opened_stages(
+    arguments: argparse.Namespace, progress: Progress, size_bytes: int = 0
+) -> Iterator["Stages"]:
+    """Spark's with `--master`, or for more than WORTH_SPARK_BYTES; else in this process. Raises PipelineError."""
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
-    if arguments.master in (None, _NO_MASTER):
+    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
+    if small or arguments.master == _NO_MASTER:
         yield StagesHere(arguments.partitions)
         return
     from quorum_pipeline.spark.session import open_session

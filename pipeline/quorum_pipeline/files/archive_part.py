@@ -115,6 +115,7 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     return {
         "compression": _CODEC,
         "use_dictionary": dictionaries,
+        "write_page_checksum": True,
         "column_encoding": dict.fromkeys(_RISING & set(schema.names), "DELTA_BINARY_PACKED"),
         "write_statistics": [each for each in _BOUNDS if each in schema.names],
         # A column of a block in one page: what pages cost, they cost whatever is in them.

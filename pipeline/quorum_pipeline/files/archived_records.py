@@ -45,6 +45,16 @@ def read_records(
             yield waiting.popleft().result()
 
 
+def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
+    """The files of a directory with offsets from `start` on and below `end`, in order: together where their offsets overlap.
+
+    Raises PipelineError, OSError.
+    """
+    paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
+    every = ((_bounds(path), path) for path in paths)
+    return _overlapping([each for each in every if each[0][1] >= start and each[0][0] < end])
+
+
 def _joined(tables: list[Future[pa.Table]]) -> LogColumns:
     return log_columns(each.result() for each in tables)
 
@@ -65,7 +75,7 @@ def _overlapping(files: list[tuple[tuple[int, int], Path]]) -> Iterator[list[Pat
 
 def _bounds(path: Path) -> tuple[int, int]:
     """Least and greatest offset; all that there can be, where the file does not say it."""
-    with _naming(path), pq.ParquetFile(path) as file:
+    with naming(path), pq.ParquetFile(path) as file:
         index = file.schema_arrow.get_field_index("offset")
         parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         told = [part.column(index).statistics for part in parts] if index >= 0 else []
@@ -78,13 +88,13 @@ def _bounds(path: Path) -> tuple[int, int]:
 def _read(path: Path) -> pa.Table:
     # Spark writes times in a form that would else become nanoseconds, which end in the year 2262. It writes checksums, too.
     options = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
-    with _naming(path), pq.ParquetFile(path, **options) as file:
+    with naming(path), pq.ParquetFile(path, **options) as file:
         names = [name for name in COLUMNS if name in file.schema_arrow.names]
         return _uniform(file.read(names, use_threads=False))
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """What is wrong with a file, with its name. Raises PipelineError, OSError."""
     try:
         yield

@@ -12,7 +12,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
 from quorum_pipeline.files.replay import Moment, file_of, start_of
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 
 LEAST_BYTES, MOST_BYTES = 4 << 20, 256 << 20
 TASKS_PER_SLOT = 3
@@ -57,14 +57,19 @@ class LogTasks:
 
 
 def tasks_of(
-    path: Path, moments: Sequence[Moment], slots: int, span_bytes: int | None = None
+    path: Path,
+    moments: Sequence[Moment],
+    slots: int,
+    span_bytes: int | None = None,
+    *,
+    from_first: bool = False,
 ) -> LogTasks:
     """Up to each of the moments, which are in order; one of them, or offsets all.
 
-    `slots`: tasks that run at a time. Raises PipelineError if the log does not have a moment.
+    `slots`: tasks that run at a time. `from_first`: from the beginning of the log, and not from the newest snapshot. Raises PipelineError if the log does not have a moment.
     """
     log = open_log(path)
-    start = start_of(log, moments[0])
+    start = first_snapshot(log) if from_first else start_of(log, moments[0])
     for each in moments[1:]:
         start_of(log, each)
     total = sum(each.size_bytes for each in log.segments)

@@ -33,15 +33,17 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen."""
+    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen; `from_first`: all of the log."""
 
     path: Path
     span_bytes: int | None = None
     worth_bytes: int = WORTH_BYTES
+    from_first: bool = False
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LogTasks | None:
         """See Source."""
-        found = tasks_of(self.path, moments, slots, self.span_bytes)
+        path, size = self.path, self.span_bytes
+        found = tasks_of(path, moments, slots, size, from_first=self.from_first)
         return None if compiled and found.size_bytes < self.worth_bytes else found
 
     def buckets(self, slots: int) -> int:
@@ -69,12 +71,30 @@ class JobHistory:
 
     def at(self, moment: Moment) -> SparkState:
         """Raises PipelineError, and what Spark raises."""
-        return self._states((moment,))[0]
+        return self.states((moment,))[0]
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
         """Between two offsets. What leads to the first one is read once. Raises PipelineError, and what Spark raises."""
-        before, after = self._states((Moment(offset=start), Moment(offset=end)))
+        before, after = self.states((Moment(offset=start), Moment(offset=end)))
         return after.differences(before)
+
+    def states(self, moments: Sequence[Moment]) -> list[SparkState]:
+        """At each of the moments, which are in order: what leads to them is read once. Raises PipelineError, and what Spark raises."""
+        slots = self._stages.slots
+        buckets = self._source.buckets(slots)
+        plan = self._source.plan(moments, slots, compiled=True)
+        if plan is not None:
+            try:
+                found = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
+                self.done, self.one_by_one = found.done, False
+                return [found.state(number) for number in range(len(moments))]
+            except Unusual:
+                self._open.close()  # something is wrong, or not in the form that all writers use
+        plan = self._source.plan(moments, slots, compiled=False)
+        assert plan is not None, "records can always be reduced one by one"
+        reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
+        self.done, self.one_by_one = reduced.done, True
+        return [reduced.state(number) for number in range(len(moments))]
 
     @property
     def rows_read(self) -> int:
@@ -96,23 +116,6 @@ class JobHistory:
             f" {len(records):,} tasks, {max(records, default=0):,} at most in one and"
             f" {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
         )
-
-    def _states(self, moments: Sequence[Moment]) -> list[SparkState]:
-        slots = self._stages.slots
-        buckets = self._source.buckets(slots)
-        plan = self._source.plan(moments, slots, compiled=True)
-        if plan is not None:
-            try:
-                found = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
-                self.done, self.one_by_one = found.done, False
-                return [found.state(number) for number in range(len(moments))]
-            except Unusual:
-                self._open.close()  # something is wrong, or not in the form that all writers use
-        plan = self._source.plan(moments, slots, compiled=False)
-        assert plan is not None, "records can always be reduced one by one"
-        reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
-        self.done, self.one_by_one = reduced.done, True
-        return [reduced.state(number) for number in range(len(moments))]
 
 
 def _rows_read(done: TaskDone) -> int:

@@ -14,7 +14,7 @@ import pickle
 import socket
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
@@ -222,6 +222,11 @@ class SparkState:
         """All parts, packed, each with its number; those of topics and those of names have the same ones."""
         return self._topics.union(self._names)
 
+    def digest(self, number_of: Callable[[bytes], int]) -> int:
+        """The sum of a number for each record of its snapshot, modulo 2^64."""
+        mine = partial(_digest, number_of, self._levels, self._nameless)
+        return int(sum(self.buckets().flatMap(mine).collect())) % (1 << 64)
+
     def differences(self, before: SparkState) -> Iterator[Difference]:
         """What changed since another state of the same log, table by table, found where the rows are."""
         sides = ((before._nameless, before._replicas), (self._nameless, self._replicas))
@@ -263,8 +268,9 @@ class SparkState:
         bounds = SnapshotBounds(last.timestamp_ms, level, _told_voters(last))
         if voters is not None:
             bounds = SnapshotBounds(last.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
-        parts = self._topics.union(self._names)
-        keyed: Rows = parts.flatMap(partial(_snapshot_values, self._levels, self._nameless))
+        keyed: Rows = self.buckets().flatMap(
+            partial(_snapshot_values, self._levels, self._nameless)
+        )
         values = _in_order(keyed, sum(self._counts.values()))
         return encode_snapshot(self.id, bounds, values)
 
@@ -397,13 +403,8 @@ def _figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Fi
 def _figures_of_names(keyed: tuple[int, bytes]) -> Figures:
     outcome, nameless = unpacked(keyed[1])
     image = image_of(outcome.delta)
-    counts = {
-        table.name: table.count(Part(image))
-        for table in STATE_TABLES
-        if table.name not in _OF_TOPICS and table.name != "voters"
-    }
     return Figures(
-        counts,
+        counts_of_names(image),
         {},
         image.left_out,
         dict(image.features.levels),
@@ -478,6 +479,15 @@ def _snapshot_values(
         if isinstance(record, FeatureLevelRecord) and record.name not in mine:
             continue  # another bucket's
         yield place, encode_metadata(record, record_version(type(record), level))
+
+
+def _digest(
+    number_of: Callable[[bytes], int],
+    levels: dict[str, int],
+    nameless: frozenset[int],
+    keyed: tuple[int, bytes],
+) -> Iterator[int]:
+    yield sum(number_of(value) for _, value in _snapshot_values(levels, nameless, keyed))
 
 
 def packed(found: Any, level: int = 1) -> bytes:

@@ -1,21 +1,79 @@
 """Who is wrong where replicas differ, and what none of them has to answer for."""
 
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from quorum_pipeline.audit.digests import BLOCK_OFFSETS, Table, blocks_of
 from quorum_pipeline.audit.findings import Finding
-from quorum_pipeline.audit.log_matching import BatchMark, Matching, ReplicaLog, match_logs
+from quorum_pipeline.audit.log_matching import (
+    MOST_IN_A_BLOCK,
+    BatchMark,
+    Matching,
+    ReplicaRange,
+    agreement,
+    compare,
+    matching,
+)
 
 Range = tuple[int, int]
 
 
-def replica(name: str, *ranges: Range, epoch: int = 1, start: int = 0) -> ReplicaLog:
+@dataclass
+class Log:
+    """A replica's batches, as tasks have read them."""
+
+    name: str
+    start: int
+    marks: list[BatchMark]
+    damaged: list[Range] = field(default_factory=list)
+    is_cut: bool = False
+
+    def range(self) -> ReplicaRange:
+        end = self.marks[-1].end_offset if self.marks else self.start
+        backs = [
+            (mark, before.epoch)
+            for before, mark in zip(self.marks, self.marks[1:], strict=False)
+            if mark.epoch < before.epoch
+        ]
+        return ReplicaRange(
+            self.name, self.start, end, tuple(self.damaged), tuple(backs), self.is_cut
+        )
+
+    def table(self) -> Table:
+        rows = [(m.base_offset, m.end_offset, m.epoch, m.crc, m.position, 0) for m in self.marks]
+        return blocks_of(np.array(rows, np.int64).reshape(len(rows), 6))
+
+
+def replica(name: str, *ranges: Range, epoch: int = 1, start: int = 0) -> Log:
     """Batches of these offsets, each 100 bytes behind the one before."""
-    log = ReplicaLog(name, start, [f"{start}.log"])
-    for number, (base, end) in enumerate(ranges):
-        log.marks.append(BatchMark(base, end, epoch, 7 * base + end, 0, 100 * number))
-    return log
+    marks = [
+        BatchMark(base, end, epoch, 7 * base + end, f"{start}.log", 100 * number)
+        for number, (base, end) in enumerate(ranges)
+    ]
+    return Log(name, start, marks)
 
 
-def found(*replicas: ReplicaLog) -> list[Finding]:
-    return list(match_logs(replicas).findings)
+def match_logs(logs: list[Log]) -> Matching:
+    """Digests first; then the batches of the blocks that differ, each block by itself."""
+    ranges = [each.range() for each in logs]
+    agreed = agreement(ranges, [each.table() for each in logs])
+    compared = [
+        compare(
+            ranges,
+            [
+                (number, [m for m in each.marks if m.base_offset // BLOCK_OFFSETS == block])
+                for number, each in enumerate(logs)
+            ],
+        )
+        for block in agreed.blocks
+    ]
+    return matching(ranges, agreed, compared)
+
+
+def found(*replicas: Log) -> list[Finding]:
+    return list(match_logs(list(replicas)).findings)
 
 
 def test_a_batch_that_one_lacks_within_its_log_is_missing() -> None:
@@ -32,10 +90,10 @@ def test_what_a_replica_does_not_have_yet_or_any_more_is_not_missing() -> None:
     behind = replica("c", (0, 2), (2, 4))
     begun_later = replica("c", (4, 6), start=4)
     for third in (behind, begun_later):
-        matching = match_logs([a, b, third])
-        assert (matching.findings, matching.committed_end) == ((), 6)
-        assert matching.tails == ()
-        assert matching.compared == 3
+        outcome = match_logs([a, b, third])
+        assert (outcome.findings, outcome.committed_end) == ((), 6)
+        assert outcome.tails == ()
+        assert outcome.compared == 3
 
 
 def test_two_of_three_are_right_and_file_byte_and_offset_of_the_third_are_told() -> None:
@@ -58,7 +116,65 @@ def test_an_epoch_never_goes_back() -> None:
 
 def test_of_two_nobody_knows_who_is_right() -> None:
     a, b = replica("a", (0, 2), (2, 4), (4, 6)), replica("b", (0, 2), (2, 3), (4, 6))
-    matching: Matching = match_logs([a, b])
-    assert {each.replica for each in matching.findings} == {"a", "b"}
-    assert {each.offset for each in matching.findings} == {2}
-    assert all("end offset" in each.what for each in matching.findings)
+    outcome = match_logs([a, b])
+    assert {each.replica for each in outcome.findings} == {"a", "b"}
+    assert {each.offset for each in outcome.findings} == {2}
+    assert all("end offset" in each.what for each in outcome.findings)
+
+
+def long_log(name: str, blocks: int = 4, size: int = 64) -> Log:
+    """Batches of so many offsets, a few blocks long."""
+    count = blocks * BLOCK_OFFSETS // size
+    return replica(name, *((size * n, size * (n + 1)) for n in range(count)))
+
+
+@pytest.mark.requirement("SP-04")
+def test_only_blocks_that_differ_are_looked_at() -> None:
+    """Any field that differs does it, and nothing else does; the digests of parts add up."""
+    a, b, c = (long_log(name) for name in "abc")
+    ranges = [each.range() for each in (a, b, c)]
+    agreed = agreement(ranges, [each.table() for each in (a, b, c)])
+    assert (agreed.committed_end, agreed.compared, agreed.blocks) == (
+        4 * BLOCK_OFFSETS,
+        len(a.marks),
+        (),
+    )
+    place = BLOCK_OFFSETS // 64 * 2 + 5
+    for change in ({"epoch": 2}, {"crc": 1}, {"end_offset": 7}):
+        c.marks[place] = a.marks[place]._replace(**change)
+        agreed = agreement(ranges, [each.table() for each in (a, b, c)])
+        assert agreed.blocks == (2,)
+        assert agreed.committed_end == 4 * BLOCK_OFFSETS
+    (finding,) = found(a, b, c)
+    assert (finding.replica, finding.offset) == ("c", 64 * place)
+
+
+def test_two_batches_that_changed_places_have_another_digest() -> None:
+    a, b = (long_log(name, 1) for name in "ab")
+    first, second = b.marks[:2]
+    b.marks[0], b.marks[1] = first._replace(crc=second.crc), second._replace(crc=first.crc)
+    assert {each.offset for each in found(a, b)} == {0, 64}
+
+
+def test_an_archive_may_end_within_a_batch() -> None:
+    a, b = (replica(name, (0, 2), (2, 6)) for name in "ab")
+    archive = replica("archive", (0, 2), (2, 4))
+    archive.marks[1] = archive.marks[1]._replace(crc=a.marks[1].crc)
+    assert [each.replica for each in found(a, b, archive)] == ["archive"]
+    archive.is_cut = True
+    assert found(a, b, archive) == []
+    archive.marks[1] = archive.marks[1]._replace(crc=1)
+    assert [each.replica for each in found(a, b, archive)] == ["archive"]
+
+
+@pytest.mark.requirement("SP-04")
+def test_of_a_block_in_which_everything_differs_the_first_batches_are_told() -> None:
+    a, b = long_log("a", 2, 16), long_log("b", 2, 16)
+    c = Log("c", 0, [each._replace(crc=1) for each in a.marks])
+    told = found(a, b, c)
+    assert len(told) == 2 * (MOST_IN_A_BLOCK + 1)
+    more = [each for each in told if each.replica == "several replicas"]
+    assert {each.what.split()[0] for each in more} == {f"{4096 - MOST_IN_A_BLOCK:,}"}
+    assert replace(more[0], what="") == Finding(
+        "several replicas", "", None, 16 * (MOST_IN_A_BLOCK - 1), ""
+    )

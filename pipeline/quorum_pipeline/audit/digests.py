@@ -1,0 +1,60 @@
+"""Digests of a log by block of offsets: where they are equal, replicas hold the same batches there. PURE.
+
+Owns what goes into a digest: first offset, end offset, epoch and checksum of each batch. A digest of a block is the sum of a hash of each of its
+batches, so parts of a block that different tasks have read add up. Two blocks that differ have the same digest by a chance of one in 2^64.
+
+A table of marks has a row for each batch, and a table of blocks one for each block of BLOCK_OFFSETS that a batch begins in.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.int64]
+BLOCK_OFFSETS = 1 << 16
+"""Of a block that differs all batches are compared one by one: this bounds what that takes."""
+BASE, END, EPOCH, CRC, POSITION, AFTER = MARK_COLUMNS = range(6)
+"""Of a batch: first offset, offset behind it, epoch, checksum, where it begins in its file, what follows it there."""
+BLOCK, COUNT, DIGEST, FROM, TO, BEGIN, FINISH = BLOCK_COLUMNS = range(7)
+"""Of a block: its number, how many batches begin in it, their digest, offset and byte of the first one and behind the last one."""
+NO_MARKS: Table = np.empty((0, len(MARK_COLUMNS)), np.int64)
+NO_BLOCKS: Table = np.empty((0, len(BLOCK_COLUMNS)), np.int64)
+
+
+def blocks_of(marks: Table) -> Table:
+    """The blocks of marks that are in order."""
+    if not len(marks):
+        return NO_BLOCKS
+    digests = np.zeros(len(marks), np.uint64)
+    for column in (BASE, END, EPOCH, CRC):
+        digests = _mixed(digests ^ marks[:, column].astype(np.uint64))
+    each = np.empty((len(marks), len(BLOCK_COLUMNS)), np.int64)
+    each[:, BLOCK] = marks[:, BASE] // BLOCK_OFFSETS
+    each[:, COUNT] = 1
+    each[:, DIGEST] = digests.view(np.int64)
+    each[:, FROM], each[:, TO] = marks[:, BASE], marks[:, END]
+    each[:, BEGIN], each[:, FINISH] = marks[:, POSITION], marks[:, AFTER]
+    return joined([each])
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """Parts of blocks, in order of their offsets, as one row for each block."""
+    every = np.concatenate([NO_BLOCKS, *tables])
+    if not len(every):
+        return every
+    firsts = np.flatnonzero(np.diff(every[:, BLOCK], prepend=-1))
+    lasts = np.append(firsts[1:], len(every)) - 1
+    found = every[firsts]
+    found[:, COUNT] = np.add.reduceat(every[:, COUNT], firsts)
+    found[:, DIGEST] = np.add.reduceat(every[:, DIGEST], firsts)  # modulo 2^64
+    found[:, TO], found[:, FINISH] = every[lasts, TO], every[lasts, FINISH]
+    return found
+
+
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Every bit of the outcome depends on every bit: the finalizer of splitmix64, of Steele, Lea and Flood (2014)."""
+    found = numbers + np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))

@@ -1,0 +1,122 @@
+"""A range of an archive as an audit sees it: the batches that its records came in, as if it were the log of a replica.
+
+Owns the reading. Every page of every file is read, and its checksum verified; what is in quarantine counts as damage. A range may begin and end within a
+batch: the batch belongs to the range that its first record is in, and its end is looked for in those that follow.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorum_pipeline.archive.layout import QUARANTINE, RECORDS, OffsetRange
+from quorum_pipeline.audit.digests import BASE, CRC, END, EPOCH, MARK_COLUMNS, NO_MARKS, Table
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_records import file_groups, naming
+from quorum_pipeline.files.audited_span import Audited
+
+_COLUMNS = ("offset", "batch_offset", "epoch", "batch_crc")
+_OFFSET, _BATCH, _EPOCH, _CRC = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRange:
+    """The first of these ranges, which are neighbours, is to be audited."""
+
+    root: Path
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def place(self) -> str:
+        """The directory's name in the archive."""
+        return f"{RECORDS}/{self.ranges[0].directory}"
+
+    def audited(self) -> Audited:
+        """All of it. Raises OSError."""
+        found = Audited(self.place)
+        try:
+            for offset, problem in self._quarantine():
+                found.damaged(None, offset, f"in quarantine: {problem}")
+            for marks in self._marks(self.ranges[0].start, self.ranges[0].end, whole=True):
+                found.add(marks, placed=False)
+        except PipelineError as error:
+            found.damaged(None, found.end_offset or self.ranges[0].start, str(error))
+        return found
+
+    def block(self, begin: int, end: int) -> Table:
+        """The marks of batches whose first offset is in there, up to what can't be read, which was told. Raises OSError."""
+        found = [NO_MARKS]
+        with suppress(PipelineError):
+            found.extend(self._marks(begin, end, whole=False))
+        return np.concatenate(found)
+
+    def _marks(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
+        """`whole`: all columns are read, so that damage in one of them is found."""
+        open_row: Table | None = None
+        for rows in self._rows(begin, end, whole=whole):
+            marks = _marks_of(rows)
+            if open_row is not None and len(marks) and marks[0, BASE] == open_row[BASE]:
+                marks[0, EPOCH], marks[0, CRC] = open_row[EPOCH], open_row[CRC]
+            elif open_row is not None:
+                marks = np.concatenate([open_row[np.newaxis], marks])
+            behind = marks[:, BASE] >= end
+            mine = marks[(marks[:, BASE] >= begin) & ~behind]
+            if behind.any():
+                yield mine
+                return
+            yield mine[:-1]
+            open_row = mine[-1] if len(mine) else None
+        if open_row is not None:
+            yield open_row[np.newaxis]
+
+    def _rows(self, begin: int, end: int, *, whole: bool) -> Iterator[Table]:
+        """Of each group of files, in order; behind `end` for as long as somebody asks."""
+        for number, each in enumerate(self.ranges):
+            if each.end <= begin:
+                continue
+            first = begin if number == 0 and whole else max(begin, each.start)
+            for group in file_groups(self.root / RECORDS / each.directory, first, 1 << 62):
+                yield _read(group, whole=whole and number == 0)
+
+    def _quarantine(self) -> Iterator[tuple[int, str]]:
+        directory = self.root / QUARANTINE / self.ranges[0].directory
+        for path in sorted(directory.glob("*.parquet")):
+            with naming(path), pq.ParquetFile(path) as file:
+                found = file.read(["offset", "problem"])
+            for row in found.sort_by("offset").to_pylist():
+                yield row["offset"], row["problem"]
+
+
+def _read(group: Sequence[Path], *, whole: bool) -> Table:
+    found = []
+    for path in group:
+        with naming(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            names = file.schema_arrow.names
+            if lacking := set(_COLUMNS) - set(names):
+                raise PipelineError(f"there is no column {min(lacking)!r}: no batch is known")
+            if whole:
+                for number in range(file.num_row_groups):
+                    file.read_row_group(number, use_threads=False)
+            table = file.read(list(_COLUMNS), use_threads=False)
+        if any(table.column(name).null_count for name in _COLUMNS):
+            raise PipelineError(f"{path}: not every record says which batch it came in")
+        columns = [table.column(name).cast(pa.int64()).to_numpy() for name in _COLUMNS]
+        found.append(np.column_stack(columns))
+    rows: Table = np.concatenate(found)
+    return rows[np.argsort(rows[:, _OFFSET], kind="stable")]
+
+
+def _marks_of(rows: Table) -> Table:
+    """A mark for each batch; its bytes are not known."""
+    if not len(rows):
+        return NO_MARKS
+    firsts = np.flatnonzero(np.diff(rows[:, _BATCH], prepend=-1))
+    lasts = np.append(firsts[1:], len(rows)) - 1
+    found: Table = np.zeros((len(firsts), len(MARK_COLUMNS)), np.int64)
+    found[:, BASE], found[:, END] = rows[firsts, _BATCH], rows[lasts, _OFFSET] + 1
+    found[:, EPOCH], found[:, CRC] = rows[firsts, _EPOCH], rows[firsts, _CRC]
+    return found

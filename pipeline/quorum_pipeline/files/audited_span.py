@@ -1,0 +1,168 @@
+"""A span of a segment as an audit sees it: digests of its batches by block, what is damaged in it, and where an epoch goes back.
+
+Owns the reading: every checksum is verified, no record is decoded. Runs wherever the file can be read; what it holds does not grow with
+the span. Blocks that differ are read again, from the byte at which they begin.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from quorum_pipeline.audit.digests import (
+    AFTER,
+    BASE,
+    CRC,
+    END,
+    EPOCH,
+    MARK_COLUMNS,
+    NO_BLOCKS,
+    NO_MARKS,
+    POSITION,
+    Table,
+    blocks_of,
+    joined,
+)
+from quorum_pipeline.audit.log_matching import BatchMark
+from quorum_pipeline.files.log_directory import LogSpan
+from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
+from quorum_pipeline.files.reduced_span import WORTH_BYTES
+
+MOST_TOLD = 100
+"""Damaged places, or epochs that go back, of one task: of more it is told how many."""
+_AT_ONCE = 10_000
+_NO_END = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class Audited:
+    """What a task has read. `unread`: ranges that can't be read; None: up to the first batch of a later task.
+
+    `first`: the first batch, and `last_epoch` that of the last one. `place`: of the file that all of it is in.
+    """
+
+    place: str
+    blocks: Table = field(default_factory=NO_BLOCKS.copy)
+    batches: int = 0
+    size_bytes: int = 0
+    first: BatchMark | None = None
+    last_epoch: int = 0
+    end_offset: int | None = None
+    damages: list[tuple[int | None, int, str]] = field(default_factory=list)
+    unread: list[tuple[int, int | None]] = field(default_factory=list)
+    backs: list[tuple[BatchMark, int]] = field(default_factory=list)
+    more: int = 0
+
+    def damaged(self, position: int | None, offset: int, reason: str) -> None:
+        """From this offset on nothing can be read, up to the next batch."""
+        if len(self.damages) >= MOST_TOLD:
+            self.more += 1
+            return
+        self.damages.append((position, offset, reason))
+        self.unread.append((offset, None))
+
+    def add(self, marks: Table, *, placed: bool = True) -> None:
+        """More batches, in order; `placed`: their file says where they are."""
+        if not len(marks):
+            return
+        if self.first is None:
+            self.first = mark_of(self.place, marks[0], placed=placed)
+            self.last_epoch = self.first.epoch
+        self.unread = [
+            (start, _until(marks, start) if end is None else end) for start, end in self.unread
+        ]
+        before = np.concatenate([[self.last_epoch], marks[:-1, EPOCH]])
+        for row in np.flatnonzero(marks[:, EPOCH] < before).tolist():
+            if len(self.backs) < MOST_TOLD:
+                mark = mark_of(self.place, marks[row], placed=placed)
+                self.backs.append((mark, int(before[row])))
+        self.last_epoch, self.end_offset = int(marks[-1, EPOCH]), int(marks[-1, END])
+        self.batches += len(marks)
+        self.size_bytes += int((marks[:, AFTER] - marks[:, POSITION]).sum())
+        self.blocks = joined([self.blocks, blocks_of(marks)])
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSpan:
+    """A span to be audited."""
+
+    span: LogSpan
+
+    def audited(self) -> Audited:
+        """All of it. Raises OSError."""
+        found = Audited(Path(self.span.path).name)
+        for each in self._read():
+            if isinstance(each, Damage):
+                found.damaged(each.position, each.offset, each.reason)
+            else:
+                found.add(each)
+        return found
+
+    def block(self, begin: int, finish: int, offset: int) -> Table:
+        """The marks of whole batches between two bytes of the file. Raises OSError."""
+        span = LogSpan(self.span.path, begin, finish, offset, None, is_last=True)
+        found = [each for each in _marks(read_span(span)) if not isinstance(each, Damage)]
+        return np.concatenate([NO_MARKS, *found])
+
+    def _read(self) -> Iterator[Table | Damage]:
+        if self.span.end_position - self.span.position < WORTH_BYTES:
+            return _marks(read_span(self.span))
+        return _marks_of_runs(self.span)
+
+
+def _until(marks: Table, start: int) -> int | None:
+    """The first offset of the first batch that does not begin before `start`."""
+    row = int(np.searchsorted(marks[:, BASE], start))
+    return int(marks[row, BASE]) if row < len(marks) else None
+
+
+def mark_of(place: str, row: Table, *, placed: bool = True) -> BatchMark:
+    """A row of a table of marks as an object."""
+    base, end, epoch, crc, position, _ = row.tolist()
+    return BatchMark(base, end, epoch, crc, place, position if placed else None)
+
+
+def _marks(found: Iterable[PlacedBatch | Damage]) -> Iterator[Table | Damage]:
+    """As tables; damage stands where it is."""
+    rows: list[tuple[int, ...]] = []
+    for each in found:
+        if isinstance(each, Damage):
+            yield _table(rows)
+            rows = []
+            yield each
+            continue
+        header, begin = each.batch.header, each.position
+        rows.append(
+            (
+                *(header.base_offset, header.end_offset, header.leader_epoch, header.crc),
+                *(begin, begin + header.size_bytes),
+            )
+        )
+        if len(rows) >= _AT_ONCE:
+            yield _table(rows)
+            rows = []
+    yield _table(rows)
+
+
+def _table(rows: list[tuple[int, ...]]) -> Table:
+    return np.array(rows, np.int64).reshape(len(rows), len(MARK_COLUMNS))
+
+
+def _marks_of_runs(span: LogSpan) -> Iterator[Table | Damage]:
+    from quorum_pipeline.files.log_runs import read_runs
+    from quorum_pipeline.rows import loops
+    from quorum_pipeline.rows.runs import BatchRun
+
+    for each in read_runs(span, 0, _NO_END):
+        if not isinstance(each, BatchRun):
+            yield from _marks([each])
+            continue
+        found = np.empty((len(each), len(MARK_COLUMNS)), np.int64)
+        found[:, BASE] = each.headers[:, loops.BASE_OFFSET]
+        found[:, END] = found[:, BASE] + each.headers[:, loops.COUNT]
+        found[:, EPOCH] = each.headers[:, loops.EPOCH]
+        found[:, CRC] = each.headers[:, loops.CRC]
+        found[:, POSITION] = each.positions
+        found[:, AFTER] = each.positions + np.diff(each.borders)
+        yield found

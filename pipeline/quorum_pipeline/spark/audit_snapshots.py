@@ -1,0 +1,228 @@
+"""The snapshots of replicas: whether they are whole, and whether those of one moment, and the log, say the same.
+
+Owns which log judges: the longest one in which nothing was found; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by a digest of
+the records that they amount to, in one order (`audit/one_order.py`): stock Kafka writes the same state in another one. It is made on executors, bucket by bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quorum_pipeline.audit.findings import Finding
+from quorum_pipeline.audit.one_order import in_one_order
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_tasks import ArchiveSource
+from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile, first_snapshot
+from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory, Source
+
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.audit_job import LogAudit, Replica
+    from quorum_pipeline.spark.stages import Stages
+    from quorum_pipeline.spark.state_job import SparkState
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAudit:
+    """`snapshots` are whole; `replayed` of them were compared with a log."""
+
+    snapshots: int
+    replayed: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    replica: str
+    file: SnapshotFile
+    state: int
+
+    def finding(self, what: str) -> Finding:
+        """About all of it."""
+        return Finding(self.replica, self.file.path.name, None, self.file.id.end_offset, what)
+
+
+@dataclass(frozen=True, slots=True)
+class _SnapshotPlan:
+    """As `LogTasks`: one snapshot, and nothing behind it."""
+
+    file: SnapshotFile
+    cuts: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return str(self.file.path)
+
+    @property
+    def tasks(self) -> tuple[Any, ...]:
+        """See LogPlan."""
+        return (SnapshotTask(self.file),)
+
+    @property
+    def start_offset(self) -> int:
+        """Where it ends."""
+        return self.file.id.end_offset
+
+    def error(self, wrong: Contradiction) -> PipelineError:
+        """What is wrong, with its file."""
+        offset = wrong.offset - BEFORE_THE_LOG
+        return PipelineError(f"{self.file.path}, offset {offset}: {wrong.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSource:
+    """One snapshot, as a history of one moment."""
+
+    file: SnapshotFile
+
+    def plan(
+        self, moments: Sequence[Moment], slots: int, *, compiled: bool
+    ) -> _SnapshotPlan | None:
+        """See Source."""
+        if compiled and self.file.path.stat().st_size < WORTH_BYTES:
+            return None
+        return _SnapshotPlan(self.file, (1,) * len(moments))
+
+    def buckets(self, slots: int) -> int:
+        """See Source."""
+        return max(slots, 2)
+
+
+def audit_snapshots(
+    stages: Stages, replicas: Sequence[Replica], logs: LogAudit, scratch: Path
+) -> SnapshotAudit:
+    """Raises PipelineError, OSError, and what Spark raises."""
+    files = [(each.name, file) for each in replicas for file in _files(each, scratch)]
+    stages.describe(f"verify {len(files)} snapshots")
+    numbered = list(enumerate(files))
+    damaged = dict(stages.rows(numbered).flatMap(_damage).collect()) if numbered else {}
+    findings = [found for _, found in sorted(damaged.items())]
+    whole: list[_Snapshot] = []
+    for number, (name, file) in numbered:
+        if number in damaged:
+            continue
+        try:
+            with JobHistory(stages, SnapshotSource(file)) as history:
+                whole.append(_Snapshot(name, file, state_digest(history.at(Moment()))))
+        except PipelineError as error:
+            place = file.path.name, None, file.id.end_offset
+            findings.append(Finding(name, *place, str(error)))
+    findings += _odd_ones(whole)
+    suspects = logs.suspects | {each.replica for each in findings}
+    replayed, differing = _replay(stages, replicas, logs, suspects, whole, scratch)
+    return SnapshotAudit(len(whole), replayed, (*findings, *differing))
+
+
+def _files(replica: Replica, scratch: Path) -> Iterator[SnapshotFile]:
+    if replica.log is not None:
+        for each in replica.log.snapshots:
+            yield SnapshotFile(replica.log.path / each.file_name, each)
+    elif replica.reader is not None and (file := replica.reader.snapshot(scratch)) is not None:
+        yield file
+
+
+def _odd_ones(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
+    """Of those with one id: what fewer replicas have than another; all of them if nobody is in the majority."""
+    by_id: dict[object, list[_Snapshot]] = {}
+    for snapshot in whole:
+        by_id.setdefault(snapshot.file.id, []).append(snapshot)
+    for same in by_id.values():
+        states = [each.state for each in same]
+        counts = {state: states.count(state) for state in states}
+        if len(counts) == 1 or same[0].file.id.end_offset == 0:
+            continue
+        most = max(counts.values())
+        unsure = list(counts.values()).count(most) > 1
+        for each in same:
+            if unsure or counts[each.state] < most:
+                others = ", ".join(other.replica for other in same if other.state != each.state)
+                yield each.finding(f"another state than the same snapshot on {others}")
+
+
+def _replay(
+    stages: Stages,
+    replicas: Sequence[Replica],
+    logs: LogAudit,
+    suspects: set[str],
+    snapshots: Sequence[_Snapshot],
+    scratch: Path,
+) -> tuple[int, list[Finding]]:
+    """The state at the end of each snapshot, by the longest log in which nothing was found."""
+    sound = [
+        (each, reach)
+        for each, reach in zip(replicas, logs.ranges, strict=True)
+        if each.name not in suspects
+    ]
+    if not sound or not snapshots:
+        return 0, []
+    best, reach = min(sound, key=lambda each: each[0].start_offset)
+    try:
+        begin = _begin(best, scratch)
+        offsets = sorted({each.file.id.end_offset for each in snapshots})
+        moments = [Moment(offset=each) for each in offsets if begin < each <= reach.end_offset]
+        if not moments:
+            return 0, []
+        with JobHistory(stages, _source(best, scratch)) as history:
+            states = history.states(moments)
+            expected = {each.end_offset: state_digest(each) for each in states}
+    except PipelineError as error:
+        return 0, [Finding(best.name, "", None, best.start_offset, str(error))]
+    judged = [each for each in snapshots if each.file.id.end_offset in expected]
+    what = f"another state than the log of {best.name} amounts to at its end"
+    wrong = [each for each in judged if each.state != expected[each.file.id.end_offset]]
+    return len(judged), [each.finding(what) for each in wrong]
+
+
+def _begin(replica: Replica, scratch: Path) -> int:
+    """From where on it says more than the snapshot that it goes on from."""
+    if replica.log is not None:
+        first = first_snapshot(replica.log)
+    else:
+        assert replica.reader is not None, "a replica is one of the two"
+        first = replica.reader.snapshot(scratch)
+    return replica.start_offset if first is None else first.id.end_offset
+
+
+def _source(replica: Replica, scratch: Path) -> Source:
+    if replica.log is not None:
+        return DirectorySource(replica.log.path, from_first=True)
+    assert replica.reader is not None and replica.root is not None, "a replica is one of the two"  # noqa: PT018
+    return ArchiveSource(replica.reader, replica.root, scratch)
+
+
+def state_digest(state: SparkState) -> int:
+    """Equal for states that are equal but for the order of lists that mean the same in any order. Voters are a part of the state."""
+    found = state.digest(_number)
+    for voter in state.voters.voters if state.voters else ():
+        found += _hash(repr((voter.key, voter.endpoints)).encode())
+    return found % (1 << 64)
+
+
+# -- on executors
+
+
+def _number(value: bytes) -> int:
+    return _hash(in_one_order(value))
+
+
+def _hash(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
+
+
+def _damage(item: tuple[int, tuple[str, SnapshotFile]]) -> Iterator[tuple[int, Finding]]:
+    """What keeps a snapshot from being whole."""
+    number, (name, file) = item
+    try:
+        file.bounds()
+    except PipelineError as error:
+        position, what = None, str(error)
+        if isinstance(error, DamagedSnapshot):
+            position, what = error.position, error.reason
+        yield number, Finding(name, file.path.name, position, file.id.end_offset, what)
