@@ -11,7 +11,7 @@ from quorum_pipeline.commands.histories import SCRATCH, mounted, opened_stages
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.local_files import LocalFiles, size_of
 from quorum_pipeline.spark.audit_job import (
     LogAudit,
     Replica,
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.log and not arguments.archive:
         raise PipelineError("give the directories of logs, or --archive")
     progress = Progress("auditing", "bytes")
-    size_bytes = sum(_size_bytes(each) for each in (*arguments.log, *arguments.archive))
+    size_bytes = sum(map(size_of, (*arguments.log, *map(_root, arguments.archive))))
     with (
         opened_stages(arguments, progress, size_bytes) as stages,
         TemporaryDirectory(prefix=SCRATCH) as scratch,
@@ -102,9 +102,3 @@ def _root(uri: str) -> Path:
     if root is None:
         raise PipelineError(f"{uri} is not in a file system that is mounted: it can't be audited")
     return root
-
-
-def _size_bytes(place: Path | str) -> int:
-    """Of what lies in a directory."""
-    root = _root(place) if isinstance(place, str) else place
-    return sum(each.stat().st_size for each in root.rglob("*") if each.is_file())

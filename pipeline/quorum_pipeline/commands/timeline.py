@@ -1,17 +1,31 @@
 """`quorum-pipeline timeline`: what happened to the cluster, when, and how long it took."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from quorum_pipeline.commands.histories import SCRATCH, add_history, mounted, opened_stages
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.files.timeline import read_timeline, write_events
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.events_file import write_events
+from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.spark.stages import Stages
+from quorum_pipeline.spark.timeline_job import (
+    TimelineSource,
+    archive_source,
+    log_source,
+    read_timeline,
+)
 from quorum_pipeline.timeline.events import summary
 from quorum_pipeline.timeline.report import figure, html_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("--log", type=Path, required=True, metavar="DIR", help="a metadata log")
+    add_history(parser)
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
     parser.add_argument("--parquet", type=Path, metavar="FILE", help="write every event as a row")
 
@@ -19,9 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     progress = Progress("reading", "offsets")
-    found = read_timeline(arguments.log, progress)
+    with _opened(arguments, progress) as (stages, source):
+        progress.say(f"reading {source.name} {stages.place}")
+        found = read_timeline(stages, source)
+        how = found.how(stages.place)
     if arguments.html is not None:
-        title = f"Timeline of {arguments.log.resolve().name}"
+        title = f"Timeline of {Path(source.name).resolve().name}"
         with arguments.html.open("w", encoding="utf-8") as file:
             file.writelines(html_report(title, found.events, found.begin_ms, found.end_ms))
     if arguments.parquet is not None:
@@ -31,8 +48,27 @@ def run(arguments: argparse.Namespace) -> int:
             figure(value, bound=each.bounds) for value in (each.median_ms, each.longest_ms)
         )
         print(f"{each.kind:20} {each.times:8,}   median {median:>12}   longest {longest:>12}")
-    print(
-        f"{len(found.events):,} events in offsets {found.start_offset} to {found.end_offset};"
-        f" {progress.seconds:.1f} s"
-    )
+    print(f"{len(found.events):,} events in offsets {found.start_offset} to {found.end_offset}")
+    print(f"  {how}; {progress.seconds:.1f} s")
     return 0
+
+
+@contextmanager
+def _opened(
+    arguments: argparse.Namespace, progress: Progress
+) -> Iterator[tuple[Stages, TimelineSource]]:
+    if arguments.log is not None:
+        root = arguments.log
+    elif (root := mounted(arguments.archive)) is None:
+        raise PipelineError(
+            f"{arguments.archive} is not in a file system that is mounted: it has no timeline here"
+        )
+    with (
+        opened_stages(arguments, progress, size_of(root)) as stages,
+        TemporaryDirectory(prefix=SCRATCH) as scratch,
+    ):
+        if arguments.log is not None:
+            yield stages, log_source(root, stages.slots)
+        else:
+            reader = ArchiveReader(LocalFiles(), arguments.archive)
+            yield stages, archive_source(reader, root, Path(scratch))

@@ -71,3 +71,8 @@ class LocalFiles:
     def fetch(self, file: str, scratch: Path) -> Path:
         """Itself."""
         return self.local_path(file)
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of all files in it, at any depth."""
+    return sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())

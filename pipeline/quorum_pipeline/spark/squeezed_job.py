@@ -109,7 +109,7 @@ class SqueezedLog:
 
 def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], bool]:
     """The place of each piece that takes effect. Raises Unusual where records were taken back that nobody has looked at."""
-    from quorum_pipeline.state.compiled_span import counted
+    from quorum_pipeline.deltas.pieces import counted
 
     found, dropped, is_open = counted([(each.boundary, each.is_open) for each in done])
     for number, piece in dropped:

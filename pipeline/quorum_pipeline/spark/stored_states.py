@@ -78,8 +78,8 @@ def _write(state: SparkState, root: Path) -> int:
 
 def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) -> tuple[str, int]:
     """On an executor. A name is used once."""
+    from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import write_delta
-    from quorum_pipeline.state.compiled_span import HEAD
 
     found = unpacked(keyed[1])
     records = getattr(found, "state", found).records()
@@ -100,9 +100,9 @@ def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
 def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
     """On an executor. Deltas with boundaries of transactions stay as they are, and so does what has a gap before it."""
     from quorum_pipeline.compaction.offset_runs import joined, squeezed
+    from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import DeltaHead, read_delta, write_delta
     from quorum_pipeline.files.delta_tap import part_name
-    from quorum_pipeline.state.compiled_span import HEAD
 
     waiting: list[tuple[Any, Any]] = []
 

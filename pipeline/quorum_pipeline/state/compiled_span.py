@@ -6,7 +6,7 @@ count (`counted`). What loops do not know raises Unusual, and so does what may b
 Source: KIP-868.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,10 +17,10 @@ from quorum_pipeline.compaction.compaction import BOUNDARY_KINDS, RecordRun, dec
 from quorum_pipeline.compaction.offset_runs import NO_RECORDS, OffsetRun, squeezed
 from quorum_pipeline.compaction.sums import SUM
 from quorum_pipeline.compiled import Bytes, Numbers
+from quorum_pipeline.deltas.pieces import BODY, HEAD, PIECES, TAIL
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.plain_form import Unusual
 
-HEAD, BODY, TAIL = PIECES = range(3)
 _DROPPED, _HELD = 3, 4
 _BLOCK_RECORDS, _BLOCK_BYTES, _BLOCK_TIMES_LEFT = 250_000, 32 << 20, 2
 """So much is put together at once; or so many times as many records as are left: these are gone through again."""
@@ -110,29 +110,6 @@ class CompiledSpan:
                 route[held] = _DROPPED
             self._pieces[TAIL] = _Growing()
         self.is_open = kind == _BEGIN
-
-
-def counted(
-    spans: Sequence[tuple[Boundary | None, bool]],
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
-    """Pieces (number of the span, piece) that take effect, in order; those that were taken back; whether a transaction is open at the end.
-
-    `spans`: first boundary and `is_open` of each.
-    """
-    found: list[tuple[int, int]] = []
-    dropped: list[tuple[int, int]] = []
-    held: list[tuple[int, int]] = []
-    was_open = False
-    for number, (boundary, is_open) in enumerate(spans):
-        (held if was_open else found).append((number, HEAD))
-        if boundary is None:
-            continue
-        if was_open:
-            (found if boundary.ends else dropped).extend(held)
-        held = [(number, TAIL)] if is_open else []
-        was_open = is_open
-        found.append((number, BODY))
-    return found, dropped, was_open
 
 
 def _check(records: OffsetRun) -> None:

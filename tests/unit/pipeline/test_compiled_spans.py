@@ -11,8 +11,9 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records import metadata as md
 from quorum_pipeline.compaction.compaction import decoded, run_of_values
 from quorum_pipeline.compaction.offset_runs import cut, squeezed, unpacked
+from quorum_pipeline.deltas.pieces import counted
 from quorum_pipeline.plain_form import Unusual
-from quorum_pipeline.state.compiled_span import CompiledSpan, counted
+from quorum_pipeline.state.compiled_span import CompiledSpan
 from quorum_pipeline.state.merged_buckets import StateBucket, names_bucket, topics_bucket
 from support.delta_checks import CUTS, SHORT
 from support.delta_records import LOGS, node_state

@@ -13,9 +13,9 @@ import pytest
 from quorum_node.records import metadata as md
 from quorum_node.records.control import VotersRecord
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.files.timeline import read_timeline
-from quorum_pipeline.timeline.events import TOPIC_CREATED, At, Event, Timeline, summary
+from quorum_pipeline.timeline.events import TOPIC_CREATED, Event, summary
 from quorum_pipeline.timeline.report import html_report, shown
+from support.timelines import read_timeline, timeline_of
 from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, broker, partition, voter
 
 
@@ -113,18 +113,15 @@ class Told:
     """A timeline of records that are told one by one, at seconds."""
 
     def __init__(self) -> None:
-        self._timeline = Timeline()
-        self._offset = 0
+        self._records: list[tuple[int, object]] = []
 
     def __call__(self, second: int, *records: object) -> "Told":
-        for record in records:
-            self._timeline.take(At(self._offset, 4, 1000 * second), record)
-            self._offset += 1
+        self._records += [(1000 * second, record) for record in records]
         return self
 
     def of(self, kind: str) -> list[tuple[str, int | None]]:
         """Subject and duration in seconds."""
-        found = [each for each in self._timeline.events() if each.kind == kind]
+        found = [each for each in timeline_of(self._records) if each.kind == kind]
         durations = [each.duration_ms for each in found]
         seconds = [None if each is None else each // 1000 for each in durations]
         return list(zip((each.subject for each in found), seconds, strict=True))

@@ -9,8 +9,8 @@ from quorum_node.records import metadata as md
 from quorum_node.records.control import LeaderChange, VotersRecord
 from quorum_node.records.identity import ReplicaKey
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.files.timeline import read_timeline
-from quorum_pipeline.timeline.events import At, Event, Timeline, summary
+from quorum_pipeline.timeline.events import Event, summary
+from support.timelines import read_timeline, timeline_of
 from support.written_log import TOPIC_ID, LogWriter, broker, partition, voter
 
 TOPIC = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
@@ -22,10 +22,7 @@ LEADERLESS = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=
 
 def told(*records: object) -> list[Event]:
     """A second from record to record."""
-    timeline = Timeline()
-    for number, record in enumerate(records):
-        timeline.take(At(number, 4, 1000 * number), record)
-    return timeline.events()
+    return timeline_of([(1000 * number, record) for number, record in enumerate(records)])
 
 
 def of(kind: str, events: list[Event]) -> list[tuple[str, int, int | None]]:

@@ -1,0 +1,34 @@
+"""Which pieces of spans take effect, where transactions go over several of them. PURE.
+
+A span whose own boundaries are known leaves three pieces: what comes before its first boundary (HEAD) may be held back, or dropped, by a transaction from
+before; what takes effect after it is BODY; what a transaction that is open at the end holds back is TAIL. Source: KIP-868.
+"""
+
+from collections.abc import Sequence
+
+from quorum_pipeline.deltas.span import Boundary
+
+HEAD, BODY, TAIL = PIECES = range(3)
+
+
+def counted(
+    spans: Sequence[tuple[Boundary | None, bool]],
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
+    """Pieces (number of the span, piece) that take effect, in order; those that were taken back; whether a transaction is open at the end.
+
+    `spans`: first boundary and `is_open` of each.
+    """
+    found: list[tuple[int, int]] = []
+    dropped: list[tuple[int, int]] = []
+    held: list[tuple[int, int]] = []
+    was_open = False
+    for number, (boundary, is_open) in enumerate(spans):
+        (held if was_open else found).append((number, HEAD))
+        if boundary is None:
+            continue
+        if was_open:
+            (found if boundary.ends else dropped).extend(held)
+        held = [(number, TAIL)] if is_open else []
+        was_open = is_open
+        found.append((number, BODY))
+    return found, dropped, was_open

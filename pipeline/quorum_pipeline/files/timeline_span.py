@@ -1,0 +1,158 @@
+"""A span of a log, a range of an archive, or a snapshot, as what a timeline needs of it.
+
+Owns the reading. Runs wherever the files are. What is damaged is told, and ends it; records that are not known say nothing.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorum_node.records.control import VotersRecord
+from quorum_pipeline.archive.layout import RECORDS, OffsetRange
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_records import file_groups, naming
+from quorum_pipeline.files.log_directory import LogSpan
+from quorum_pipeline.files.log_rows import UNKNOWN_EPOCH, span_rows
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.rows.arrow import record_batch
+from quorum_pipeline.rows.column_types import arrow_schema
+from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.timeline.span import COLUMNS, Part, TimelineSpan
+
+SCHEMA = arrow_schema(COLUMNS)
+_NO_END = (1 << 63) - 1
+_NARROW = 1 << 17
+"""Rows of an archive that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTask:
+    """A span of a log."""
+
+    span: LogSpan
+
+    def read(self) -> TimelineSpan:
+        """Raises PipelineError on damage, OSError."""
+        found = TimelineSpan()
+        for rows in span_rows(self.span, 0, _NO_END, keep_problems=True):
+            if isinstance(rows, Rows):
+                _check(rows)
+            found.add(record_batch(rows, SCHEMA))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """A range of an archive."""
+
+    root: Path
+    range: OffsetRange
+
+    def read(self) -> TimelineSpan:
+        """Raises PipelineError, OSError."""
+        found = TimelineSpan()
+        for group in file_groups(self.root / RECORDS / self.range.directory, 0, _NO_END):
+            table = pa.concat_tables([_read(path) for path in group])
+            if len(group) > 1:
+                table = table.sort_by("offset")
+            for batch in table.combine_chunks().to_batches(max_chunksize=_NARROW):
+                found.add(batch)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """A snapshot that a log goes on from: what was before."""
+
+    file: SnapshotFile
+
+    def voters(self) -> VotersRecord | None:
+        """Those in force. Raises PipelineError, OSError."""
+        return self.file.bounds().voters
+
+    def read(self) -> TimelineSpan:
+        """Its records, as if they stood where it ends. Raises PipelineError, OSError."""
+        offset, epoch = self.file.id.end_offset, self.file.id.epoch
+        time_ms = self.file.bounds().last_contained_log_timestamp_ms
+        found = TimelineSpan()
+        for position, batch in self.file.batches():
+            if batch.header.is_control:
+                continue
+            rows = Rows(str(self.file.path))
+            rows.add(batch, position, 0, _NO_END)
+            rows.offsets = [offset] * len(rows)
+            rows.epochs = [epoch] * len(rows)
+            rows.timestamps_ms = [time_ms] * len(rows)
+            found.add(record_batch(rows, SCHEMA))
+        head = found.pieces[0]
+        head.thin()
+        edges = head.edges.filter(head.edges.column("on"))
+        known = pa.array(np.ones(len(edges), np.bool_))
+        edges = edges.set_column(edges.schema.get_field_index("known"), "known", known)
+        made = [_without_times(each) for each in head.made]
+        found.pieces[0] = Part(edges, made, [], [replace(e, known=True) for e in head.brokers])
+        found.first = found.last = None
+        return found
+
+
+def _without_times(made: pa.Table) -> pa.Table:
+    place = made.schema.get_field_index("time_ms")
+    return made.set_column(place, "time_ms", pa.nulls(len(made), pa.int64()))
+
+
+def _check(rows: Rows) -> None:
+    """Raises PipelineError where batches could not be read."""
+    for row, (content, epoch, value) in enumerate(
+        zip(rows.contents, rows.epochs, rows.values, strict=True)
+    ):
+        if content.problem is not None and (value is None or epoch == UNKNOWN_EPOCH):
+            place = f"byte {rows.positions[row]}, offset {rows.offsets[row]}"
+            raise PipelineError(f"{rows.source} is damaged at {place}: {content.problem}")
+
+
+def _read(path: Path) -> pa.Table:
+    """The columns that are wanted, null where the file does not have them."""
+    options = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
+    with naming(path), pq.ParquetFile(path, **options) as file:
+        have = file.schema_arrow
+        wanted = []
+        for field in SCHEMA:
+            if field.name not in have.names:
+                continue
+            if pa.types.is_struct(field.type):
+                inner = {each.name for each in have.field(field.name).type}
+                wanted += [f"{field.name}.{e.name}" for e in field.type if e.name in inner]
+            elif field.name not in ("record_key", "value") or _is_for_objects(have.names):
+                wanted.append(field.name)
+        table = file.read(wanted, use_threads=False)
+    columns = [_uniform(table, field) for field in SCHEMA]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _is_for_objects(names: list[str]) -> bool:
+    """Whether there may be records that are taken by their bytes: not in a file of partitions or topics alone."""
+    typed = {"partition", "partition_change", "topic", "remove_topic", "config"}
+    return not typed & set(names) or "leader_change" in names
+
+
+def _uniform(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in table.column_names:
+        return pa.nulls(len(table), field.type)
+    column = table.column(field.name)
+    if not pa.types.is_struct(field.type):
+        return column.cast(field.type, safe=False)
+    return pa.chunked_array([_struct(each, field.type) for each in column.chunks], field.type)
+
+
+def _struct(column: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    have = {each.name for each in column.type}
+    parts = [
+        column.field(each.name).cast(each.type)
+        if each.name in have
+        else pa.nulls(len(column), each.type)
+        for each in kind
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())

@@ -1,0 +1,258 @@
+"""The timeline of a log or an archive: tasks reduce spans to edges, buckets of topics are put together, events come out in order.
+
+Owns the steps. The driver decodes no metadata record: it says which pieces of transactions count, and takes control records, which are few, by itself. It holds
+the events, which are what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quorum_node.records.batches import DecodedRecord
+from quorum_pipeline.deltas.pieces import HEAD, counted
+from quorum_pipeline.deltas.span import Boundary
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
+from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
+from quorum_pipeline.rows.content import control_content, metadata_content
+from quorum_pipeline.spark.state_job import packed, unpacked, where
+from quorum_pipeline.timeline.cluster import At, ClusterTimeline
+from quorum_pipeline.timeline.events import Event
+from quorum_pipeline.timeline.partitions import partition_events
+from quorum_pipeline.timeline.span import Part, Told
+
+if TYPE_CHECKING:
+    from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.spark.stages import Stages
+
+_SUMMARY = -1
+Task = LogTask | RangeTask | KnownTask
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSource:
+    """`tasks` in order of offsets; `known`: the number of the one that is a snapshot."""
+
+    name: str
+    start_offset: int
+    tasks: tuple[Task, ...]
+    known: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one task has read, and on which executor. `wrong`: why it could not."""
+
+    number: int
+    executor: str
+    records: int = 0
+    first: tuple[int, int] | None = None
+    last: tuple[int, int] | None = None
+    boundary: Boundary | None = None
+    is_open: bool = False
+    controls: tuple[Told, ...] = ()
+    wrong: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTimeline:
+    """Events, and what the log spans."""
+
+    events: tuple[Event, ...]
+    begin_ms: int
+    end_ms: int
+    start_offset: int
+    end_offset: int
+    reads: tuple[Read, ...]
+
+    def how(self, place: str) -> str:
+        """Where it was done, and what of it where."""
+        records = [each.records for each in self.reads]
+        executors = Counter[str]()
+        for each in self.reads:
+            executors[each.executor] += each.records
+        return (
+            f"{place}: {sum(records):,} records in {len(records):,} tasks, {max(records, default=0):,} at most in one"
+            f" and {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
+        )
+
+
+def log_source(path: Path, slots: int, span_bytes: int | None = None) -> TimelineSource:
+    """Raises PipelineError if it is no log."""
+    log = open_log(path)
+    total = sum(each.size_bytes for each in log.segments)
+    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
+    spans = list(log.spans(log.start_offset, target))
+    tasks: list[Task] = [LogTask(each) for each in spans]
+    # It says what was before a log whose beginning is gone; a log from offset 0 on says all.
+    later = [each for each in log.snapshots if each.end_offset >= log.start_offset > 0]
+    if not later:
+        return TimelineSource(str(log.path), log.start_offset, tuple(tasks))
+    named = min(later)
+    place = sum(each.base_offset < named.end_offset for each in spans)
+    tasks.insert(place, KnownTask(SnapshotFile(log.path / named.file_name, named)))
+    return TimelineSource(str(log.path), log.start_offset, tuple(tasks), place)
+
+
+def archive_source(reader: ArchiveReader, root: Path, scratch: Path) -> TimelineSource:
+    """Raises PipelineError, also if there is nothing in it, or something in quarantine."""
+    found = reader.contents()
+    reader.check_complete(found, None)
+    tasks: list[Task] = [RangeTask(root, each) for each in found.ranges]
+    snapshot = reader.snapshot(scratch)
+    if snapshot is None:
+        return TimelineSource(str(root), found.start, tuple(tasks))
+    place = sum(each.start < snapshot.id.end_offset for each in found.ranges)
+    tasks.insert(place, KnownTask(snapshot))
+    return TimelineSource(str(root), found.start, tuple(tasks), place)
+
+
+def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
+    """Raises PipelineError: damaged; OSError, and what Spark raises."""
+    buckets = max(stages.slots, 2)
+    stages.describe(f"reduce {len(source.tasks)} spans of {source.name} to edges")
+    reduced = stages.keep(
+        stages.rows(list(enumerate(source.tasks))).flatMap(partial(_reduce, buckets))
+    )
+    try:
+        found = reduced.filter(_is_summary).map(_value).collect()
+        reads: list[Read] = sorted(found, key=lambda each: each.number)
+        wrong = [each.wrong for each in reads if each.wrong is not None]
+        if wrong:
+            raise PipelineError(wrong[0])
+        counting = _counting(reads, source.known)
+        stages.describe(f"put the timeline of {source.name} together")
+        parts = reduced.filter(partial(_counts, counting)).map(_by_bucket)
+        events = [
+            event
+            for data in parts.groupByKey().mapValues(_events).map(_value).collect()
+            for event in unpacked(data)
+        ]
+    finally:
+        reduced.unpersist()
+    events += _of_controls(reads, source)
+    events.sort(key=lambda each: (each.begin_offset, each.kind, each.subject))
+    ends = [each for each in reads if each.first is not None and each.last is not None]
+    begin_ms, end_ms, end_offset = 0, 0, source.start_offset
+    if ends:
+        first, last = ends[0].first, ends[-1].last
+        assert first is not None and last is not None  # noqa: PT018
+        begin_ms, end_ms, end_offset = first[1], last[1], last[0] + 1
+    return ReadTimeline(
+        tuple(events), begin_ms, end_ms, source.start_offset, end_offset, tuple(reads)
+    )
+
+
+def _counting(reads: Sequence[Read], known: int | None) -> frozenset[tuple[int, int]]:
+    """Pieces whose records take effect; a snapshot always does."""
+    of_log = [each for each in reads if each.number != known]
+    found, _, _ = counted([(each.boundary, each.is_open) for each in of_log])
+    counting = {(of_log[place].number, piece) for place, piece in found}
+    return frozenset(counting | ({(known, HEAD)} if known is not None else set()))
+
+
+def _of_controls(reads: Sequence[Read], source: TimelineSource) -> list[Event]:
+    """Elections and voters. The time of the record before the first one of a span is another task's."""
+    timeline = ClusterTimeline()
+    before_ms: int | None = None
+    known = None if source.known is None else source.tasks[source.known]
+    for each in reads:
+        for told in each.controls:
+            if isinstance(known, KnownTask) and told.offset >= known.file.id.end_offset:
+                _know_voters(timeline, known)
+                known = None
+            key = DecodedRecord(told.offset, told.time_ms, told.key, told.value)
+            at = At(told.offset, told.epoch, told.time_ms)
+            earlier = before_ms if told.before_ms is None else told.before_ms
+            timeline.take(at, control_content(key).record, earlier)
+        before_ms = each.last[1] if each.last is not None else before_ms
+    return timeline.events()
+
+
+def _know_voters(timeline: ClusterTimeline, task: KnownTask) -> None:
+    voters = task.voters()
+    at = At(task.file.id.end_offset, task.file.id.epoch, 0)
+    timeline.know(at, [voters] if voters else [])
+
+
+# -- on executors
+
+
+def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any]]:
+    number, task = numbered
+    try:
+        found = task.read()
+    except (PipelineError, OSError) as error:
+        yield (_SUMMARY, number, 0), Read(number, where(), wrong=str(error))
+        return
+    records = 0 if isinstance(task, KnownTask) else found.records
+    yield (
+        (_SUMMARY, number, 0),
+        Read(
+            number,
+            where(),
+            records,
+            found.first,
+            found.last,
+            found.boundary,
+            found.is_open,
+            tuple(found.controls),
+        ),
+    )
+    for piece, part in enumerate(found.pieces):
+        if len(part):
+            for bucket, cut in enumerate(part.cut(buckets)):
+                if len(cut):
+                    yield (bucket, number, piece), packed(cut)
+
+
+def _is_summary(keyed: tuple[tuple[int, int, int], Any]) -> bool:
+    return keyed[0][0] == _SUMMARY
+
+
+def _counts(counting: frozenset[tuple[int, int]], keyed: tuple[tuple[int, int, int], Any]) -> bool:
+    return not _is_summary(keyed) and keyed[0][1:] in counting
+
+
+def _by_bucket(keyed: tuple[tuple[int, int, int], bytes]) -> tuple[int, tuple[int, int, bytes]]:
+    (bucket, number, piece), data = keyed
+    return bucket, (number, piece, data)
+
+
+def _value(keyed: tuple[Any, Any]) -> Any:
+    return keyed[1]
+
+
+def _events(parts: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Of one bucket."""
+    every: list[Part] = [unpacked(data) for *_, data in sorted(parts, key=lambda each: each[:2])]
+    events = list(
+        partition_events(
+            [each.edges for each in every],
+            [table for each in every for table in each.made],
+            [table for each in every for table in each.gone],
+        )
+    )
+    events += _of_brokers([told for each in every for told in each.brokers])
+    return packed(events)
+
+
+def _of_brokers(brokers: list[Told]) -> list[Event]:
+    timeline = ClusterTimeline()
+    brokers.sort(key=lambda each: (each.offset, not each.known))
+    known = [each for each in brokers if each.known]
+    for each in brokers:
+        at = At(each.offset, each.epoch, each.time_ms)
+        if not each.known:
+            timeline.take(at, metadata_content(each.value).record)
+        elif known:
+            timeline.know(at, [metadata_content(told.value).record for told in known])
+            known = []
+    return timeline.events()

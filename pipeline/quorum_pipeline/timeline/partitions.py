@@ -1,0 +1,146 @@
+"""Events of topics and partitions out of edges. PURE.
+
+Owns what begins and ends an event: offline without a leader, unclean until recovered, a reassignment from the record that adds or removes replicas to
+the one after which none are on their way. All of a topic ends with it. Of partitions of which nothing ever began nothing is made.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from quorum_pipeline.timeline.edges import (
+    ADDING,
+    NO_LEADER,
+    NOTHING,
+    RECOVERY,
+    REMOVING,
+    lively,
+)
+from quorum_pipeline.timeline.events import (
+    OFFLINE,
+    REASSIGNMENT,
+    TOPIC_CREATED,
+    TOPIC_DELETED,
+    UNCLEAN,
+    Event,
+    since,
+)
+
+MADE = pa.schema(
+    [("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64()), ("name", pa.string())]
+)
+GONE = pa.schema([("topic", pa.string()), ("offset", pa.int64()), ("time_ms", pa.int64())])
+"""Topics that were made, and that were removed."""
+
+
+_NEVER = 1 << 62
+
+
+@dataclass(slots=True)
+class _Topic:
+    """Offsets, in order, with the name that it has from there on, and with when it was removed."""
+
+    made: list[tuple[int, str]] = field(default_factory=list)
+    gone: list[tuple[int, int]] = field(default_factory=list)
+
+    def name_at(self, offset: int, topic_id: str) -> str:
+        """Its id, where the log does not name it."""
+        place = bisect_right(self.made, (offset, "\U0010ffff"))
+        made = self.made[place - 1] if place else None
+        removed = any((made[0] if made else -1) < each < offset for each, _ in self.gone)
+        return topic_id if made is None or removed else made[1]
+
+    def gone_behind(self, offset: int) -> tuple[int, int] | None:
+        """The next removal."""
+        place = bisect_right(self.gone, (offset, _NEVER))
+        return self.gone[place] if place < len(self.gone) else None
+
+
+def partition_events(
+    edges: Sequence[pa.Table], made: Sequence[pa.Table], gone: Sequence[pa.Table]
+) -> Iterator[Event]:
+    """In no order; tables of one bucket of topics. A topic without `time_ms` was made some time before."""
+    topics: dict[str, _Topic] = {}
+    for row in pa.concat_tables([MADE.empty_table(), *made]).sort_by("offset").to_pylist():
+        topics.setdefault(row["topic"], _Topic()).made.append((row["offset"], row["name"]))
+        if row["time_ms"] is not None:
+            yield _instant(TOPIC_CREATED, row["name"], row)
+    for row in pa.concat_tables([GONE.empty_table(), *gone]).sort_by("offset").to_pylist():
+        topic = topics.setdefault(row["topic"], _Topic())
+        yield _instant(TOPIC_DELETED, topic.name_at(row["offset"], row["topic"]), row)
+        topic.gone.append((row["offset"], row["time_ms"]))
+    for topic_id, number, rows in lively(edges):
+        partition = _Partition(topic_id, number, topics.get(topic_id, _Topic()))
+        for _, same in groupby(rows, lambda row: (row["offset"], row["known"])):
+            yield from partition.take(list(same))
+        yield from partition.rest()
+
+
+def _instant(kind: str, subject: str, row: dict[str, Any]) -> Event:
+    return Event(kind, subject, row["time_ms"], row["time_ms"], row["offset"], row["offset"])
+
+
+class _Partition:
+    """Takes edges, in order, those of one record together."""
+
+    def __init__(self, topic_id: str, number: int, topic: _Topic) -> None:
+        self._topic_id, self._number, self._topic = topic_id, number, topic
+        self._open: dict[str, Event] = {}
+        self._moving = {ADDING: False, REMOVING: False}
+
+    def take(self, edges: list[dict[str, Any]]) -> Iterator[Event]:
+        """What a record ends."""
+        at = edges[0]
+        yield from self._removed(at["offset"])
+        for edge in edges:
+            kind, on = edge["kind"], edge["on"]
+            if kind in (NO_LEADER, NOTHING):
+                yield from self._toggle(OFFLINE, edge, "", on=on)
+            if kind in (RECOVERY, NOTHING):
+                yield from self._toggle(UNCLEAN, edge, f"leader {edge['leader']}", on=on)
+            if kind == NOTHING:
+                self._moving = {ADDING: False, REMOVING: False}
+            elif kind in self._moving:
+                self._moving[kind] = on
+        replicas = next((edge["replicas"] for edge in edges if edge["replicas"]), None)
+        detail = f"to {replicas}" if replicas else ""
+        yield from self._toggle(REASSIGNMENT, at, detail, on=any(self._moving.values()))
+
+    def rest(self) -> Iterator[Event]:
+        """What goes on, or ends with the topic."""
+        yield from self._removed(_NEVER)
+        yield from self._open.values()
+
+    def _removed(self, offset: int) -> Iterator[Event]:
+        """What ends with the topic before this offset."""
+        began = min((each.begin_offset for each in self._open.values()), default=_NEVER)
+        removal = self._topic.gone_behind(began)
+        if removal is None or removal[0] >= offset:
+            return
+        yield from (_ended(each, *removal) for each in self._open.values())
+        self._open.clear()
+        self._moving = {ADDING: False, REMOVING: False}
+
+    def _toggle(self, kind: str, at: dict[str, Any], detail: str, *, on: bool) -> Iterator[Event]:
+        if on and kind not in self._open:
+            name = self._topic.name_at(at["offset"], self._topic_id)
+            told = [detail, since(at["offset"])] if at["known"] else [detail]
+            self._open[kind] = Event(
+                kind,
+                f"{name}-{self._number}",
+                at["time_ms"],
+                None,
+                at["offset"],
+                None,
+                ", ".join(filter(None, told)),
+            )
+        elif not on and kind in self._open:
+            yield _ended(self._open.pop(kind), at["offset"], at["time_ms"])
+
+
+def _ended(event: Event, offset: int, time_ms: int) -> Event:
+    return replace(event, end_offset=offset, end_ms=time_ms)

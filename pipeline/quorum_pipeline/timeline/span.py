@@ -1,0 +1,245 @@
+"""What a timeline needs of a span of the log: edges of partitions, topics, brokers, control records. PURE.
+
+Owns what counts: records of a metadata transaction count when it ends, each at its own place, and those of an aborted one never do; control records are not held
+back. Whether one is open where the span begins is not known, so what comes before the first boundary is kept apart, as in `state/compiled_span.py`.
+Takes rows as columns, from a log or an archive alike.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorum_node.records import metadata as md
+from quorum_node.records.metadata import record_type_name
+from quorum_pipeline.deltas.pieces import BODY, HEAD, PIECES, TAIL
+from quorum_pipeline.deltas.span import Boundary
+from quorum_pipeline.timeline.cluster import BROKER_RECORDS
+from quorum_pipeline.timeline.edges import (
+    PARTITION_COLUMNS,
+    SCHEMA,
+    change_edges,
+    partition_edges,
+    thinned,
+)
+from quorum_pipeline.timeline.partitions import GONE, MADE
+
+_NAMES = {
+    cls: record_type_name(cls.RECORD_TYPE)
+    for cls in (
+        *BROKER_RECORDS,
+        md.BeginTransactionRecord,
+        md.EndTransactionRecord,
+        md.AbortTransactionRecord,
+    )
+}
+_BROKER_NAMES = pa.array([_NAMES[each] for each in BROKER_RECORDS])
+_BOUNDARY_NAMES = pa.array(
+    [
+        _NAMES[each]
+        for each in (md.BeginTransactionRecord, md.EndTransactionRecord, md.AbortTransactionRecord)
+    ]
+)
+_Numbers = npt.NDArray[np.int64]
+_WORTH_ROWS, _TIMES_LEFT = 250_000, 2
+
+
+def _struct(columns: Mapping[str, str]) -> str:
+    return "struct<" + ",".join(f"`{name}`:{kind}" for name, kind in columns.items()) + ">"
+
+
+COLUMNS = {
+    "offset": "bigint", "epoch": "int", "timestamp": "timestamp", "control": "boolean", "type": "string",
+    "record_key": "binary", "value": "binary",
+    "partition": _struct(PARTITION_COLUMNS), "partition_change": _struct(PARTITION_COLUMNS),
+    "topic": _struct({"topic_id": "string", "name": "string"}),
+    "remove_topic": _struct({"topic_id": "string"}),
+}  # fmt: skip
+"""What is read of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A record of the cluster, by its bytes. `before_ms`: time of the record before it in the span; None: it is the first one."""
+
+    offset: int
+    epoch: int
+    time_ms: int
+    key: bytes | None
+    value: bytes | None
+    before_ms: int | None = None
+    known: bool = False
+    """It is a snapshot's."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Of a piece of a span: tables by topic, and records of brokers."""
+
+    edges: pa.Table = field(default_factory=SCHEMA.empty_table)
+    made: list[pa.Table] = field(default_factory=list)
+    gone: list[pa.Table] = field(default_factory=list)
+    brokers: list[Told] = field(default_factory=list)
+    waiting: list[pa.Table] = field(default_factory=list)
+
+    def add(self, other: "Part") -> None:
+        """What follows."""
+        self.waiting += [other.edges, *other.waiting]
+        self.made += other.made
+        self.gone += other.gone
+        self.brokers += other.brokers
+        if sum(map(len, self.waiting)) >= max(_WORTH_ROWS, _TIMES_LEFT * len(self.edges)):
+            self.thin()
+
+    def thin(self) -> None:
+        """Leave out what says nothing new."""
+        made, gone = (
+            pa.concat_tables([schema.empty_table(), *tables])
+            for schema, tables in ((MADE, self.made), (GONE, self.gone))
+        )
+        self.edges = thinned(pa.concat_tables([self.edges, *self.waiting]), made, gone)
+        self.waiting = []
+
+    def __len__(self) -> int:
+        return (
+            len(self.edges)
+            + sum(map(len, (*self.made, *self.gone, *self.waiting)))
+            + len(self.brokers)
+        )
+
+    def cut(self, buckets: int) -> Iterator["Part"]:
+        """By topic, and by broker."""
+        self.thin()
+        cuts = [
+            list(_cut(table, buckets))
+            for table in (
+                self.edges,
+                pa.concat_tables([MADE.empty_table(), *self.made]),
+                pa.concat_tables([GONE.empty_table(), *self.gone]),
+            )
+        ]
+        for bucket, (edges, made, gone) in enumerate(zip(*cuts, strict=True)):
+            # Of one broker all records have to meet; they are few.
+            brokers = self.brokers if bucket == 0 else []
+            yield Part(edges, [made], [gone], brokers)
+
+
+def _cut(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
+    topics = pa.concat_arrays(
+        [pa.array([], pa.string()), *table.column("topic").chunks]
+    ).dictionary_encode()
+    of_topic = np.array(
+        [crc32(each.encode()) % buckets for each in topics.dictionary.to_pylist()], np.int64
+    )
+    mine = of_topic[topics.indices.to_numpy()]
+    for bucket in range(buckets):
+        yield table.filter(pa.array(mine == bucket)).combine_chunks()
+
+
+@dataclass(slots=True)
+class TimelineSpan:
+    """Takes rows in order, of COLUMNS. `controls` are not held back."""
+
+    boundary: Boundary | None = None
+    is_open: bool = False
+    controls: list[Told] = field(default_factory=list)
+    pieces: list[Part] = field(default_factory=lambda: [Part() for _ in PIECES])
+    records: int = 0
+    first: tuple[int, int] | None = None
+    """Offset and time of the first record."""
+    last: tuple[int, int] | None = None
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """The next rows; their offsets rise."""
+        if not len(rows):
+            return
+        offsets = rows.column("offset")
+        times = pc.fill_null(rows.column("timestamp").cast(pa.int64()), 0).to_numpy() // 1000
+        self._control(rows, times)
+        begin = 0
+        boundaries = np.flatnonzero(
+            np.asarray(pc.fill_null(pc.is_in(rows.column("type"), _BOUNDARY_NAMES), False))
+        )
+        for index in boundaries.tolist():
+            self._metadata(rows.slice(begin, index - begin), times[begin:index])
+            self._pass(rows.column("type")[index].as_py(), offsets[index].as_py())
+            begin = index + 1
+        self._metadata(rows.slice(begin), times[begin:])
+        ends = (0, len(rows) - 1)
+        first, self.last = ((offsets[row].as_py(), int(times[row])) for row in ends)
+        self.first = self.first or first
+        self.records += len(rows)
+
+    def _control(self, rows: pa.RecordBatch, times: _Numbers) -> None:
+        which = np.flatnonzero(np.asarray(pc.fill_null(rows.column("control"), False)))
+        for index, told in zip(which.tolist(), _told(rows, which, times), strict=True):
+            before = int(times[index - 1]) if index else self.last and self.last[1]
+            self.controls.append(Told(*told, before))
+
+    def _metadata(self, rows: pa.RecordBatch, times: _Numbers) -> None:
+        if not len(rows):
+            return
+        place = HEAD if self.boundary is None else TAIL if self.is_open else BODY
+        found = Part(waiting=list(_edges(rows, times)))
+        for name, schema, tables in (
+            ("topic", MADE, found.made),
+            ("remove_topic", GONE, found.gone),
+        ):
+            some = _typed(rows, name, times)
+            if some is not None:
+                records, offsets, times_ms = some
+                named = [records.field("name")] if "name" in schema.names else []
+                tables.append(
+                    pa.table([records.field("topic_id"), offsets, times_ms, *named], schema=schema)
+                )
+        brokers = np.flatnonzero(
+            np.asarray(pc.fill_null(pc.is_in(rows.column("type"), _BROKER_NAMES), False))
+        )
+        found.brokers = [Told(*each) for each in _told(rows, brokers, times)]
+        self.pieces[place].add(found)
+
+    def _pass(self, name: str, offset: int) -> None:
+        ends = name == _NAMES[md.EndTransactionRecord]
+        if self.boundary is None:
+            self.boundary = Boundary(offset, ends)
+        elif self.is_open and ends:
+            self.pieces[BODY].add(self.pieces[TAIL])
+        self.pieces[TAIL] = Part()
+        self.is_open = name == _NAMES[md.BeginTransactionRecord]
+
+
+def _told(
+    rows: pa.RecordBatch,
+    which: _Numbers,
+    times: _Numbers,
+) -> Iterable[tuple[int, int, int, bytes | None, bytes | None]]:
+    if not len(which):
+        return ()
+    chosen = pa.array(which)
+    offsets, epochs, keys, values = (
+        rows.column(name).take(chosen).to_pylist()
+        for name in ("offset", "epoch", "record_key", "value")
+    )
+    return zip(offsets, epochs, times[which].tolist(), keys, values, strict=True)
+
+
+def _edges(rows: pa.RecordBatch, times: _Numbers) -> Iterator[pa.Table]:
+    for name, edges_of in (("partition", partition_edges), ("partition_change", change_edges)):
+        found = _typed(rows, name, times)
+        if found is not None:
+            yield edges_of(*found)
+
+
+def _typed(
+    rows: pa.RecordBatch, name: str, times: _Numbers
+) -> tuple[pa.StructArray, pa.Array, pa.Array] | None:
+    """Records of one type, their offsets and times."""
+    column = rows.column(name)
+    if column.null_count == len(column):
+        return None
+    which = pa.array(np.flatnonzero(np.asarray(column.is_valid())))
+    return column.take(which), rows.column("offset").take(which), pa.array(times).take(which)

@@ -1,0 +1,100 @@
+"""Whatever a log is cut into, the timeline is that of one loop over all of its records; from an archive it is the same."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.records import metadata as md
+from quorum_node.records.control import LeaderChange, VotersRecord
+from quorum_node.records.identity import ReplicaKey
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.timeline.events import Event
+from support.delta_checks import CUTS, SHORT
+from support.metadata_histories import histories
+from support.plain_timeline import At, PlainTimeline
+from support.timelines import archived_timeline, read_timeline, timeline_of
+from support.written_archive import write_archive
+from support.written_log import LogWriter, voter, write_history
+
+CONTROLS: list[object] = [
+    LeaderChange(1, (ReplicaKey(1),), (ReplicaKey(1),)),
+    VotersRecord((voter(1, 1), voter(2, 2))),
+    VotersRecord((voter(1, 1),)),
+    VotersRecord((voter(1, 1), voter(2, 3))),
+    md.AbortTransactionRecord(),
+]
+MORE = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(CONTROLS)), max_size=6)
+
+
+def plain(records: list[tuple[int, object]]) -> list[Event]:
+    timeline = PlainTimeline()
+    for offset, (time_ms, record) in enumerate(records):
+        timeline.take(At(offset, 4, time_ms), record)
+    return timeline.events()
+
+
+def check(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) -> None:
+    told: list[object] = [md.decode_metadata(each) for each in values]
+    for place, record in more:
+        told.insert(min(place, len(told)), record)
+    records = [(1000 * number, record) for number, record in enumerate(told)]
+    borders = sorted({each for each in cuts if 0 < each < len(records)})
+    assert timeline_of(records, *borders) == plain(records)
+
+
+@pytest.mark.requirement("SP-05")
+@settings(SHORT, max_examples=40)
+@given(values=histories(max_size=60, newer=False), more=MORE, cuts=CUTS)
+def test_any_cut(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) -> None:
+    check(values, more, cuts)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-05")
+@settings(SHORT, max_examples=1500)
+@given(values=histories(max_size=120, newer=False), more=MORE, cuts=CUTS)
+def test_any_cut_many_times(
+    values: list[bytes], more: list[tuple[int, object]], cuts: list[int]
+) -> None:
+    check(values, more, cuts)
+
+
+@pytest.mark.requirement("SP-05")
+def test_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=800)
+    write_history(writer)
+    writer.append(md.FenceBrokerRecord(id=1, epoch=1))
+    writer.close()
+    log = open_log(tmp_path / "node")
+    expected = read_timeline(tmp_path / "node", span_bytes=300)
+    assert len(expected.reads) > 3
+    assert {"election", "broker down", "topic deleted"} <= {e.kind for e in expected.events}
+    for number, borders in enumerate(([0, log.end_offset()], [0, 5, 12, 14, 40, log.end_offset()])):
+        root = tmp_path / f"archive-{number}"
+        write_archive(root, log.path, *borders)
+        found = archived_timeline(root)
+        assert found.events == expected.events
+        assert (found.begin_ms, found.end_ms, found.end_offset) == (
+            expected.begin_ms,
+            expected.end_ms,
+            expected.end_offset,
+        )
+    assert main(["timeline", "--archive", str(root)]) == 0
+    told = capsys.readouterr().out
+    assert f"offsets 0 to {log.end_offset()}" in told
+    assert f"in this process: {log.end_offset()} records in 5 tasks" in told
+
+
+def test_damage_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=800)
+    write_history(writer)
+    writer.close()
+    path = open_log(tmp_path).segments[1].path
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    assert main(["timeline", "--log", str(tmp_path)]) == 2
+    assert f"{path} is damaged at byte 0" in capsys.readouterr().err
