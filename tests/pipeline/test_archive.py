@@ -20,7 +20,6 @@ from quorum_pipeline.files.archive_tasks import ArchiveSource
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.local_files import LocalFiles, lies_here
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.archive import Archive
@@ -28,6 +27,7 @@ from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import SparkStages, StagesHere
+from quorum_pipeline.state.moment import Moment
 from support.metadata_records import config
 from support.written_log import LogWriter, write_history
 

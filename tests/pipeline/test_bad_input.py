@@ -13,10 +13,10 @@ from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.state.moment import Moment
 from support.local_quorum import LocalQuorum, wait_until
 from support.loop_disk import LoopDisk, require_loop_disks
 from support.pipeline_process import PipelineProcess, run_pipeline

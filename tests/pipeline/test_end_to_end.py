@@ -30,9 +30,9 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.state.moment import Moment
 from support import stock_kafka
 from support.dumped_log import DumpedRecord, batches_of, dumped, records_of
 from support.flipped_bit import flipped_bit

@@ -14,11 +14,11 @@ from quorum_node.records.identity import parse_uuid
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
 from quorum_pipeline.live.quorum import parsed_addresses
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
+from quorum_pipeline.state.moment import Moment
 from support.flipped_bit import flipped_bit
 from support.local_quorum import LocalQuorum, wait_until
 from support.snapshot_dumps import SnapshotDumps

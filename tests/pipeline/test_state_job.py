@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
+from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 from support.driver_only import nothing_decoded_here

@@ -15,8 +15,9 @@ from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
-from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.state.difference import Difference, differences
+from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import Tables
 

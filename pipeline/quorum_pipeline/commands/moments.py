@@ -3,8 +3,7 @@
 import argparse
 from datetime import UTC, datetime
 
-from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.state.moment import Moment, parsed_time_ms
 
 
 def add_moment(parser: argparse.ArgumentParser) -> None:
@@ -21,19 +20,6 @@ def moment_of(arguments: argparse.Namespace) -> Moment:
     if arguments.at_time is None:
         return Moment(offset=arguments.at_offset)
     return Moment(time_ms=parsed_time_ms(arguments.at_time))
-
-
-def parsed_time_ms(text: str) -> int:
-    """ISO 8601; without a zone it is UTC. Raises PipelineError."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise PipelineError(
-            f"{text!r} is no time; write it as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00.250+01:00"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def shown_time(time_ms: int) -> str:

@@ -22,9 +22,9 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
 from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.log_columns import LogColumns
+from quorum_pipeline.state.moment import Moment
 
 
 @dataclass(frozen=True, slots=True)

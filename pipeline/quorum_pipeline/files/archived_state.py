@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
 

@@ -7,7 +7,6 @@ after another by nature, and compiled loops do it as fast as a process starts el
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, LogSpan, open_log
 from quorum_pipeline.files.log_span import PlacedBatch, read_whole
 from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
 
@@ -23,14 +23,6 @@ _WHOLE_SEGMENT = 1 << 62
 _SPAN_BYTES = 8 << 20
 _Piece = tuple[list[PlacedBatch], PipelineError | OSError | None]
 """The batches of a span up to what is wrong with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Before `offset`, or up to and with `time_ms`; with neither: all that there is."""
-
-    offset: int | None = None
-    time_ms: int | None = None
 
 
 def replay_directory(

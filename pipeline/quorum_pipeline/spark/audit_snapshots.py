@@ -18,9 +18,9 @@ from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_tasks import ArchiveSource
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile, first_snapshot
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory, Source
+from quorum_pipeline.state.moment import Moment
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.audit_job import LogAudit, Replica

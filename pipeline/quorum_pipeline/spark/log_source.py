@@ -21,6 +21,9 @@ Columns: `rows/table.py`. Only those of the query's schema are made, so a long l
     spanBytes                how much of a segment is one task; 8 MiB
     maxRows                  streaming: so many offsets at most in one micro batch; 1 000 000
 
+and, as in Spark's Kafka source, startingOffsets (earliest, or a number), endingOffsets (latest, or a number) and maxOffsetsPerTrigger for the
+first, second and last of them.
+
 A directory may hold records at its end that are not committed yet. Who must not see them gives an endOffset that is committed,
 or reads the quorum. Owns the link between Spark and the origins of records; decodes nothing.
 """

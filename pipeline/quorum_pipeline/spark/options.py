@@ -1,11 +1,13 @@
 """Options of the data sources: what was typed, checked, with an error that names what is allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.controllers import Controllers, controllers_of
+from quorum_pipeline.state.moment import Moment, parsed_time_ms
+from quorum_pipeline.state.tables import StateTable, table_named
 
 NO_END = (1 << 63) - 1
 
@@ -23,27 +25,15 @@ class LogOptions:
     keep_problems: bool
 
 
-_KNOWN = {
-    "path": "path",
-    "bootstrap": "bootstrap",
-    "tls": "tls",
-    "commandconfig": "commandConfig",
-    "startoffset": "startOffset",
-    "endoffset": "endOffset",
-    "spanbytes": "spanBytes",
-    "maxrows": "maxRows",
-    "onproblem": "onProblem",
-}
+_LOG_OPTIONS = (
+    "path", "bootstrap", "tls", "commandConfig", "startOffset", "endOffset", "spanBytes", "maxRows", "onProblem",
+    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+)  # fmt: skip
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
     """From the options of a query, whose names know no case. Raises PipelineError."""
-    options = {name.lower(): value for name, value in given.items()}
-    unknown = sorted(options.keys() - _KNOWN.keys())
-    if unknown:
-        raise PipelineError(
-            f"unknown option {unknown[0]!r}; there are {', '.join(_KNOWN.values())}"
-        )
+    options = _as_ours(_known(given, _LOG_OPTIONS))
     path, bootstrap = options.get("path"), options.get("bootstrap")
     if bool(path) == bool(bootstrap):
         raise PipelineError(
@@ -55,10 +45,10 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     return LogOptions(
         path=Path(path.removeprefix("file://")) if path else None,
         controllers=controllers_in(options) if bootstrap else None,
-        start_offset=_number(options, "startoffset", 0),
-        end_offset=_number(options, "endoffset", NO_END),
-        span_bytes=_number(options, "spanbytes", 8 << 20, least=1),
-        max_rows=_number(options, "maxrows", 1_000_000, least=1),
+        start_offset=_number(options, "startOffset", 0),
+        end_offset=_number(options, "endOffset", NO_END),
+        span_bytes=_number(options, "spanBytes", 8 << 20, least=1),
+        max_rows=_number(options, "maxRows", 1_000_000, least=1),
         keep_problems=on_problem == "keep",
     )
 
@@ -70,8 +60,81 @@ def controllers_in(options: Mapping[str, str]) -> Controllers:
     )
 
 
+_KAFKA_OPTIONS = {
+    "startingoffsets": ("startoffset", {"earliest": "0"}),
+    "endingoffsets": ("endoffset", {"latest": str(NO_END)}),
+    "maxoffsetspertrigger": ("maxrows", {}),
+}  # fmt: skip
+"""Names of Spark's Kafka source, what they are here, and words that stand for a number."""
+
+
+def _as_ours(options: dict[str, str]) -> dict[str, str]:
+    """Raises PipelineError if one thing is said twice."""
+    found = dict(options)
+    for name, (ours, words) in _KAFKA_OPTIONS.items():
+        if name not in options:
+            continue
+        if ours in found:
+            raise PipelineError(f"{name} and {ours} are the same: give one of them")
+        found[ours] = words.get(options[name].lower(), options[name])
+        del found[name]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """`path`: of a log or an archive. `moments`: of a state one; of changes two, in order."""
+
+    path: Path
+    table: StateTable
+    moments: tuple[Moment, ...]
+
+
+def state_options(given: Mapping[str, str]) -> TableOptions:
+    """Of `metadata_state`. Raises PipelineError."""
+    options = _known(given, ("path", "table", "versionAsOf", "timestampAsOf"))
+    moment = _moment(options, "versionAsOf", "timestampAsOf")
+    return TableOptions(_path(options), table_named(options.get("table", "")), (moment,))
+
+
+def changes_options(given: Mapping[str, str]) -> TableOptions:
+    """Of `metadata_changes`. Raises PipelineError."""
+    options = _known(given, ("path", "table", "startingVersion", "endingVersion"))
+    start = _moment(options, "startingVersion")
+    end = _moment(options, "endingVersion")
+    if start.offset is None:
+        raise PipelineError("give startingVersion: the offset from which on changes are wanted")
+    if end.offset is not None and end.offset < start.offset:
+        raise PipelineError(f"startingVersion {start.offset} is behind endingVersion {end.offset}")
+    return TableOptions(_path(options), table_named(options.get("table", "")), (start, end))
+
+
+def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """By names in lower case. Raises PipelineError."""
+    options = {name.lower(): value for name, value in given.items()}
+    known = {name.lower(): name for name in names}
+    if unknown := sorted(options.keys() - known.keys()):
+        raise PipelineError(f"unknown option {unknown[0]!r}; there are {', '.join(known.values())}")
+    return options
+
+
+def _path(options: Mapping[str, str]) -> Path:
+    if not options.get("path"):
+        raise PipelineError("give the path of a metadata log's directory, or of an archive")
+    return Path(options["path"].removeprefix("file://"))
+
+
+def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:
+    told = [name for name in (version, timestamp) if name and name.lower() in options]
+    if len(told) > 1:
+        raise PipelineError(f"give either {version} or {timestamp}")
+    if told == [timestamp]:
+        return Moment(time_ms=parsed_time_ms(options[timestamp.lower()]))
+    return Moment(offset=_number(options, version, 0) if told else None)
+
+
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
-    text = options.get(name, str(default))
+    text = options.get(name.lower(), str(default))
     if not text.isdigit() or int(text) < least:
         raise PipelineError(f"{name} is {text!r}; it is a whole number from {least} on")
     return int(text)

@@ -22,6 +22,7 @@ from quorum_pipeline.spark.log_source import MetadataLog
 from quorum_pipeline.spark.range_source import MetadataLogRanges
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
+from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
 from quorum_pipeline.spark.workers import start_workers
 
 _LOCAL = {
@@ -49,6 +50,7 @@ _TOLD_ANYWAY = (
 """What these log, with a hundred lines of Java, is raised as well: commands say it in one line."""
 # Where the JVM is started from Python it takes itself for a shell, and would draw bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
+_SOURCES = (MetadataLog, MetadataLogRanges, MetadataSnapshot, MetadataState, MetadataChanges)
 SPARK_HOME = Path(pyspark.__file__).parent
 """Of the Spark that PySpark brings."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
@@ -96,9 +98,8 @@ def open_session(
         start_workers(context)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     _know_no_other_sources(session.sparkContext)
-    session.dataSource.register(MetadataLog)
-    session.dataSource.register(MetadataLogRanges)
-    session.dataSource.register(MetadataSnapshot)
+    for source in _SOURCES:
+        session.dataSource.register(source)
     return session
 
 

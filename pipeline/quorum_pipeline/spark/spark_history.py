@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.squeezed_job import SqueezedDone, SqueezedLog
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.state_job import LogPlan, ReducedLog, SparkState, TaskDone
 from quorum_pipeline.state.difference import Difference
+from quorum_pipeline.state.moment import Moment
 
 WORTH_BYTES = 4 << 20
 """What is shorter is reduced record by record, before compiled loops are loaded."""

@@ -18,19 +18,17 @@ from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.spark.state_job import (
     NAMES,
     TOPICS,
-    Figures,
     LogPlan,
     Numbered,
     SparkState,
     TaskDone,
     is_summary,
     joined_up,
-    packed,
     same,
     summary_key,
-    unpacked,
     where,
 )
+from quorum_pipeline.spark.state_parts import Figures, packed, unpacked
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
@@ -211,7 +209,7 @@ def _figures_of_topics(keyed: tuple[int, bytes]) -> Figures | None:
 
 
 def _figures_of_names(keyed: tuple[int, bytes]) -> Figures | None:
-    from quorum_pipeline.spark.state_job import counts_of_names
+    from quorum_pipeline.spark.state_parts import counts_of_names
 
     found = unpacked(keyed[1])
     if found is None:

@@ -10,9 +10,7 @@ Owns the three steps, record by record: of short logs, and where compiled loops 
 from __future__ import annotations
 
 import os
-import pickle
 import socket
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,35 +19,44 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.features import FeaturesImage
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.metadata import (
-    FeatureLevelRecord,
     RegisterBrokerRecord,
-    encode_metadata,
-    record_version,
 )
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.deltas.buckets import Names, by_name, by_topic, drop_configs, merged, names_of
 from quorum_pipeline.deltas.contradiction import Contradiction, first_of
-from quorum_pipeline.deltas.rows import image_of
-from quorum_pipeline.deltas.snapshot_order import placed
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.reduced_span import Task
+from quorum_pipeline.spark.state_parts import (
+    OF_TOPICS,
+    TABLE_PLACE,
+    Figures,
+    Part,
+    brokers_of,
+    differences_in,
+    digest_of,
+    figures_of_names,
+    figures_of_topics,
+    packed,
+    placed_of,
+    rows_of,
+    snapshot_values,
+    unpacked,
+    with_order,
+)
 from quorum_pipeline.state.difference import Difference, differences_of
-from quorum_pipeline.state.replayed import KRAFT_VERSION_WITH_VOTERS, placed_in
+from quorum_pipeline.state.replayed import KRAFT_VERSION_WITH_VOTERS
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
 
 _SUMMARY, TOPICS, NAMES = 0, 1, 2
-_OF_TOPICS = frozenset(("topics", "partitions"))
 _BY_NAME = {table.name: table for table in STATE_TABLES}
-_TABLE_PLACE = {table.name: place for place, table in enumerate(STATE_TABLES)}
 _VOTERS = _BY_NAME["voters"]
 _FEW = 200_000
 """Rows that one process sorts as fast as Spark looks at where to cut them."""
@@ -88,27 +95,6 @@ class TaskDone:
     executor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A bucket of a state: what `state.tables` takes its rows from."""
-
-    image: ClusterImage
-    voters: VotersRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one bucket: counts of rows by table, replicas by broker, what can't be in an image, and what is wrong."""
-
-    counts: dict[str, int]
-    replicas: dict[int, int]
-    left_out: frozenset[str]
-    levels: dict[str, int]
-    nameless: list[int]
-    in_transaction: bool
-    wrong: Contradiction | None
-
-
 class ReducedLog:
     """The deltas of a log's spans, made once; `state` merges as many of them as lead to a moment. To be closed."""
 
@@ -142,9 +128,9 @@ class ReducedLog:
         about_names = topics.flatMap(partial(_tell_names, parts))
         others = mine.filter(partial(_is, NAMES)).map(_without_kind).union(about_names)
         names = self._keep(others.groupByKey(parts, same).mapValues(_merge_names))
-        figures: list[Figures] = names.map(_figures_of_names).collect()
+        figures: list[Figures] = names.map(figures_of_names).collect()
         nameless = frozenset(number for each in figures for number in each.nameless)
-        figures += topics.map(partial(_figures_of_topics, nameless)).collect()
+        figures += topics.map(partial(figures_of_topics, nameless)).collect()
         wrong = first_of(last.wrong, *(each.wrong for each in figures))
         if wrong is not None:
             raise self._plan.error(wrong)
@@ -204,14 +190,17 @@ class SparkState:
             return table.rows(self._driven())
         if not self.count(table):
             return iter(())
-        found = self.parts(table).flatMap(
-            partial(_rows, table.name, self._nameless, self._replicas)
-        )
-        return _in_order(found.map(partial(_with_order, table.name)), self.count(table))
+        keyed = self.table_rows(table).map(partial(with_order, table.name))
+        return _in_order(keyed, self.count(table))
+
+    def table_rows(self, table: StateTable) -> Rows:
+        """Of one table that is in parts, in no order."""
+        mine = partial(rows_of, table.name, self._nameless, self._replicas)
+        return self.parts(table).flatMap(mine)
 
     def parts(self, table: StateTable) -> Rows:
         """The buckets that a table is in, by number."""
-        return self._topics if table.name in _OF_TOPICS else self._names
+        return self._topics if table.name in OF_TOPICS else self._names
 
     @property
     def summary(self) -> Summary:
@@ -224,32 +213,41 @@ class SparkState:
 
     def digest(self, number_of: Callable[[bytes], int]) -> int:
         """The sum of a number for each record of its snapshot, modulo 2^64."""
-        mine = partial(_digest, number_of, self._levels, self._nameless)
+        mine = partial(digest_of, number_of, self._levels, self._nameless)
         return int(sum(self.buckets().flatMap(mine).collect())) % (1 << 64)
 
-    def differences(self, before: SparkState) -> Iterator[Difference]:
+    def differences(
+        self, before: SparkState, tables: Sequence[StateTable] = STATE_TABLES
+    ) -> Iterator[Difference]:
         """What changed since another state of the same log, table by table, found where the rows are."""
+        found = self.difference_rows(before, tables)
+        count = sum(before._counts.values()) + sum(self._counts.values())
+        wanted = [_VOTERS] if _VOTERS in tables else []
+        of_voters = [
+            each for t in wanted for each in differences_of(t, before.rows(t), self.rows(t))
+        ]
+        return merge(_in_order(found, count), of_voters, key=lambda each: TABLE_PLACE[each.table])
+
+    def difference_rows(self, before: SparkState, tables: Sequence[StateTable]) -> Rows:
+        """The same of tables that are in parts, each with its place in the order."""
         sides = ((before._nameless, before._replicas), (self._nameless, self._replicas))
-        names = [table.name for table in STATE_TABLES if table.name != "voters"]
-        about_topics = tuple(each for each in names if each in _OF_TOPICS)
-        others = tuple(each for each in names if each not in _OF_TOPICS)
+        names = [table.name for table in tables if table is not _VOTERS]
+        about_topics = tuple(each for each in names if each in OF_TOPICS)
+        others = tuple(each for each in names if each not in OF_TOPICS)
         topics = before._topics.fullOuterJoin(self._topics)
         rest = before._names.fullOuterJoin(self._names)
-        found = topics.flatMap(partial(_differences, about_topics, sides)).union(
-            rest.flatMap(partial(_differences, others, sides))
+        return topics.flatMap(partial(differences_in, about_topics, sides)).union(
+            rest.flatMap(partial(differences_in, others, sides))
         )
-        count = sum(before._counts.values()) + sum(self._counts.values())
-        of_voters = list(differences_of(_VOTERS, before.rows(_VOTERS), self.rows(_VOTERS)))
-        return merge(_in_order(found, count), of_voters, key=lambda each: _TABLE_PLACE[each.table])
 
     def brokers(self) -> list[RegisterBrokerRecord]:
         """Their registrations, by number."""
-        found = self._names.flatMap(partial(_brokers, self._nameless)).collect()
+        found = self._names.flatMap(partial(brokers_of, self._nameless)).collect()
         return sorted(found, key=lambda each: each.broker_id)
 
     def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Topic, number and replicas of each partition, without those that are leaving; in order."""
-        found = self._topics.flatMap(partial(_placed, self._nameless))
+        found = self._topics.flatMap(partial(placed_of, self._nameless))
         return _in_order(found, self._counts["partitions"])
 
     def begin_anew(self) -> None:
@@ -268,9 +266,7 @@ class SparkState:
         bounds = SnapshotBounds(last.timestamp_ms, level, _told_voters(last))
         if voters is not None:
             bounds = SnapshotBounds(last.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
-        keyed: Rows = self.buckets().flatMap(
-            partial(_snapshot_values, self._levels, self._nameless)
-        )
+        keyed: Rows = self.buckets().flatMap(partial(snapshot_values, self._levels, self._nameless))
         values = _in_order(keyed, sum(self._counts.values()))
         return encode_snapshot(self.id, bounds, values)
 
@@ -372,129 +368,3 @@ def _merge_names(parts: Iterable[tuple[int, Any]]) -> bytes:
     outcome = _merged(spans).finish()
     drop_configs(outcome.delta, names)
     return packed((outcome, nameless))
-
-
-def _image(nameless: frozenset[int], data: bytes) -> ClusterImage:
-    found = unpacked(data)
-    if not isinstance(found, tuple):
-        # Of compiled loops, whose modules are not needed for what objects do.
-        image: ClusterImage = getattr(found, "state", found).image()
-        return image
-    outcome, _ = found
-    for number in nameless:
-        outcome.delta.topics.pop(number, None)
-    named = outcome.delta.named
-    outcome.delta.named = {n: taker for n, taker in named.items() if taker[1] not in nameless}
-    return image_of(outcome.delta)
-
-
-def _figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Figures:
-    outcome, _ = unpacked(keyed[1])
-    if outcome.wrong is not None:
-        return Figures({}, {}, frozenset(), {}, [], False, outcome.wrong)
-    image = _image(nameless, keyed[1])
-    counts = {name: _BY_NAME[name].count(Part(image)) for name in _OF_TOPICS}
-    replicas = {
-        each: image.topics.replica_count(each) for each in image.topics.of_brokers.brokers()
-    }
-    return Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None)
-
-
-def _figures_of_names(keyed: tuple[int, bytes]) -> Figures:
-    outcome, nameless = unpacked(keyed[1])
-    image = image_of(outcome.delta)
-    return Figures(
-        counts_of_names(image),
-        {},
-        image.left_out,
-        dict(image.features.levels),
-        nameless,
-        outcome.in_transaction,
-        outcome.wrong,
-    )
-
-
-def counts_of_names(image: ClusterImage) -> dict[str, int]:
-    """Rows of the tables that are not about topics."""
-    return {
-        table.name: table.count(Part(image))
-        for table in STATE_TABLES
-        if table.name not in _OF_TOPICS and table.name != "voters"
-    }
-
-
-def _rows(
-    name: str, nameless: frozenset[int], replicas: Counter[int], keyed: tuple[int, bytes]
-) -> Iterator[Row]:
-    for row in _BY_NAME[name].rows(Part(_image(nameless, keyed[1]))):
-        if name == "brokers":
-            row["replicas"] = replicas[row["broker_id"]]
-        yield row
-
-
-def _brokers(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Iterator[RegisterBrokerRecord]:
-    yield from _image(nameless, keyed[1]).brokers.by_id.values()
-
-
-def _placed(
-    nameless: frozenset[int], keyed: tuple[int, bytes]
-) -> Iterator[tuple[tuple[str, int], tuple[str, int, tuple[int, ...]]]]:
-    for name, number, replicas in placed_in(_image(nameless, keyed[1])):
-        yield (name, number), (name, number, replicas)
-
-
-def _with_order(name: str, row: Row) -> tuple[tuple[Any, ...], Row]:
-    return _BY_NAME[name].order(row), row
-
-
-def _differences(
-    names: tuple[str, ...],
-    sides: tuple[tuple[frozenset[int], Counter[int]], tuple[frozenset[int], Counter[int]]],
-    pair: tuple[int, tuple[bytes | None, bytes | None]],
-) -> Iterator[tuple[tuple[Any, ...], Difference]]:
-    """Of these tables in one bucket: what is gone comes last in each."""
-    bucket, both = pair
-    for name in names:
-        table = _BY_NAME[name]
-        rows = [
-            iter(()) if each is None else _rows(name, *side, (bucket, each))
-            for side, each in zip(sides, both, strict=True)
-        ]
-        for each in differences_of(table, *rows):
-            row = each.before if each.after is None else each.after
-            assert row is not None, "one of the two is there"
-            yield (_TABLE_PLACE[name], each.after is None, *table.order(row)), each
-
-
-def _snapshot_values(
-    levels: dict[str, int], nameless: frozenset[int], keyed: tuple[int, bytes]
-) -> Iterator[tuple[tuple[Any, ...], bytes]]:
-    """Of one bucket; the finalized level says at which versions."""
-    features = FeaturesImage().levels.update(levels)
-    image = _image(nameless, keyed[1])
-    mine = dict(image.features.levels)
-    image = replace(image, features=FeaturesImage(features))
-    level = image.features.metadata_version
-    for place, record in placed(image.snapshot_messages()):
-        if isinstance(record, FeatureLevelRecord) and record.name not in mine:
-            continue  # another bucket's
-        yield place, encode_metadata(record, record_version(type(record), level))
-
-
-def _digest(
-    number_of: Callable[[bytes], int],
-    levels: dict[str, int],
-    nameless: frozenset[int],
-    keyed: tuple[int, bytes],
-) -> Iterator[int]:
-    yield sum(number_of(value) for _, value in _snapshot_values(levels, nameless, keyed))
-
-
-def packed(found: Any, level: int = 1) -> bytes:
-    """For another process; `level`: of compression, 0 where that was done already."""
-    return zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), level)
-
-
-def unpacked(data: bytes) -> Any:
-    """What was packed."""
-    return pickle.loads(zlib.decompress(data))

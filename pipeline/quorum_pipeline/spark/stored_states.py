@@ -18,9 +18,9 @@ from uuid import uuid4
 from quorum_pipeline.archive.layout import MARKER, STATES, state_directory
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
-from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.spark.spark_history import JobHistory
-from quorum_pipeline.spark.state_job import unpacked
+from quorum_pipeline.spark.state_parts import unpacked
+from quorum_pipeline.state.moment import Moment
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.delta_file import DeltaHead

@@ -22,7 +22,8 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
 from quorum_pipeline.rows.content import control_content, metadata_content
-from quorum_pipeline.spark.state_job import packed, unpacked, where
+from quorum_pipeline.spark.state_job import where
+from quorum_pipeline.spark.state_parts import packed, unpacked
 from quorum_pipeline.timeline.cluster import At, ClusterTimeline
 from quorum_pipeline.timeline.events import Event
 from quorum_pipeline.timeline.partitions import partition_events

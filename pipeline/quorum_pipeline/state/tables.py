@@ -13,6 +13,7 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import resource_type_name, resource_type_number
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.rows.declared import plain
 
 Row = dict[str, Any]
@@ -249,3 +250,13 @@ STATE_TABLES = (
     ),
 )  # fmt: skip
 """In the order in which they are shown."""
+SCHEMA_VERSION = 1
+"""Of the columns of all tables. A version adds columns and tables; what is there keeps its name, its type and its meaning."""
+TABLES_BY_NAME = {table.name: table for table in STATE_TABLES}
+
+
+def table_named(name: str) -> StateTable:
+    """Raises PipelineError, which names those that there are."""
+    if name not in TABLES_BY_NAME:
+        raise PipelineError(f"table is {name!r}; there are {', '.join(TABLES_BY_NAME)}")
+    return TABLES_BY_NAME[name]

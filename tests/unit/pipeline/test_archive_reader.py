@@ -16,7 +16,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.local_files import LocalFiles
-from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.state.moment import Moment
 from support.written_archive import write_archive
 from support.written_log import BEGAN_MS, LogWriter, write_history
 

@@ -20,6 +20,11 @@ def test_what_is_not_said_and_what_is() -> None:
     assert log_options(given) == wanted
     given |= {"maxRows": "7", "onProblem": "Keep"}
     assert log_options(given) == replace(wanted, max_rows=7, keep_problems=True)
+    kafka = {"path": "/node", "startingOffsets": "3", "endingOffsets": "9"}
+    assert log_options(kafka) == replace(DEFAULTS, start_offset=3, end_offset=9)
+    words = {"path": "/node", "startingOffsets": "earliest", "endingOffsets": "Latest"}
+    assert log_options(words) == DEFAULTS
+    assert log_options({"path": "/node", "maxOffsetsPerTrigger": "7"}).max_rows == 7
     found = log_options({"bootstrap": "a:1,[::1]:2"})
     assert (found.path, found.controllers) == (None, Controllers((("a", 1), ("::1", 2))))
     secured = log_options({"bootstrap": "a:1", "tls": "/tls", "commandConfig": "/c"}).controllers
@@ -32,9 +37,11 @@ def test_what_is_not_said_and_what_is() -> None:
         ({}, "give either the path"),
         ({"path": "/node", "bootstrap": "a:1"}, "give either the path"),
         ({"path": "/node", "ofset": "1"}, "unknown option 'ofset'"),
-        ({"path": "/node", "startOffset": "-1"}, "startoffset is '-1'"),
-        ({"path": "/node", "maxRows": "0"}, "maxrows is '0'; it is a whole number from 1 on"),
+        ({"path": "/node", "startOffset": "-1"}, "startOffset is '-1'"),
+        ({"path": "/node", "maxRows": "0"}, "maxRows is '0'; it is a whole number from 1 on"),
         ({"path": "/node", "onProblem": "skip"}, "it is fail or keep"),
+        ({"path": "/node", "startingOffsets": "latest"}, "startOffset is 'latest'"),
+        ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "give one of them"),
         ({"bootstrap": "a"}, "'a' is not host:port"),
     ],
 )

@@ -20,9 +20,10 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.commands.moments import parsed_time_ms
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.log_record import LogRecord
+from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories

@@ -1,5 +1,6 @@
 """Whatever a log is cut into, the timeline is that of one loop over all of its records; from an archive it is the same."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from support.metadata_histories import histories
 from support.plain_timeline import At, PlainTimeline
 from support.timelines import archived_timeline, read_timeline, timeline_of
 from support.written_archive import write_archive
-from support.written_log import LogWriter, voter, write_history
+from support.written_log import TOPIC_ID, LogWriter, partition, voter, write_history
 
 CONTROLS: list[object] = [
     LeaderChange(1, (ReplicaKey(1),), (ReplicaKey(1),)),
@@ -54,12 +55,27 @@ def test_any_cut(values: list[bytes], more: list[tuple[int, object]], cuts: list
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-05")
-@settings(SHORT, max_examples=1500)
+@settings(SHORT, max_examples=300)
 @given(values=histories(max_size=120, newer=False), more=MORE, cuts=CUTS)
 def test_any_cut_many_times(
     values: list[bytes], more: list[tuple[int, object]], cuts: list[int]
 ) -> None:
     check(values, more, cuts)
+
+
+@pytest.mark.requirement("SP-05")
+def test_a_topic_that_is_made_again_begins_anew() -> None:
+    """Also where both of its lives are in one span: an edge says nothing new only as long as the topic lives."""
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    gone = md.RemoveTopicRecord(topic_id=TOPIC_ID)
+    offline = replace(partition(0, (1, 2)), leader=md.NO_LEADER)
+    life: list[object] = [topic, offline, gone, md.NoOpRecord(), topic, offline, md.NoOpRecord()]
+    records = [(1000 * number, record) for number, record in enumerate(life)]
+    for cuts in ([], [2], [3], [5], [1, 2, 3, 4, 5, 6]):
+        found = timeline_of(records, *cuts)
+        assert found == plain(records)
+        ends = [each.end_offset for each in found if each.kind == "partition offline"]
+        assert ends == [2, None]
 
 
 @pytest.mark.requirement("SP-05")

@@ -1,0 +1,58 @@
+"""States and changes as DataFrames that executors make, bucket by bucket: as `metadata_state` and `metadata_changes`, of any size.
+
+    from quorum_pipeline.spark.frames import changes_frame, state_frame
+
+    state_frame(spark, path="/var/lib/archive", table="partitions", versionAsOf="9000000").groupBy("leader").count().show()
+
+Takes the options of these data sources. Needs the session's own context: over Spark Connect there is none, and the data sources do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from quorum_pipeline.spark.options import changes_options, state_options
+from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.table_rows import CHANGE_COLUMNS, opened, table_ddl, told
+from quorum_pipeline.state.difference import Difference
+
+
+def state_frame(session: SparkSession, **options: str) -> DataFrame:
+    """Options as of `metadata_state`. What was merged stays on executors. Raises PipelineError."""
+    found = state_options(options)
+    stages = SparkStages(session.sparkContext)
+    with opened(found, stages) as history:
+        state = history.at(found.moments[0])
+    is_whole = found.table.name == "voters"
+    rows = stages.rows([*state.rows(found.table)]) if is_whole else state.table_rows(found.table)
+    names = tuple(found.table.columns)
+    return session.createDataFrame(rows.map(partial(_ordered, names)), table_ddl(found.table))
+
+
+def changes_frame(session: SparkSession, **options: str) -> DataFrame:
+    """Options as of `metadata_changes`. Raises PipelineError."""
+    found = changes_options(options)
+    stages = SparkStages(session.sparkContext)
+    with opened(found, stages) as history:
+        before, after = history.states(found.moments)
+    if found.table.name == "voters":
+        rows = stages.rows([*after.differences(before, [found.table])])
+    else:
+        rows = after.difference_rows(before, [found.table]).values()
+    names = (*found.table.columns, *CHANGE_COLUMNS)
+    changed = rows.flatMap(partial(_told, after.end_offset)).map(partial(_ordered, names))
+    return session.createDataFrame(changed, table_ddl(found.table, CHANGE_COLUMNS))
+
+
+# -- on executors
+
+
+def _ordered(names: tuple[str, ...], row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in names)
+
+
+def _told(version: int, difference: Difference) -> Iterator[dict[str, object]]:
+    yield from told(difference, version)

@@ -1,0 +1,182 @@
+"""Parts of a state, on executors: what is asked of a bucket, and of one bucket of each of two states.
+
+Owns what a bucket says: rows of tables, counts, differences, records of a snapshot. What has all buckets is `state_job.py`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.features import FeaturesImage
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.metadata import (
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+    encode_metadata,
+    record_version,
+)
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.deltas.rows import image_of
+from quorum_pipeline.deltas.snapshot_order import placed
+from quorum_pipeline.state.difference import Difference, differences_of
+from quorum_pipeline.state.replayed import placed_in
+from quorum_pipeline.state.tables import STATE_TABLES, Row
+
+OF_TOPICS = frozenset(("topics", "partitions"))
+_BY_NAME = {table.name: table for table in STATE_TABLES}
+TABLE_PLACE = {table.name: place for place, table in enumerate(STATE_TABLES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A bucket of a state: what `state.tables` takes its rows from."""
+
+    image: ClusterImage
+    voters: VotersRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one bucket: counts of rows by table, replicas by broker, what can't be in an image, and what is wrong."""
+
+    counts: dict[str, int]
+    replicas: dict[int, int]
+    left_out: frozenset[str]
+    levels: dict[str, int]
+    nameless: list[int]
+    in_transaction: bool
+    wrong: Contradiction | None
+
+
+def part_image(nameless: frozenset[int], data: bytes) -> ClusterImage:
+    found = unpacked(data)
+    if not isinstance(found, tuple):
+        # Of compiled loops, whose modules are not needed for what objects do.
+        image: ClusterImage = getattr(found, "state", found).image()
+        return image
+    outcome, _ = found
+    for number in nameless:
+        outcome.delta.topics.pop(number, None)
+    named = outcome.delta.named
+    outcome.delta.named = {n: taker for n, taker in named.items() if taker[1] not in nameless}
+    return image_of(outcome.delta)
+
+
+def figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Figures:
+    outcome, _ = unpacked(keyed[1])
+    if outcome.wrong is not None:
+        return Figures({}, {}, frozenset(), {}, [], False, outcome.wrong)
+    image = part_image(nameless, keyed[1])
+    counts = {name: _BY_NAME[name].count(Part(image)) for name in OF_TOPICS}
+    replicas = {
+        each: image.topics.replica_count(each) for each in image.topics.of_brokers.brokers()
+    }
+    return Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None)
+
+
+def figures_of_names(keyed: tuple[int, bytes]) -> Figures:
+    outcome, nameless = unpacked(keyed[1])
+    image = image_of(outcome.delta)
+    return Figures(
+        counts_of_names(image),
+        {},
+        image.left_out,
+        dict(image.features.levels),
+        nameless,
+        outcome.in_transaction,
+        outcome.wrong,
+    )
+
+
+def counts_of_names(image: ClusterImage) -> dict[str, int]:
+    """Rows of the tables that are not about topics."""
+    return {
+        table.name: table.count(Part(image))
+        for table in STATE_TABLES
+        if table.name not in OF_TOPICS and table.name != "voters"
+    }
+
+
+def rows_of(
+    name: str, nameless: frozenset[int], replicas: Counter[int], keyed: tuple[int, bytes]
+) -> Iterator[Row]:
+    for row in _BY_NAME[name].rows(Part(part_image(nameless, keyed[1]))):
+        if name == "brokers":
+            row["replicas"] = replicas[row["broker_id"]]
+        yield row
+
+
+def brokers_of(
+    nameless: frozenset[int], keyed: tuple[int, bytes]
+) -> Iterator[RegisterBrokerRecord]:
+    yield from part_image(nameless, keyed[1]).brokers.by_id.values()
+
+
+def placed_of(
+    nameless: frozenset[int], keyed: tuple[int, bytes]
+) -> Iterator[tuple[tuple[str, int], tuple[str, int, tuple[int, ...]]]]:
+    for name, number, replicas in placed_in(part_image(nameless, keyed[1])):
+        yield (name, number), (name, number, replicas)
+
+
+def with_order(name: str, row: Row) -> tuple[tuple[Any, ...], Row]:
+    return _BY_NAME[name].order(row), row
+
+
+def differences_in(
+    names: tuple[str, ...],
+    sides: tuple[tuple[frozenset[int], Counter[int]], tuple[frozenset[int], Counter[int]]],
+    pair: tuple[int, tuple[bytes | None, bytes | None]],
+) -> Iterator[tuple[tuple[Any, ...], Difference]]:
+    """Of these tables in one bucket: what is gone comes last in each."""
+    bucket, both = pair
+    for name in names:
+        table = _BY_NAME[name]
+        rows = [
+            iter(()) if each is None else rows_of(name, *side, (bucket, each))
+            for side, each in zip(sides, both, strict=True)
+        ]
+        for each in differences_of(table, *rows):
+            row = each.before if each.after is None else each.after
+            assert row is not None, "one of the two is there"
+            yield (TABLE_PLACE[name], each.after is None, *table.order(row)), each
+
+
+def snapshot_values(
+    levels: dict[str, int], nameless: frozenset[int], keyed: tuple[int, bytes]
+) -> Iterator[tuple[tuple[Any, ...], bytes]]:
+    """Of one bucket; the finalized level says at which versions."""
+    features = FeaturesImage().levels.update(levels)
+    image = part_image(nameless, keyed[1])
+    mine = dict(image.features.levels)
+    image = replace(image, features=FeaturesImage(features))
+    level = image.features.metadata_version
+    for place, record in placed(image.snapshot_messages()):
+        if isinstance(record, FeatureLevelRecord) and record.name not in mine:
+            continue  # another bucket's
+        yield place, encode_metadata(record, record_version(type(record), level))
+
+
+def digest_of(
+    number_of: Callable[[bytes], int],
+    levels: dict[str, int],
+    nameless: frozenset[int],
+    keyed: tuple[int, bytes],
+) -> Iterator[int]:
+    yield sum(number_of(value) for _, value in snapshot_values(levels, nameless, keyed))
+
+
+def packed(found: Any, level: int = 1) -> bytes:
+    """For another process; `level`: of compression, 0 where that was done already."""
+    return zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), level)
+
+
+def unpacked(data: bytes) -> Any:
+    """What was packed."""
+    return pickle.loads(zlib.decompress(data))

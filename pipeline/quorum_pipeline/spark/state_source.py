@@ -1,0 +1,92 @@
+"""The data source `metadata_state`: a table of the state of a cluster at one moment.
+
+    CREATE TEMPORARY VIEW partitions USING metadata_state
+    OPTIONS (path '/var/lib/archive', table 'partitions', versionAsOf '9000000')
+
+    spark.read.format("metadata_state").option("table", "brokers").load("/var/lib/node").show()
+
+Options, named as in Delta:
+
+    path            the directory of a replica's log, or an archive that every executor mounts
+    table           brokers, topics, partitions, configs, voters, acls, features or quotas
+    versionAsOf     the state before the record at this offset
+    timestampAsOf   the state after the last record up to this time, such as 2026-01-31T12:00:00Z
+
+Without a moment the newest state is meant. One task reads it: from an archive what changed since the last whole state in it. What is spread over
+executors is `frames.state_frame`. Columns: `state/tables.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from quorum_pipeline.spark.options import TableOptions, changes_options, state_options
+from quorum_pipeline.spark.table_rows import (
+    CHANGE_COLUMNS,
+    batches,
+    change_rows,
+    state_rows,
+    table_ddl,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MetadataState(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """For `format(...)`."""
+        return "metadata_state"
+
+    def schema(self) -> str:
+        """Of the table."""
+        return table_ddl(state_options(self.options).table)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch query."""
+        return TableReader(state_options(self.options), schema)
+
+
+class MetadataChanges(DataSource):
+    """The data source `metadata_changes`: what changed in a table between two offsets, as rows of Delta's change feed.
+
+    Options: `path` and `table` as for `metadata_state`; `startingVersion` and `endingVersion`: the states before these offsets are compared,
+    the newest one without `endingVersion`. `_change_type` is insert, delete, update_preimage or update_postimage.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """For `format(...)`."""
+        return "metadata_changes"
+
+    def schema(self) -> str:
+        """Of the table, with `_change_type` and `_commit_version`."""
+        return table_ddl(changes_options(self.options).table, CHANGE_COLUMNS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch query."""
+        return TableReader(changes_options(self.options), schema)
+
+
+class TableReader(DataSourceReader):
+    """In one task: a state of one moment, or what changed between two."""
+
+    def __init__(self, options: TableOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """One."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """On an executor."""
+        rows = state_rows if len(self._options.moments) == 1 else change_rows
+        yield from batches(rows(self._options), self._schema)

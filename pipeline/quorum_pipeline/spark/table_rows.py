@@ -1,0 +1,90 @@
+"""Rows of a state, or what changed between two, as Arrow batches. Made in one task, wherever the files can be read.
+
+Owns the columns of changes: `_change_type` as in Delta's change feed, and `_commit_version`, the offset of the later state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from quorum_pipeline.archive.layout import RECORDS
+from quorum_pipeline.state.tables import Row, StateTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from quorum_pipeline.spark.options import TableOptions
+    from quorum_pipeline.spark.spark_history import JobHistory
+    from quorum_pipeline.spark.stages import Stages
+    from quorum_pipeline.state.difference import Difference
+
+CHANGE_COLUMNS = {"_change_type": "string", "_commit_version": "bigint"}
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+_ROWS_AT_ONCE = 50_000
+
+
+def table_ddl(table: StateTable, more: dict[str, str] | None = None) -> str:
+    """As Spark takes it for a schema."""
+    columns = table.columns | (more or {})
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
+@contextmanager
+def opened(options: TableOptions, stages: Stages) -> Iterator[JobHistory]:
+    """The history at a path: of an archive, or of a log. Raises PipelineError."""
+    from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.files.archive_tasks import ArchiveSource
+    from quorum_pipeline.files.local_files import LocalFiles
+    from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
+
+    path = options.path
+    with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
+        if (path / RECORDS).is_dir():
+            reader = ArchiveReader(LocalFiles(), str(path))
+            yield JobHistory(stages, ArchiveSource(reader, path, Path(scratch)))
+        else:
+            yield JobHistory(stages, DirectorySource(path))
+
+
+def state_rows(options: TableOptions) -> Iterator[Row]:
+    """In order. Raises PipelineError."""
+    from quorum_pipeline.spark.stages import StagesHere
+
+    with opened(options, StagesHere(1)) as history, history:
+        yield from history.at(options.moments[0]).rows(options.table)
+
+
+def change_rows(options: TableOptions) -> Iterator[Row]:
+    """Of rows that changed first what was, then what is. Raises PipelineError."""
+    from quorum_pipeline.spark.stages import StagesHere
+
+    with opened(options, StagesHere(1)) as history, history:
+        before, after = history.states(options.moments)
+        for each in after.differences(before, [options.table]):
+            yield from told(each, after.end_offset)
+
+
+def told(each: Difference, version: int) -> Iterator[Row]:
+    """A difference as rows."""
+    is_update = each.before is not None and each.after is not None
+    if each.before is not None:
+        kind = BEFORE if is_update else DELETE
+        yield each.before | {"_change_type": kind, "_commit_version": version}
+    if each.after is not None:
+        kind = AFTER if is_update else INSERT
+        yield each.after | {"_change_type": kind, "_commit_version": version}
+
+
+def batches(rows: Iterator[Row], schema: Any) -> Iterator[pa.RecordBatch]:
+    """Only the columns of Spark's schema."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(some, schema=wanted)

@@ -1,0 +1,27 @@
+"""Which moment of a history is meant. PURE."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from quorum_pipeline.errors import PipelineError
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before `offset`, or up to and with `time_ms`; with neither: all that there is."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+def parsed_time_ms(text: str) -> int:
+    """ISO 8601; without a zone it is UTC. Raises PipelineError."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(
+            f"{text!r} is no time; write it as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00.250+01:00"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,107 @@
+"""Rows of `metadata_state` and `metadata_changes`: those of the commands, at any moment, from a log and from an archive."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.replay import replay_directory
+from quorum_pipeline.spark.options import changes_options, state_options
+from quorum_pipeline.spark.table_rows import change_rows, state_rows
+from quorum_pipeline.state.difference import differences
+from quorum_pipeline.state.moment import Moment
+from quorum_pipeline.state.tables import SCHEMA_VERSION, STATE_TABLES
+from support.written_archive import write_archive
+from support.written_log import LogWriter, write_history
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "pipeline.md"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[Path]:
+    """A log and an archive of it."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    log = open_log(tmp_path / "node")
+    write_archive(tmp_path / "archive", log.path, 0, 7, log.end_offset(), deltas=True)
+    return [tmp_path / "node", tmp_path / "archive"]
+
+
+def asked(path: Path, table: str, **more: str) -> Mapping[str, str]:
+    return {"path": str(path), "table": table, **more}
+
+
+@pytest.mark.requirement("SP-03")
+def test_a_table_at_an_offset_and_at_a_time(places: list[Path]) -> None:
+    expected = replay_directory(places[0], Moment(offset=52))
+    for path in places:
+        for table in STATE_TABLES:
+            rows = list(expected.rows(table))
+            wanted = asked(path, table.name, versionAsOf="52")
+            assert list(state_rows(state_options(wanted))) == rows, table.name
+        at = asked(path, "brokers", timestampAsOf="2023-11-14T22:13:23Z")
+        assert len(list(state_rows(state_options(at)))) == 3
+        early = asked(path, "brokers", TIMESTAMPASOF="2023-11-14T22:13:22.999Z")
+        assert list(state_rows(state_options(early))) == []
+        assert list(state_rows(state_options(asked(path, "topics")))) == []
+
+
+@pytest.mark.requirement("SP-03")
+def test_what_changed_as_rows_of_a_change_feed(places: list[Path]) -> None:
+    before, after = (replay_directory(places[0], Moment(offset=each)) for each in (10, 52))
+    found = [each for each in differences(before, after) if each.table == "partitions"]
+    for path in places:
+        wanted = asked(path, "partitions", startingVersion="10", endingVersion="52")
+        rows = list(change_rows(changes_options(wanted)))
+        kinds = [row["_change_type"] for row in rows]
+        assert kinds == ["update_preimage", "update_postimage"]
+        assert {row["_commit_version"] for row in rows} == {52}
+        assert found[0].before is not None
+        assert found[0].after is not None
+        assert [found[0].before["leader"], found[0].after["leader"]] == [
+            row["leader"] for row in rows
+        ]
+        gone = asked(path, "topics", startingVersion="52")
+        (row,) = change_rows(changes_options(gone))
+        assert (row["name"], row["_change_type"]) == ("orders", "delete")
+        made = asked(path, "topics", startingVersion="0", endingVersion="52")
+        assert [row["_change_type"] for row in change_rows(changes_options(made))] == ["insert"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give the path"),
+        ({"path": "/x"}, "there are brokers, topics"),
+        ({"path": "/x", "table": "topic"}, "table is 'topic'"),
+        ({"path": "/x", "table": "topics", "asOf": "1"}, "there are path, table, versionAsOf"),
+        ({"path": "/x", "table": "topics", "versionAsOf": "-1"}, "versionAsOf is '-1'"),
+        ({"path": "/x", "table": "topics", "timestampAsOf": "now"}, "'now' is no time"),
+        (
+            {"path": "/x", "table": "topics", "versionAsOf": "1", "timestampAsOf": "2026-01-01"},
+            "either versionAsOf or timestampAsOf",
+        ),
+    ],
+)
+def test_options_of_a_state(given: dict[str, str], said: str) -> None:
+    with pytest.raises(PipelineError, match=said):
+        state_options(given)
+
+
+def test_options_of_changes() -> None:
+    given = {"path": "/x", "table": "topics"}
+    with pytest.raises(PipelineError, match="give startingVersion"):
+        changes_options(given)
+    with pytest.raises(PipelineError, match="startingVersion 2 is behind endingVersion 1"):
+        changes_options({**given, "startingVersion": "2", "endingVersion": "1"})
+
+
+def test_the_reference_has_the_columns_of_this_version() -> None:
+    text = REFERENCE.read_text()
+    assert f"Version {SCHEMA_VERSION} of the schema" in text
+    for table in STATE_TABLES:
+        columns = ", ".join(f"{name} {kind}" for name, kind in table.columns.items())
+        assert f"| `{table.name}` | {columns} |" in text
