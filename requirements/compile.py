@@ -1,4 +1,4 @@
-"""Pins `node.txt`, `operator.txt`, `pipeline.txt`, `dev.txt`, `release.txt` and `docs.txt`, with hashes, from what `pyproject.toml` asks for.
+"""Pins `node.txt`, `operator.txt`, `pipeline.txt`, `connect.txt`, `dev.txt`, `release.txt` and `docs.txt`, with hashes, from what `pyproject.toml` asks for.
 
 Run it with the oldest Python that is supported, on Linux: the pins are what the images install.
 `dev.txt` is solved first and constrains the others, so that tests run what the images run.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
-EXTRAS = ("node", "operator", "pipeline")
+EXTRAS = ("node", "operator", "pipeline", "connect")
 # Groups that run in environments of their own: nothing else constrains them.
 ALONE = ("docs", "release")
 OPTIONS = (

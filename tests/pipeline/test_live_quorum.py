@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_state import replay_archive
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.live.controllers import controllers_of
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
@@ -18,6 +17,7 @@ from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.state.moment import Moment
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.replayed_directory import replay_directory
 from support.tls_quorum import TlsQuorum
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.state_job import SparkState
@@ -18,6 +17,7 @@ from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 from support.driver_only import nothing_decoded_here
 from support.pipeline_process import run_pipeline
+from support.replayed_directory import replay_directory
 from support.written_log import TOPIC_ID, LogWriter, broker, partition, write_history
 
 

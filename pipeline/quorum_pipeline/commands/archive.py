@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a whole state where deltas since the last one have so many rows",
     )
     parser.add_argument("--master", help="of Spark; default local[*], or what spark-submit says")
+    parser.add_argument("--remote", metavar="URL", help="refused: it needs a context of its own")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,6 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
+    if arguments.remote is not None:
+        raise PipelineError(
+            "archive can't run over Spark Connect, which has no context whose executors write files by themselves:"
+            " use --master"
+        )
     source = _source(arguments)
     if source is None and not arguments.compact:
         raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_pipeline.commands.histories import SCRATCH, mounted, opened_stages
+from quorum_pipeline.commands.histories import SCRATCH, add_spark, mounted, opened_stages
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -33,13 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what `archive` wrote, as one more replica; it has to be mounted",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object for each finding")
-    parser.add_argument(
-        "--partitions", type=int, default=2, metavar="N", help="read so many pieces at a time"
-    )
-    parser.add_argument(
-        "--master",
-        help="of Spark, whose executors have to see the directories; default: in this process up to 512 MiB, else local[*]",
-    )
+    add_spark(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

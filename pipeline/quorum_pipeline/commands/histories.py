@@ -1,6 +1,6 @@
 """Where a history is read from: `--log`, the directory of a replica, or `--archive`, what `archive` wrote.
 
-Owns the choice. A log needs no Spark, nor does an archive in this machine's file system: for them it is not even imported.
+Owns the choice, and where it runs. What is small needs no Spark, nor does an archive in this machine's file system: for them it is not even imported.
 """
 
 import argparse
@@ -10,15 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
+from quorum_node.missing_extra import brought_by
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
-from quorum_pipeline.files.replay import replay_directory
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path, size_of
 from quorum_pipeline.state.difference import Difference, differences
 from quorum_pipeline.state.moment import Moment
-from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import Tables
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ _NO_MASTER = "none"
 SCRATCH = "quorum-pipeline-"
 WORTH_SPARK_BYTES = 512 << 20
 """What is shorter is read before Spark has started."""
-
-
-class History(Protocol):
-    """What can be asked for any moment."""
-
-    def at(self, moment: Moment) -> Replayed:
-        """Raises PipelineError."""
 
 
 class AnyState(Tables, Protocol):
@@ -86,14 +79,18 @@ class TableHistory(Protocol):
 
 
 class _Replaying:
-    """In this process: records are replayed one after the other."""
+    """Of an archive that lies elsewhere: Spark reads it, and its records are replayed in this process, one after the other."""
 
-    def __init__(self, history: History) -> None:
-        self._history = history
+    def __init__(self, archive: "ArchiveReader", progress: Progress, partitions: int) -> None:
+        self._archive = archive
+        self._progress = progress
+        self._partitions = partitions
         self._end_offset = 0
 
     def at(self, moment: Moment) -> AnyState:
-        found = self._history.at(moment)
+        from quorum_pipeline.files.archived_state import replay_archive
+
+        found = replay_archive(self._archive, moment, self._progress, self._partitions)
         self._end_offset = found.end_offset
         return found
 
@@ -101,9 +98,7 @@ class _Replaying:
         return differences(self.at(Moment(offset=start)), self.at(Moment(offset=end)))
 
     def how(self) -> str:
-        return (
-            f"replayed in this process up to offset {self._end_offset}; --master does it on Spark"
-        )
+        return f"replayed in this process up to offset {self._end_offset}"
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
@@ -111,17 +106,28 @@ def add_history(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
+    add_spark(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Where it runs."""
     parser.add_argument(
         "--partitions",
         type=_count,
         default=2,
         metavar="N",
-        help="read so many pieces at a time; default 2",
+        help="in this process: read so many pieces at a time; default 2",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--master",
-        help="of Spark: what is asked of --log is made on its executors, and --archive is read wherever it lies (default"
-        " local[*]); `none`: the same functions in this process",
+        help="of Spark, whose executors have to see the files; default: in this process up to 512 MiB, else local[*];"
+        " `none`: in this process",
+    )
+    where.add_argument(
+        "--remote",
+        metavar="URL",
+        help="of a Spark Connect server, such as sc://spark:15002, instead of --master",
     )
 
 
@@ -132,40 +138,33 @@ def _count(text: str) -> int:
 
 
 @contextmanager
-def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterator[History]:
-    """Open for as long as the context is."""
-    if arguments.archive is None:
-        yield _Directory(arguments.log, progress, arguments.partitions)
-        return
-    with _reader(arguments, progress) as archive:
-        yield _Archived(archive, progress, arguments.partitions)
-
-
-@contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
-    """What `state`, `diff`, `restore` and `plan` ask. With `--master` a log is reduced and merged on Spark's executors."""
-    here = None if arguments.archive is None else mounted(arguments.archive)
-    if here is None and (arguments.log is None or arguments.master is None):
-        with opened_history(arguments, progress) as history:
-            yield _Replaying(history)
+    """What `state`, `diff`, `restore` and `plan` ask: reduced and merged on Spark's executors, or by the same functions here."""
+    root = arguments.log if arguments.archive is None else mounted(arguments.archive)
+    if root is None:
+        with _reader(arguments, progress) as archive:
+            yield _Replaying(archive, progress, arguments.partitions)
         return
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
     with (
-        opened_stages(arguments, progress) as stages,
+        opened_stages(arguments, progress, _size(arguments, root)) as stages,
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
-        source: Source
-        if here is None:
-            source = DirectorySource(arguments.log)
-        else:
+        source: Source = DirectorySource(root)
+        if arguments.archive is not None:
             from quorum_pipeline.files.archive_reader import ArchiveReader
             from quorum_pipeline.files.archive_tasks import ArchiveSource
 
             reader = ArchiveReader(LocalFiles(), arguments.archive)
-            source = ArchiveSource(reader, here, Path(scratch))
+            source = ArchiveSource(reader, root, Path(scratch))
         with JobHistory(stages, source) as found:
             yield found
+
+
+def _size(arguments: argparse.Namespace, root: Path) -> int:
+    """Of what is read: of an archive only what changed since its last whole state, however large it is."""
+    return size_of(root) if arguments.archive is None else 0
 
 
 def mounted(archive: str) -> Path | None:
@@ -177,9 +176,20 @@ def mounted(archive: str) -> Path | None:
 def opened_stages(
     arguments: argparse.Namespace, progress: Progress, size_bytes: int = 0
 ) -> Iterator["Stages"]:
-    """Spark's with `--master`, or for more than WORTH_SPARK_BYTES; else in this process. Raises PipelineError."""
+    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. Raises PipelineError."""
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
+    if arguments.remote is not None:
+        with brought_by("connect"):
+            from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote
+
+            progress.say(f"connecting to Spark at {arguments.remote}")
+            remote = open_remote(arguments.remote)
+        try:
+            yield RemoteStages(remote, arguments.remote)
+        finally:
+            remote.stop()
+        return
     small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
     if small or arguments.master == _NO_MASTER:
         yield StagesHere(arguments.partitions)
@@ -196,11 +206,10 @@ def opened_stages(
 
 @contextmanager
 def _reader(arguments: argparse.Namespace, progress: Progress) -> Iterator["ArchiveReader"]:
-    if arguments.master is None and lies_here(arguments.archive):
-        from quorum_pipeline.files.archive_reader import ArchiveReader
-
-        yield ArchiveReader(LocalFiles(), arguments.archive)
-        return
+    if arguments.remote is not None:
+        raise PipelineError(
+            f"{arguments.archive} is not in a file system that is mounted: read it with --master, not with --remote"
+        )
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.session import open_session
 
@@ -210,25 +219,3 @@ def _reader(arguments: argparse.Namespace, progress: Progress) -> Iterator["Arch
         yield Archive(session, arguments.archive)
     finally:
         session.stop()
-
-
-class _Directory:
-    def __init__(self, path: Path, progress: Progress, partitions: int) -> None:
-        self._path = path
-        self._progress = progress
-        self._partitions = partitions
-
-    def at(self, moment: Moment) -> Replayed:
-        return replay_directory(self._path, moment, self._progress, self._partitions)
-
-
-class _Archived:
-    def __init__(self, archive: "ArchiveReader", progress: Progress, partitions: int) -> None:
-        self._archive = archive
-        self._progress = progress
-        self._partitions = partitions
-
-    def at(self, moment: Moment) -> Replayed:
-        from quorum_pipeline.files.archived_state import replay_archive
-
-        return replay_archive(self._archive, moment, self._progress, self._partitions)

@@ -10,8 +10,8 @@ from pathlib import Path
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.files.log_moments import file_of, start_of
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
-from quorum_pipeline.files.replay import file_of, start_of
 from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.moment import Moment
 

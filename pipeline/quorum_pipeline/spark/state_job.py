@@ -13,7 +13,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any, Protocol
@@ -88,11 +88,12 @@ class LogPlan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """What one task has read, and on which executor."""
+    """What one task has read, and on which executor. `error`: why it could not."""
 
     number: int
     summary: Summary
     executor: str
+    error: str | None = field(default=None, kw_only=True)
 
 
 class ReducedLog:
@@ -119,6 +120,9 @@ class ReducedLog:
     def state(self, cut: int = -1) -> SparkState:
         """At one of the moments that the tasks were planned for; the last one if none is named. Raises PipelineError."""
         until, parts = self._plan.cuts[cut], self._buckets
+        errors = [each.error for each in self.done[:until] if each.error is not None]
+        if errors:
+            raise PipelineError(errors[0])
         summaries = [each.summary for each in self.done[:until]]
         last = joined_up(summaries, self._plan)
         self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
@@ -304,7 +308,11 @@ def _told_voters(last: Summary) -> VotersRecord | None:
 
 def _reduce(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     number, task = numbered
-    span, summary = task.reduced()
+    try:
+        span, summary = task.reduced()
+    except PipelineError as error:
+        yield summary_key(number), TaskDone(number, Summary(0, 0), where(), error=str(error))
+        return
     yield summary_key(number), TaskDone(number, summary, where())
     for kind, cut in ((TOPICS, by_topic), (NAMES, by_name)):
         for bucket, part in enumerate(cut(span, buckets)):

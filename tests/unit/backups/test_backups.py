@@ -17,10 +17,10 @@ from quorum_node.backups.contents import check_files, read_contents
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.client.committed_log import CommittedLog
 from quorum_node.records import metadata as md
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.state.moment import Moment
 from support.metadata_records import level
 from support.quorum_directory_reader import DirectoryReader
+from support.replayed_directory import replay_directory
 from support.written_log import LogWriter, write_history
 
 

@@ -11,12 +11,12 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
 from quorum_pipeline.files.local_files import LocalFiles
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import StagesHere
 from quorum_pipeline.spark.stored_states import compose_deltas, keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
+from support.replayed_directory import replay_directory
 from support.written_archive import write_archive
 from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, partition, write_history
 

@@ -16,10 +16,10 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.findings import Finding
 from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.files.snapshot_file import open_snapshot
 from quorum_pipeline.state.moment import Moment
 from support.audited import audit
+from support.replayed_directory import replay_directory
 from support.written_log import LogWriter, broker, write_history
 
 

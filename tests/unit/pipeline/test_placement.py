@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from quorum_node.records import metadata as md
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.commands.plan import _partitions, _read_sizes
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Plan, make_plan
 from quorum_pipeline.placement.replicas import NoRoom
 from quorum_pipeline.state.moment import Moment
+from support.replayed_directory import replay_directory
 from support.written_log import TOPIC_ID, LogWriter, broker, partition
 
 

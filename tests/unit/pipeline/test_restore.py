@@ -11,9 +11,9 @@ from quorum_node.records.identity import parse_uuid
 from quorum_node.storage.partition_directory import open_partition
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
 from quorum_pipeline.state.moment import Moment
+from support.replayed_directory import replay_directory
 from support.written_log import LogWriter, write_history
 
 UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"

@@ -17,17 +17,19 @@ from quorum_node.records.metadata import decode_metadata, encode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, SnapshotReader, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.commands.moments import parsed_time_ms
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import replay_directory
+from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
+from quorum_pipeline.spark.stages import StagesHere
+from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.log_record import LogRecord
-from quorum_pipeline.state.moment import Moment
+from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories
 from support.metadata_records import config
+from support.replayed_directory import replay_directory
 from support.written_log import (
     BEGAN_MS,
     TOPIC_ID,
@@ -47,8 +49,14 @@ def written(tmp_path: Path) -> tuple[Path, dict[int, bytes]]:
     return writer.directory, images
 
 
+def by_jobs(path: Path, moment: Moment, slots: int = 1) -> SparkState:
+    """As the commands have it, in this process."""
+    with JobHistory(StagesHere(slots), DirectorySource(path)) as history:
+        return history.at(moment)
+
+
 def snapshot_at(path: Path, offset: int, side_by_side: int = 1) -> bytes:
-    state = replay_directory(path, Moment(offset=offset), side_by_side=side_by_side)
+    state = by_jobs(path, Moment(offset=offset), side_by_side)
     return b"".join(state.snapshot())
 
 
@@ -98,8 +106,8 @@ def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
     writer.close()
     path = max(each for each in writer.directory.glob("*.log") if int(each.stem) <= wrong)
     with pytest.raises(PipelineError, match=rf"{path}, offset {wrong}: a change of partition"):
-        replay_directory(writer.directory, Moment(), side_by_side=side_by_side)
-    assert replay_directory(writer.directory, Moment(offset=wrong)).end_offset == wrong
+        by_jobs(writer.directory, Moment(), side_by_side)
+    assert by_jobs(writer.directory, Moment(offset=wrong)).end_offset == wrong
 
 
 def test_within_a_batch_only_what_was_before_counts(written: tuple[Path, dict[int, bytes]]) -> None:
@@ -199,7 +207,7 @@ def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> No
     with pytest.raises(
         PipelineError, match=rf"{named.file_name}, offset \d: a change of partition"
     ):
-        replay_directory(writer.directory, Moment())
+        by_jobs(writer.directory, Moment())
 
 
 @pytest.mark.parametrize("side_by_side", [1, 2])
@@ -213,8 +221,8 @@ def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: in
     content[-1] ^= 1
     segment.write_bytes(content)
 
-    def state(offset: int | None) -> Replayed:
-        return replay_directory(writer.directory, Moment(offset), side_by_side=side_by_side)
+    def state(offset: int | None) -> SparkState:
+        return by_jobs(writer.directory, Moment(offset), side_by_side)
 
     assert b"".join(state(before).snapshot()) == images[before]
     with pytest.raises(PipelineError, match=rf"{segment.name}.*offset {before}"):

@@ -7,12 +7,12 @@ import pytest
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.spark.options import changes_options, state_options
 from quorum_pipeline.spark.table_rows import change_rows, state_rows
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import SCHEMA_VERSION, STATE_TABLES
+from support.replayed_directory import replay_directory
 from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 

@@ -29,10 +29,10 @@ from quorum_node.storage.meta_properties import MetaProperties, write_meta_prope
 from quorum_node.storage.partition_directory import format_partition
 from quorum_node.storage.sole_voter import EPOCH_DISTANCE
 from quorum_pipeline.__main__ import main as pipeline
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.state.moment import Moment
 from support.metadata_records import level
 from support.quorum_directory_reader import DirectoryReader
+from support.replayed_directory import replay_directory
 from support.written_log import LogWriter, write_history
 
 FOUNDER_UUID = "AAAAAAAAAAAAAAAAAAAABQ"

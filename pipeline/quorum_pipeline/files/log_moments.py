@@ -1,0 +1,59 @@
+"""Where the state of a cluster begins in the directory of one replica, and which segment has a record.
+
+Owns the choice of the snapshot that is begun with: the newest one that is not too new.
+"""
+
+from pathlib import Path
+
+from quorum_node.records.batches import HEADER_BYTES, read_header
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import LogDirectory
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.state.moment import Moment
+
+
+def start_of(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
+    """The snapshot that what leads to a moment begins with; None: with the first record.
+
+    Raises PipelineError if the log does not have this moment.
+    """
+    end_offset = log.end_offset()
+    if moment.offset is not None and not 0 <= moment.offset <= end_offset:
+        raise _not_there(log, f"offset {moment.offset}", end_offset)
+    start = _snapshot(log, moment)
+    if start is None and log.start_offset > 0:
+        wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
+        raise _not_there(log, wanted, end_offset)
+    return start
+
+
+def file_of(log: LogDirectory, offset: int) -> Path:
+    """The segment that has a record."""
+    return max(
+        (each for each in log.segments if each.base_offset <= offset),
+        key=lambda each: each.base_offset,
+    ).path
+
+
+def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
+    """The newest one that is not too new; none is needed where the log has everything."""
+    for each in reversed(log.snapshots):
+        file = SnapshotFile(log.path / each.file_name, each)
+        if moment.offset is not None and each.end_offset > moment.offset:
+            continue
+        if moment.time_ms is not None and _time_ms(file) > moment.time_ms:
+            continue
+        return file
+    return None
+
+
+def _time_ms(file: SnapshotFile) -> int:
+    with file.path.open("rb") as opened:
+        head = opened.read(HEADER_BYTES)
+    return read_header(head).max_timestamp_ms
+
+
+def _not_there(log: LogDirectory, wanted: str, end_offset: int) -> PipelineError:
+    snapshots = ", ".join(str(each.end_offset) for each in log.snapshots)
+    text = f"the log in {log.path} has no state at {wanted}: it has offsets {log.start_offset} to {end_offset}"
+    return PipelineError(f"{text}, and snapshots at {snapshots}" if snapshots else text)

@@ -1,0 +1,230 @@
+"""Stages on a Spark Connect server: the same functions as on a context, where there are DataFrames and no RDDs.
+
+Owns the form of rows on their way: packed, in one column, and their bucket beside it where they are grouped. Steps that follow each other without a shuffle
+are one `mapInArrow`. What is sorted is sorted here, in the client: Spark can't compare what it can't read.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from quorum_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEMA = "bucket bigint, item binary"
+_MOST_SLOTS = 1 << 12
+_ROWS_AT_ONCE = 1_000
+Step = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+class RemoteStages:
+    """On the executors of a server. Items travel within the functions that read them: they are tasks, and small."""
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        from pyspark.sql import functions as sf
+
+        self._session = session
+        slots = session.range(0, _MOST_SLOTS).select(sf.spark_partition_id()).distinct().count()
+        self.slots = max(slots, 1)
+        self.place = f"on Spark ({url})"
+
+    def rows(self, items: list[Any]) -> RemoteRows:
+        """See Stages."""
+        frame = self._session.range(0, len(items), 1, max(len(items), 1))
+        packed = tuple(map(_packed, items))
+        return RemoteRows(frame.mapInArrow(partial(_items, packed), _SCHEMA), [])
+
+    def keep(self, rows: RemoteRows) -> RemoteRows:
+        """See Stages."""
+        return rows.kept()
+
+    def describe(self, text: str) -> None:
+        """See Stages."""
+        self._session.addTag("quorum-pipeline")
+        self._text = text
+
+
+class RemoteRows:
+    """As PySpark's RDD, as far as jobs use it: names and meaning are from there."""
+
+    def __init__(self, frame: DataFrame, steps: list[Step]) -> None:
+        self._frame = frame
+        self._steps = steps
+
+    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> RemoteRows:  # noqa: N802
+        """See RDD."""
+        return self._then(partial(_flat, function))
+
+    def map(self, function: Callable[[Any], Any]) -> RemoteRows:
+        """See RDD."""
+        return self._then(partial(_each, function))
+
+    def filter(self, function: Callable[[Any], bool]) -> RemoteRows:
+        """See RDD."""
+        return self._then(partial(_some, function))
+
+    def values(self) -> RemoteRows:
+        """See RDD."""
+        return self.map(_value)
+
+    def mapValues(self, function: Callable[[Any], Any]) -> RemoteRows:  # noqa: N802
+        """See RDD."""
+        return self.map(partial(_with_value, function))
+
+    def groupByKey(self, parts: int = 0, of: object = None) -> RemoteRows:  # noqa: N802
+        """See RDD. All rows of one key are in one part."""
+        frame = self._done()
+        shuffled = frame.repartition(parts, "bucket") if parts else frame.repartition("bucket")
+        return RemoteRows(shuffled, [_grouped])
+
+    def union(self, other: RemoteRows) -> RemoteRows:
+        """See RDD."""
+        return RemoteRows(self._done().unionAll(other._done()), [])
+
+    def fullOuterJoin(self, other: RemoteRows) -> RemoteRows:  # noqa: N802
+        """See RDD; keys differ on each side."""
+        sides = (self.map(partial(_on_side, 0)), other.map(partial(_on_side, 1)))
+        return sides[0].union(sides[1]).groupByKey().map(_both_sides)
+
+    def sortByKey(self) -> SortedHere:  # noqa: N802
+        """See RDD."""
+        return SortedHere(sorted(self.collect(), key=lambda keyed: keyed[0]))
+
+    def collect(self) -> list[Any]:
+        """See RDD."""
+        table = self._done().select("item").toArrow()
+        return [pickle.loads(each) for each in table.column("item").to_pylist()]
+
+    def kept(self) -> RemoteRows:
+        """Made once, on executors."""
+        return RemoteRows(self._done().persist(), [])
+
+    def unpersist(self) -> None:
+        """See RDD."""
+        self._frame.unpersist()
+
+    def _then(self, step: Step) -> RemoteRows:
+        return RemoteRows(self._frame, [*self._steps, step])
+
+    def _done(self) -> DataFrame:
+        if not self._steps:
+            return self._frame
+        return self._frame.mapInArrow(partial(_run, self._steps), _SCHEMA)
+
+
+class SortedHere:
+    """Rows in order, in this process."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    def toLocalIterator(self) -> Iterator[Any]:  # noqa: N802
+        """See RDD."""
+        return iter(self._items)
+
+
+def open_remote(url: str) -> SparkSession:
+    """Raises PipelineError if nobody answers there."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.builder.remote(url).getOrCreate()
+        _ = session.version  # the first call: before it nothing is connected
+    except (PySparkException, ValueError, OSError) as error:
+        why = " ".join(str(error).split())
+        raise PipelineError(f"Spark Connect at {url} can't be used: {why}") from None
+    return session
+
+
+# -- on executors
+
+
+def _packed(item: Any) -> bytes:
+    return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+
+
+def _items(packed: tuple[bytes, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+    for batch in batches:
+        yield from _batches(pickle.loads(packed[n]) for n in batch.column(0).to_pylist())
+
+
+def _run(steps: list[Step], batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+    items: Iterator[Any] = (
+        pickle.loads(data) for batch in batches for data in batch.column("item").to_pylist()
+    )
+    for step in steps:
+        items = step(items)
+    yield from _batches(items)
+
+
+def _batches(items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    buckets: list[int] = []
+    data: list[bytes] = []
+
+    def batch() -> pa.RecordBatch:
+        arrays = [pa.array(buckets, pa.int64()), pa.array(data, pa.binary())]
+        return pa.RecordBatch.from_arrays(arrays, names=["bucket", "item"])
+
+    for item in items:
+        buckets.append(_bucket(item))
+        data.append(_packed(item))
+        if len(data) >= _ROWS_AT_ONCE or len(data[-1]) > 1 << 20:
+            yield batch()
+            buckets, data = [], []
+    yield batch()
+
+
+def _bucket(item: Any) -> int:
+    """Of the key that it may be grouped by: a number, or what is written in one way."""
+    if not isinstance(item, tuple) or not item:
+        return 0
+    key = item[0]
+    return key if isinstance(key, int) else crc32(repr(key).encode())
+
+
+def _flat(function: Callable[[Any], Iterable[Any]], items: Iterator[Any]) -> Iterator[Any]:
+    for item in items:
+        yield from function(item)
+
+
+def _each(function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+    return map(function, items)
+
+
+def _some(function: Callable[[Any], bool], items: Iterator[Any]) -> Iterator[Any]:
+    return filter(function, items)
+
+
+def _grouped(items: Iterator[Any]) -> Iterator[Any]:
+    found = defaultdict(list)
+    for key, value in items:
+        found[key].append(value)
+    yield from found.items()
+
+
+def _value(keyed: tuple[Any, Any]) -> Any:
+    return keyed[1]
+
+
+def _with_value(function: Callable[[Any], Any], keyed: tuple[Any, Any]) -> Any:
+    return keyed[0], function(keyed[1])
+
+
+def _on_side(side: int, keyed: tuple[Any, Any]) -> Any:
+    return keyed[0], (side, keyed[1])
+
+
+def _both_sides(keyed: tuple[Any, list[tuple[int, Any]]]) -> Any:
+    sides = dict(keyed[1])
+    return keyed[0], (sides.get(0), sides.get(1))

@@ -1,0 +1,105 @@
+"""`--remote`: every command on a Spark Connect server, with the outcome that it has in this process."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from quorum_node.records import metadata as md
+from support.pipeline_process import run_pipeline
+from support.ports import free_ports
+from support.written_log import LogWriter, write_history
+
+START_SECONDS = 120.0
+_SERVER = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+    .config("spark.connect.grpc.binding.address", "127.0.0.1")
+    .config("spark.connect.grpc.binding.port", sys.argv[1])
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+print("ready", flush=True)
+sys.stdin.read()
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A server in a process of its own; it ends with its standard input."""
+    (port,) = free_ports(1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n", pyspark.__version__
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        process.stdin.close()
+        process.wait(START_SECONDS)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-08")
+def test_every_command_on_a_connect_server(server: str, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.append(md.FenceBrokerRecord(id=1, epoch=1))
+    writer.snapshot()
+    writer.close()
+    log = ["--log", tmp_path / "node"]
+    restored = ["--voter", "1@h:9093", "--replica-uuid", "AAAAAAAAAAAAAAAAAAAAFQ"]
+    for number, options in enumerate(
+        (
+            ["state", *log, "--at-offset", "52", "--show", "partitions"],
+            ["diff", *log, "--from", "10", "--to", "52", "--json"],
+            ["audit", tmp_path / "node", "--json"],
+            ["timeline", *log],
+            ["restore", *log, *restored],
+            ["plan", *log, "--at-offset", "52"],
+        )
+    ):
+        told = []
+        for where in (["--master", "none"], ["--remote", server]):
+            out = tmp_path / f"out-{number}"
+            more = ["--output", out] if options[0] in ("restore", "plan") else []
+            done = run_pipeline(*options, *more, *where)
+            assert done.returncode == 0, done.stderr[-3000:]
+            lines = done.stdout.splitlines()
+            told.append([line for line in lines if not line.startswith("  ") and " s" not in line])
+            if out.exists():
+                out.rename(tmp_path / f"kept-{number}-{len(told)}")
+        assert told[0] == told[1], options
+    one, other = (tmp_path / f"kept-5-{number}" for number in (1, 2))
+    assert one.read_bytes() == other.read_bytes()
+    first, second = (sorted((tmp_path / f"kept-4-{n}").rglob("*.checkpoint")) for n in (1, 2))
+    assert [each.read_bytes() for each in first] == [each.read_bytes() for each in second]
+
+
+@pytest.mark.long
+def test_what_can_not_work_over_connect_is_told(server: str, tmp_path: Path) -> None:
+    for options, said in (
+        (["archive", "--log", tmp_path, "--to", tmp_path / "a", "--remote", server], "--master"),
+        (["state", "--archive", "hdfs://h/a", "--remote", server], "not with --remote"),
+        (["state", "--log", tmp_path, "--remote", "sc://127.0.0.1:1"], "can't be used"),
+    ):
+        done = run_pipeline(*options)
+        assert done.returncode == 2
+        assert said in done.stderr
