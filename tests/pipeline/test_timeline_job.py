@@ -18,7 +18,7 @@ def test_a_timeline_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     writer.close()
     expected = read_timeline(tmp_path)
     with nothing_decoded_here():
-        found = read_timeline(tmp_path, 1_500, SparkStages(spark.sparkContext))
+        found = read_timeline(tmp_path, 400, SparkStages(spark.sparkContext))
     assert found.events == expected.events
     assert sum(each.records for each in found.reads) == writer.end_offset
     assert len(found.reads) > 3
