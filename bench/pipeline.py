@@ -3,7 +3,7 @@
 Part of `make bench`; alone `make bench-pipeline`, which writes its own section of docs/evidence/benchmarks.md and leaves the rest
 of the page as it is:
 
-    python bench/pipeline.py [--records 10000000] [--plan 1000000] [--only readers,archive,state,plan,memory]
+    python bench/pipeline.py [--records 10000000] [--plan 1000000] [--only readers,archive,state,jobs,plan,memory]
 
 The log is written once (`long_history.py`), read by all, and kept in the cache for the next time (METADATAQUORUM_CACHE, or
 ~/.cache/metadataquorum; 1 GB). A part that fails, or for which no time is left, is told as not measured; the others go on. Takes
@@ -43,6 +43,8 @@ DRAINED = 17
 PARTITIONS = (1, 2, 4)
 SHARES_FOR_MEMORY = (0.1, 0.4)
 """Logs of a million and of four million records, if the long one has ten."""
+SMALL_RECORDS = 2_000_000
+"""Of a log for which Spark's start is most of the time."""
 MASTER = "local[2]"
 WAIT_SECONDS = 600.0
 BUDGET_SECONDS = 25 * 60.0
@@ -96,6 +98,7 @@ def measure(
         "readers": lambda root: readers(logs.of(records)),
         "archive": lambda root: archives(root, logs.of(records)),
         "state": lambda root: states(root, logs.of(records)),
+        "jobs": lambda root: jobs([logs.of(SMALL_RECORDS), logs.of(records)]),
         "memory": lambda root: memory(root, [logs.of(int(n * records)) for n in SHARES_FOR_MEMORY]),
         "plan": lambda root: plan(root, plan_partitions),
     }
@@ -156,7 +159,7 @@ def states(root: Path, log: WrittenLog) -> Found:
 
     def state(partitions: int, *options: object) -> dict[str, Any]:
         say(f"state of {log.records:,} records, {options[0]}, {partitions} partition(s)")
-        run = command("state", *options, "--partitions", partitions)
+        run = command("state", *options, "--partitions", partitions, "--master", "none")
         return measured(run, WAIT_SECONDS).figures(log.records)
 
     for partitions in PARTITIONS:
@@ -164,6 +167,19 @@ def states(root: Path, log: WrittenLog) -> Found:
     archived(log, root / "archive")
     for partitions in PARTITIONS:
         yield f"archive {partitions}", state(partitions, "--archive", root / "archive")
+
+
+def jobs(logs: list[WrittenLog]) -> Found:
+    """What executors do with a log, through Spark whatever its length: the name of the job and how many records."""
+    for log in logs:
+        for name, place in (
+            ("state", ["--log", log.directory]),
+            ("audit", [log.directory]),
+            ("timeline", ["--log", log.directory]),
+        ):
+            say(f"{name} of {log.records:,} records on Spark")
+            usage = measured(command(name, *place, "--master", MASTER), WAIT_SECONDS)
+            yield f"{name} {log.records}", usage.figures(log.records)
 
 
 def memory(root: Path, logs: list[WrittenLog]) -> Found:
@@ -192,7 +208,7 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="of the log")
     parser.add_argument("--plan", type=int, default=PLAN_PARTITIONS, help="partitions to plan")
-    parser.add_argument("--only", default="", help="readers, archive, state, memory, plan")
+    parser.add_argument("--only", default="", help="readers, archive, state, jobs, memory, plan")
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     arguments = parser.parse_args()

@@ -18,6 +18,8 @@ READERS = {
 }
 STATES = {"log": "`state --log`", "archive": "`state --archive`"}
 FASTER_THAN_DUMP = 3.0
+JOBS = ("state", "audit", "timeline")
+SMALL_SECONDS = 6.0
 PLAN_SECONDS, PLAN_MIB = 180.0, 4096.0
 GROWTH = 1.25
 """Memory with a log of four times the length, through that with the log: noise of the collectors included."""
@@ -32,6 +34,9 @@ def commands(found: Found) -> list[tuple[str, Found]]:
     for what, figures in found.get("state", {}).items():
         name, _, partitions = what.partition(" ")
         named.append((f"{STATES[name]}, {partitions or 1} partition(s)", figures))
+    for what, figures in found.get("jobs", {}).items():
+        name, _, records = what.partition(" ")
+        named.append((f"`{name}`, local[2], {number(int(records))} records", figures))
     return [(text, figures) for text, figures in named if figures is not None]
 
 
@@ -115,6 +120,7 @@ def targets(found: Found) -> str:
             FASTER_THAN_DUMP,
             False,
         ),
+        *_of_jobs(found),
         ("plan: ≤ 180 s", None if planned is None else planned["seconds"], PLAN_SECONDS, True),
         ("plan: ≤ 4096 MiB", memory, PLAN_MIB, True),
     ]
@@ -122,6 +128,22 @@ def targets(found: Found) -> str:
         text = f"memory of {name}, log four times as long: ≤ {GROWTH} ×"
         checks.append((text, growth(found, name), GROWTH, True))
     return targets_table(checks)
+
+
+def _of_jobs(found: Found) -> list[Target]:
+    """Through Spark, its start included."""
+    runs: dict[str, list[Found]] = {}
+    for what, figures in found.get("jobs", {}).items():
+        runs.setdefault(what.partition(" ")[0], []).append(figures)
+    checks: list[Target] = []
+    for name in JOBS:
+        longest = max(runs.get(name, []), key=lambda each: each["records"], default=None)
+        text = f"{name} through Spark: ≥ 3 × the rate of kafka-dump-log"
+        checks.append((text, through_dump(found, longest), FASTER_THAN_DUMP, False))
+    small = min(runs.get("state", []), key=lambda each: each["records"], default=None)
+    seconds = None if small is None else small["seconds"]
+    checks.append(("state of 2 M records through Spark: ≤ 6 s", seconds, SMALL_SECONDS, True))
+    return checks
 
 
 def log_text(found: Found) -> str:
@@ -158,7 +180,7 @@ def section(found: Found) -> str:
 `make bench-pipeline` makes this section ({found["date"]}). Every command is a process of its own, its start included: a JVM
 and Spark take some seconds of it, after `quorum-pipeline prepare`, which ran once before. {log_text(found)}
 The partitions of `archive` are the tasks that read the log, in one micro batch; the Python workers decode and write. With its defaults
-it makes tasks of 32 MiB. Those of `state` are pieces that are read at a time; what later records overtake is left out in one process, in order.
+it makes tasks of 32 MiB. Those of `state` are pieces that are read at a time, in one process without Spark. `state`, `audit` and `timeline` with local[2] run on Spark.
 What the workers hold counts pages that they share with each other as often as there are workers.
 
 {speed_table(found)}
