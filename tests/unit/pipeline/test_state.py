@@ -210,6 +210,17 @@ def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> No
         by_jobs(writer.directory, Moment())
 
 
+def test_a_snapshot_that_is_cut_off_is_told_with_its_byte(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=300)
+    write_history(writer)
+    named = writer.snapshot(drop_log=True)
+    writer.close()
+    path = writer.directory / named.file_name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(PipelineError, match=rf"{named.file_name}, byte \d+: "):
+        by_jobs(writer.directory, Moment())
+
+
 @pytest.mark.parametrize("side_by_side", [1, 2])
 def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: int) -> None:
     writer = LogWriter(tmp_path / "node")
