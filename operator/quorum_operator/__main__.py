@@ -7,10 +7,12 @@ process.
 import gc
 
 from quorum_node.missing_extra import brought_by
+from quorum_operator.usage import parse
 
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
+    parse()
     gc.disable()
     with brought_by("operator"):
         from quorum_operator.run import main as run

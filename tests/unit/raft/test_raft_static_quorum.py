@@ -25,7 +25,7 @@ from support.raft.cores import Cores, Node, key_of, static_voters
 from support.raft.static_quorums import THREE, controls, formed, keys, start
 
 
-@pytest.mark.requirement("K853-04", "K595-21", "K595-20")
+@pytest.mark.requirement("K853-04", "K595-21", "K595-20", "K650-02")
 def test_the_voters_are_the_first_thing_in_the_log() -> None:
     cores = Cores()
     leader = formed(cores)
@@ -180,7 +180,7 @@ def vote(
     return answer
 
 
-@pytest.mark.requirement("K853-04", "K853-02")
+@pytest.mark.requirement("K853-04", "K853-02", "K650-02")
 def test_votes_before_the_uuids_are_known() -> None:
     """By id, once per epoch and key, for a candidate of the same configuration; nothing else."""
     cores = Cores()

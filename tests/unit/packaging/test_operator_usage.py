@@ -1,0 +1,53 @@
+"""`quorum-operator` on the command line: it says what it is, and starts nothing when it is asked for that."""
+
+import sys
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from quorum_operator import __main__ as program
+from quorum_operator.settings import from_environment
+from quorum_operator.usage import VARIABLES
+
+
+class Noted(Mapping[str, str]):
+    """An environment in which nothing is set but what makes more be asked for; notes what is asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._set = {
+            "METADATAQUORUM_OPERATOR_PAGE": "127.0.0.1:1",
+            "METADATAQUORUM_OPERATOR_LEASE": "a/b",
+        }
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        return self._set[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._set)
+
+    def __len__(self) -> int:
+        return len(self._set)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["start"], 2)])
+def test_it_starts_only_without_arguments(
+    arguments: list[str],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["quorum-operator", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert ended.value.code == code
+    printed = capsys.readouterr()
+    if code == 0:
+        assert all(name in printed.out for name in VARIABLES)
+
+
+def test_help_names_every_setting() -> None:
+    environment = Noted()
+    from_environment(environment)
+    assert environment.names == set(VARIABLES)
