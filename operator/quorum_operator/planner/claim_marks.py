@@ -58,8 +58,8 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
     if each.recovery is not None:
         recovery = f"{each.recovery} given up" if each.recovery_given_up else str(each.recovery)
     uuid = each.uuid or marks.uuid
-    if marks.uuid is not None and each.report is not None and each.report.uuid == marks.uuid:
-        uuid = marks.uuid  # somebody has edited the StatefulSet's note
+    if marks.uuid is not None and (each.report is None or each.report.uuid != each.uuid):
+        uuid = marks.uuid  # somebody may have edited the StatefulSet's note: only the process itself changes the mark
     return Marks(
         uuid=uuid,
         cluster_id=each.cluster_id or marks.cluster_id,

@@ -26,20 +26,37 @@ def plan_edited_notes(at: Situation) -> Step | None:
 def true_replica(at: Situation, each: Incarnation) -> str | None:
     """The UUID of the replica that the member's process is, where its note is wrong; None where it is right, or not certain.
 
-    A new, empty volume has a UUID that no voter has: nothing is added to the voters before it is noted.
+    Two of three have to agree: its process, its claim, and the voters that a leader confirms. A new, empty volume has a UUID that
+    stands on no claim, and that no voter has: nothing is added to the voters before it is noted.
     """
-    report, view = each.report, at.view
-    if report is None or view is None or each.uuid in (None, report.uuid):
+    uuid = _witnessed(at, each)
+    if uuid is None or each.uuid in (None, uuid):
         return None
-    if not view.voters_committed or report.cluster_id not in (None, view.cluster_id):
-        return None
-    told = Key(each.node_id, report.uuid)
-    if told not in at.voters or each.key in at.voters:
+    if not (_is_voter(at, each, uuid) or _says_so(each, uuid)):
         return None
     # Or else somebody with that UUID has answered at this pod's former address.
     noted = {one.uuid for one in at.seen.incarnations}
     noted |= {one.claim.marks.uuid for one in at.seen.lone_claims}
-    return None if report.uuid in noted else report.uuid
+    return None if uuid in noted else uuid
+
+
+def _is_voter(at: Situation, each: Incarnation, uuid: str) -> bool:
+    committed = at.view is not None and at.view.voters_committed
+    return committed and Key(each.node_id, uuid) in at.voters and each.key not in at.voters
+
+
+def _says_so(each: Incarnation, uuid: str) -> bool:
+    """Whether both claim and process do."""
+    marked = None if each.claim is None else each.claim.marks.uuid
+    return each.report is not None and marked == each.report.uuid == uuid
+
+
+def _witnessed(at: Situation, each: Incarnation) -> str | None:
+    report, identity = each.report, at.identity
+    if report is None:
+        return None if each.claim is None else each.claim.marks.uuid
+    same = identity is not None and report.cluster_id in (None, identity.cluster_id)
+    return report.uuid if same else None
 
 
 def _runs_as_voter(at: Situation, each: Incarnation) -> bool:

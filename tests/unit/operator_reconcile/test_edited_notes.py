@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
+from quorum_operator.quorum_client import Described
 from support.kept_objects import (
     NAME,
     SPACE,
@@ -32,9 +33,9 @@ NOTES = sorted(
 )
 
 
-def reconciled(api: KeptObjects, times: int = 3) -> None:
+def reconciled(api: KeptObjects, times: int = 3, silent: tuple[int, ...] = ()) -> None:
     async def run() -> None:
-        operator = reconciler(api, SoundNodes(3))
+        operator = reconciler(api, SoundNodes(3, silent))
         for _ in range(times):
             await operator.reconcile(SPACE, NAME)
 
@@ -74,6 +75,37 @@ def test_a_voter_whose_replica_uuid_was_edited_is_no_replaced_disk(wrong: str) -
     assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
     assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
     assert not api.created("statefulsets")
+
+
+class Leaderless(SoundNodes):
+    """Every pod answers, and no majority confirms a leader."""
+
+    async def describe(self, ips: list[str]) -> Described:
+        return Described(None, None)
+
+
+@pytest.mark.requirement("OP-01")
+def test_nobody_is_condemned_for_an_edited_note_while_no_leader_is_confirmed() -> None:
+    """As a proof it would count at once, and for good."""
+    api = running_quorum()
+    reconciled(api, 1)
+    notes(api, set_path(2))[names.ANNOTATION_UUID] = "by-hand"
+    asyncio.run(reconciler(api, Leaderless(3)).reconcile(SPACE, NAME))
+    assert names.ANNOTATION_FAILED not in notes(api, set_path(2))
+    assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
+    reconciled(api)
+    assert not api.created("statefulsets")
+
+
+@pytest.mark.requirement("OP-01")
+def test_while_its_process_does_not_answer_the_claim_says_which_replica_it_is() -> None:
+    api = running_quorum()
+    reconciled(api, 1)
+    notes(api, set_path(2))[names.ANNOTATION_UUID] = "by-hand"
+    reconciled(api, silent=(2,))
+    assert notes(api, set_path(2))[names.ANNOTATION_UUID] == "U2"
+    assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2"
+    assert not api.created("statefulsets"), "its voter is not missing"
 
 
 @pytest.mark.requirement("OP-01")
