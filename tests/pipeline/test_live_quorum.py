@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from quorum_node.client_tls import tls_of_folder
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_state import replay_archive
@@ -21,6 +22,8 @@ from support.replayed_directory import replay_directory
 from support.tls_quorum import TlsQuorum
 
 pytestmark = pytest.mark.long
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def bootstrap(quorum: LocalQuorum) -> str:
@@ -126,7 +129,7 @@ def test_a_quorum_with_certificates_is_archived_by_who_shows_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By the driver and by its tasks; a reader may not read the log, and nobody may without a certificate."""
-    with TlsQuorum(tmp_path / "quorum") as quorum:
+    with TlsQuorum(tmp_path / "quorum", authorizer_class_name=AUTHORIZER) as quorum:
         quorum.form()
         quorum.put("kept", "1")
         for role in ("archiver", "reader"):
@@ -145,13 +148,13 @@ def test_a_quorum_with_certificates_is_archived_by_who_shows_one(
         archive = Archive(spark, str(tmp_path / "archive"))
         ArchiveJob(archive, controllers, 1_000_000, None).run(lambda end: None, print)
         assert archive.contents().end >= len(rows)
-        refused = controllers_of(bootstrap(quorum), str(quorum.folder("reader")))
+        addresses, tls = parsed_addresses(bootstrap(quorum)), tls_of_folder(quorum.folder("reader"))
         with (
-            closing(refused.open()) as reader,
+            closing(Quorum(addresses, 3, tls)) as reader,
             pytest.raises(PipelineError, match="CLUSTER_AUTHORIZATION_FAILED"),
         ):
             reader.committed()
-        in_clear_text = Quorum(parsed_addresses(bootstrap(quorum)), 2)
+        in_clear_text = Quorum(addresses, 2)
         with closing(in_clear_text) as stranger, pytest.raises(PipelineError, match="no leader"):
             stranger.committed()
 
