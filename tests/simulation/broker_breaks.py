@@ -178,7 +178,7 @@ def forget_producers(patch: Patch) -> None:
 
     Would: write a retried batch twice.
     """
-    patch.setattr(ProducerStates, "check", lambda states, batch: BrokerError.NONE)
+    patch.setattr(ProducerStates, "check", lambda states, batch, guard: BrokerError.NONE)
 
 
 def forget_producers_when_elected(patch: Patch) -> None:

@@ -11,8 +11,16 @@ SEQUENCES = 1 << 31
 """Sequence numbers wrap behind 2^31 - 1."""
 
 
+class Marker(NamedTuple):
+    """The end of a transaction, as a control batch says it. `transaction_version`: of the coordinator, 0 where it is unknown."""
+
+    is_abort: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
 class Batch(NamedTuple):
-    """One whole batch. Before the leader has placed it, its base offset is 0 and its epoch -1."""
+    """One whole batch. Before the leader has placed it, its base offset is 0 and its epoch -1. `marker`: of a control batch."""
 
     base_offset: int
     end_offset: int
@@ -23,6 +31,8 @@ class Batch(NamedTuple):
     producer_epoch: int = -1
     base_sequence: int = -1
     max_timestamp_ms: int = -1
+    is_transactional: bool = False
+    marker: Marker | None = None
 
     @property
     def last_sequence(self) -> int:

@@ -38,12 +38,16 @@ class ReplicaStopped:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One batch of a produce request, valid in itself. `acks`: -1 (all), 0 or 1."""
+    """One batch of a produce request, valid in itself. `acks`: -1 (all), 0 or 1.
+
+    `guard`: of a batch that begins a transaction, once the coordinator said that the partition is part of it.
+    """
 
     request_id: int
     batch: Batch
     acks: int
     timeout_ms: float
+    guard: int = 0
 
 
 @dataclass(frozen=True, slots=True)

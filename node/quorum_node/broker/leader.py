@@ -77,7 +77,7 @@ class Leader:
             return BrokerError.INVALID_REQUIRED_ACKS
         if event.acks == ACKS_ALL and self.is_under_min_isr:
             return BrokerError.NOT_ENOUGH_REPLICAS
-        checked = self.state.producers.check(event.batch)
+        checked = self.state.producers.check(event.batch, event.guard)
         if checked is not BrokerError.NONE:
             return checked
         batch = event.batch.placed(self.state.log.end_offset, self.epoch)

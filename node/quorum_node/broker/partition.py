@@ -106,6 +106,14 @@ class PartitionReplica:
         """See `Leader`; None if this replica does not lead."""
         return self.role.low_watermark if isinstance(self.role, Leader) else None
 
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """See `ProducerStates`."""
+        return self._state.producers.has_open_transaction(producer_id)
+
+    def guard(self, producer_id: int) -> int:
+        """See `ProducerStates`."""
+        return self._state.producers.guard(producer_id)
+
     def producers(self) -> tuple[ProducerEntry, ...]:
         """For a producer snapshot."""
         return self._state.producers.snapshot()

@@ -17,12 +17,12 @@ from quorum_node.records.batches import (
     HEADER_BYTES,
     MAGIC,
     PREFIX_BYTES,
+    TRANSACTIONAL_FLAG,
     CorruptBatch,
     read_header,
 )
 from quorum_node.schema.primitives import Buffer
 
-TRANSACTIONAL_FLAG = 0x10
 _LENGTH = Struct(">8xi4xb")
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
@@ -56,9 +56,9 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         return BrokerError.INVALID_RECORD
     if producer_id != NO_PRODUCER and base_sequence < 0:
         return BrokerError.INVALID_RECORD
-    if header.attributes & TRANSACTIONAL_FLAG:
-        # Accepted, it could never be committed nor aborted here. Java producers take this code for fatal.
-        return BrokerError.UNSUPPORTED_VERSION
+    is_transactional = bool(header.attributes & TRANSACTIONAL_FLAG)
+    if is_transactional and producer_id == NO_PRODUCER:
+        return BrokerError.INVALID_RECORD
     return Batch(
         base_offset=0,
         end_offset=header.record_count,
@@ -69,6 +69,7 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         max_timestamp_ms=header.max_timestamp_ms,
+        is_transactional=is_transactional,
     )
 
 

@@ -8,9 +8,13 @@ Source: KIP-98, "Idempotent Producer Guarantees"; KIP-185; the rules of a stock 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES, Batch
+from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES, Batch, Marker
 from quorum_node.broker.errors import BrokerError
 
+NO_TRANSACTION = -1
+NO_GUARD = 0
+_STRICT_EPOCHS_SINCE = 2
+"""Version of transactions in which each of them ends in an epoch of its own (KIP-890)."""
 KEPT_BATCHES = 5
 """A producer has at most five requests in flight."""
 EXPIRY_MS = 86_400_000
@@ -28,12 +32,17 @@ class SequencedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """The newest batches of one producer, oldest first."""
+    """The newest batches of one producer, oldest first; none in an epoch that began with a marker.
+
+    `transaction_start`: first offset of its open transaction; `coordinator_epoch`: of who ended the one before.
+    """
 
     producer_id: int
     producer_epoch: int
     batches: tuple[SequencedBatch, ...]
     timestamp_ms: int
+    transaction_start: int = NO_TRANSACTION
+    coordinator_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +56,62 @@ class Duplicate:
 class ProducerStates:
     """Producer id → its newest batches."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_guards", "_next_guard")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {each.producer_id: each for each in entries}
+        self._guards: dict[int, int] = {}
+        self._next_guard = NO_GUARD + 1
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
         """All of it, to be written down."""
         return tuple(self._entries.values())
 
-    def check(self, batch: Batch) -> Duplicate | BrokerError:
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """Whether a transaction of the producer has records here and no end."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.transaction_start != NO_TRANSACTION
+
+    def guard(self, producer_id: int) -> int:
+        """For a batch that is the first one of a transaction, while the coordinator is asked about it.
+
+        A marker that arrives meanwhile takes the guard away: the transaction is over before the batch is appended (KIP-890).
+        """
+        if producer_id not in self._guards:
+            self._guards[producer_id], self._next_guard = self._next_guard, self._next_guard + 1
+        return self._guards[producer_id]
+
+    def check(self, batch: Batch, guard: int = NO_GUARD) -> Duplicate | BrokerError:
         """Whether a leader may append `batch`: NONE, why not, or where it lies already."""
+        if batch.marker is not None:
+            return self._check_marker(batch, batch.marker)
+        checked = self._check_sequence(batch)
+        if checked is not BrokerError.NONE or batch.producer_id == NO_PRODUCER:
+            return checked
+        is_open = self.has_open_transaction(batch.producer_id)
+        if is_open and not batch.is_transactional:
+            return BrokerError.INVALID_TXN_STATE
+        if batch.is_transactional and not is_open:
+            known = self._guards.get(batch.producer_id, NO_GUARD)
+            if guard == NO_GUARD or guard != known:
+                return BrokerError.INVALID_TXN_STATE
+        return BrokerError.NONE
+
+    def _check_marker(self, batch: Batch, marker: Marker) -> BrokerError:
+        entry = self._entries.get(batch.producer_id)
+        if entry is None:
+            return BrokerError.NONE
+        is_strict = marker.transaction_version >= _STRICT_EPOCHS_SINCE
+        is_repeated = is_strict and batch.producer_epoch == entry.producer_epoch
+        if batch.producer_epoch < entry.producer_epoch:
+            return BrokerError.INVALID_PRODUCER_EPOCH
+        if is_repeated and entry.transaction_start != NO_TRANSACTION:
+            return BrokerError.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            return BrokerError.TRANSACTION_COORDINATOR_FENCED
+        return BrokerError.NONE
+
+    def _check_sequence(self, batch: Batch) -> Duplicate | BrokerError:
         entry = self._entries.get(batch.producer_id)
         if batch.producer_id == NO_PRODUCER or entry is None:
             return BrokerError.NONE
@@ -71,6 +125,8 @@ class ProducerStates:
                 batch.last_sequence,
             ):
                 return Duplicate(kept.base_offset, kept.end_offset)
+        if not entry.batches:
+            return _in_order(batch.base_sequence == 0)
         return _in_order(batch.base_sequence == (entry.batches[-1].last_sequence + 1) % SEQUENCES)
 
     def append(self, batch: Batch) -> None:
@@ -79,18 +135,33 @@ class ProducerStates:
             return
         entry = self._entries.get(batch.producer_id)
         same = entry is not None and entry.producer_epoch == batch.producer_epoch
-        kept = entry.batches[1 - KEPT_BATCHES :] if entry is not None and same else ()
-        place = SequencedBatch(
-            batch.base_sequence, batch.last_sequence, batch.base_offset, batch.end_offset
-        )
+        kept = entry.batches if entry is not None and same else ()
+        coordinator_epoch = -1 if entry is None else entry.coordinator_epoch
+        start = NO_TRANSACTION if entry is None else entry.transaction_start
+        if batch.marker is not None:
+            self._guards.pop(batch.producer_id, None)
+            coordinator_epoch, start = batch.marker.coordinator_epoch, NO_TRANSACTION
+        else:
+            place = SequencedBatch(
+                batch.base_sequence, batch.last_sequence, batch.base_offset, batch.end_offset
+            )
+            kept = (*kept[1 - KEPT_BATCHES :], place)
+            if batch.is_transactional and start == NO_TRANSACTION:
+                self._guards.pop(batch.producer_id, None)
+                start = batch.base_offset
         self._entries[batch.producer_id] = ProducerEntry(
-            batch.producer_id, batch.producer_epoch, (*kept, place), batch.max_timestamp_ms
+            batch.producer_id,
+            batch.producer_epoch,
+            kept,
+            batch.max_timestamp_ms,
+            start,
+            coordinator_epoch,
         )
 
     def begin_at(self, start_offset: int) -> None:
         """Records before `start_offset` are deleted; of each producer the last batch is still known."""
         for producer_id, entry in self._entries.items():
-            if entry.batches[0].end_offset <= start_offset and len(entry.batches) > 1:
+            if len(entry.batches) > 1 and entry.batches[0].end_offset <= start_offset:
                 later = tuple(each for each in entry.batches if each.end_offset > start_offset)
                 batches = later or entry.batches[-1:]
                 self._entries[producer_id] = replace(entry, batches=batches)
@@ -100,7 +171,7 @@ class ProducerStates:
         old = [
             each.producer_id
             for each in self._entries.values()
-            if now_ms - each.timestamp_ms >= EXPIRY_MS
+            if now_ms - each.timestamp_ms >= EXPIRY_MS and each.transaction_start == NO_TRANSACTION
         ]
         for producer_id in old:
             del self._entries[producer_id]

@@ -5,6 +5,9 @@ Source: Kafka's protocol guide, "API Keys"; the versions that a stock 4.3 broker
 """
 
 from quorum_node.protocol import apis
+from quorum_node.protocol.add_partitions_to_txn import (
+    ADD_PARTITIONS_TO_TXN as ADD_PARTITIONS_TO_TXN,
+)
 from quorum_node.protocol.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS as ALTER_REPLICA_LOG_DIRS,
 )
@@ -36,6 +39,7 @@ from quorum_node.protocol.offset_for_leader_epoch import (
 )
 from quorum_node.protocol.produce import PRODUCE as PRODUCE
 from quorum_node.protocol.sync_group import SYNC_GROUP as SYNC_GROUP
+from quorum_node.protocol.write_txn_markers import WRITE_TXN_MARKERS as WRITE_TXN_MARKERS
 
 DATA_FETCH = Api(1, FetchRequest, FetchResponse, 4, 18)
 """Of topics' partitions, of which one request may name many."""
@@ -70,6 +74,7 @@ _SERVED = (
     LIST_GROUPS,
     DELETE_GROUPS,
     DESCRIBE_TOPIC_PARTITIONS,
+    WRITE_TXN_MARKERS,
 )
 FORWARDED = frozenset(apis.FORWARDABLE)
 """Keys of requests that go to the active controller in an Envelope."""
@@ -84,3 +89,5 @@ BROKER_APIS: dict[int, Api] = {
 """Every API of a broker's listener by its key, in their order."""
 FIRST_ANNOUNCED = {PRODUCE.key: 0}
 """Lowest announced version where it is not the lowest one that is served."""
+ASKED_OF_BROKERS: dict[int, Api] = {ADD_PARTITIONS_TO_TXN.key: ADD_PARTITIONS_TO_TXN}
+"""What brokers of this software ask of stock ones and do not serve themselves."""

@@ -158,7 +158,7 @@ class SnapshotId(Message):
 
 @message()
 class AbortedTransaction(Message):
-    """Never used by a metadata log."""
+    """An aborted transaction: its producer, and where its records begin."""
 
     producer_id: int = wire(INT64)
     first_offset: int = wire(INT64)

@@ -26,6 +26,7 @@ PREFIX_BYTES = 12
 """Base offset and length, which are not counted in the length."""
 HEADER_BYTES = 61
 CONTROL_FLAG = 0x20
+TRANSACTIONAL_FLAG = 0x10
 COMPRESSION_MASK = 0x07
 _MAGIC_AT = 16
 CRC_COVERS_FROM = 21
@@ -105,8 +106,12 @@ def encode_batch(
     timestamp_ms: int,
     records: Sequence[Record],
     control: bool = False,
+    transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """One uncompressed batch; every record gets the same timestamp. At least one record is needed."""
+    """One uncompressed batch; every record gets the same timestamp. At least one record is needed.
+
+    `transaction`: id and epoch of the producer to whose transaction it belongs; it has no sequence number.
+    """
     parts = []
     for delta, (key, value) in enumerate(records):
         delta_bytes = _ZIGZAG_BYTES[delta << 1] if delta < 0x40 else encode_varint(delta)
@@ -123,7 +128,12 @@ def encode_batch(
         parts.append(encode_varint(len(body)))
         parts.append(body)
     attributes = CONTROL_FLAG if control else 0
-    return _frame(base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts)
+    if transaction is None:
+        return _frame(base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts)
+    attributes |= TRANSACTIONAL_FLAG
+    return _frame(
+        base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts, transaction
+    )
 
 
 def encode_values(
@@ -151,9 +161,10 @@ def _frame(
     attributes: int,
     count: int,
     parts: Iterable[bytes],
+    producer: tuple[int, int] = (-1, -1),
 ) -> bytes:
     assert count > 0, "a batch holds at least one record"
-    body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+    body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, -1, count)
     covered = body + b"".join(parts)
     length = len(covered) + CRC_COVERS_FROM - PREFIX_BYTES
     return _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered

@@ -34,6 +34,8 @@ GROUP_APIS = (
     broker_apis.DESCRIBE_GROUPS,
     broker_apis.LIST_GROUPS,
     broker_apis.DELETE_GROUPS,
+    broker_apis.WRITE_TXN_MARKERS,
+    broker_apis.ADD_PARTITIONS_TO_TXN,
 )
 
 

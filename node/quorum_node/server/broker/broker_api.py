@@ -56,6 +56,7 @@ from quorum_node.server.broker.producer_ids import ProducerIds
 from quorum_node.server.broker.quotas_api import describe_quotas
 from quorum_node.server.broker.refusals import refuse
 from quorum_node.server.broker.topic_lookup import May, anything, on_topics
+from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire import authentication
@@ -75,6 +76,7 @@ class BrokerApi:
         directory: DataDirectory,
         coordinators: CoordinatorLookup,
         groups: GroupApi,
+        verification: TransactionVerification,
         guard: Guard | None = None,
     ) -> None:
         self._guard = guard
@@ -86,7 +88,7 @@ class BrokerApi:
         self._static = static
         self._coordinators = coordinators
         self._groups = groups
-        self._produce = ProduceApi(replicas, metadata.endpoint_to)
+        self._produce = ProduceApi(replicas, metadata.endpoint_to, verification)
         self._fetch = FetchApi(replicas, metadata.endpoint_to)
         self._offsets = OffsetsApi(replicas)
         self._deletions = DeleteRecordsApi(replicas)

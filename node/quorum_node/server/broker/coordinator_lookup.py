@@ -20,6 +20,7 @@ from quorum_node.server.broker.internal_topics import (
     OffsetsTopicCreation,
 )
 from quorum_node.server.broker.produce_api import EndpointTo
+from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
 from quorum_node.server.listener.port import InboundRequest
 
 _MANY_SINCE = 4
@@ -30,19 +31,19 @@ _NOT_YET = "there is no coordinator yet"
 
 
 class CoordinatorLookup:
-    """`coordinates_transactions`: whether a live broker can, by its id, or with None whether any can."""
+    """`transactions`: who coordinates those."""
 
     def __init__(
         self,
         image: Callable[[], ClusterImage],
         endpoint_to: EndpointTo,
         creation: OffsetsTopicCreation,
-        coordinates_transactions: Callable[[int | None], bool],
+        transactions: TransactionCoordinators,
     ) -> None:
         self._image = image
         self._endpoint_to = endpoint_to
         self._creation = creation
-        self._coordinates_transactions = coordinates_transactions
+        self._transactions = transactions
 
     def find(self, inbound: InboundRequest, body: FindCoordinatorRequest) -> None:
         """Answered at once."""
@@ -68,7 +69,7 @@ class CoordinatorLookup:
                 return _refused(key, ErrorCode.INVALID_GROUP_ID, _NO_GROUP_ID)
             name = OFFSETS_TOPIC
         elif key_type == _TRANSACTION:
-            if not self._coordinates_transactions(None):
+            if self._transactions.are_missing():
                 # Java producers take this for fatal: they would ask for ever otherwise.
                 return _refused(key, ErrorCode.UNSUPPORTED_VERSION, _NO_TRANSACTIONS)
             name = TRANSACTIONS_TOPIC

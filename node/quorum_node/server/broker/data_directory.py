@@ -82,6 +82,15 @@ class OpenLog:
         """See `DataLog`."""
         return self._log.read(offset, max_bytes, end_offset)
 
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """See `DataLog`."""
+        return self._log.first_unstable_offset(high_watermark)
+
+    def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """See `DataLog`."""
+        found = self._log.aborted_transactions(offset, end_offset)
+        return tuple((each.producer_id, each.first_offset) for each in found)
+
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
         """See `DataLog`."""
         self._log.truncate_to(end_offset)

@@ -70,6 +70,12 @@ class DataLog(Protocol):
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
         """Whole batches from the one that holds `offset`, below `end_offset`: at least one, if there is one."""
 
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where what is not decided begins, below the high watermark or above; None: everything is decided."""
+
+    def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """(producer id, first offset) of aborted transactions with records in offset <= o < end_offset."""
+
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
         """Drop everything from `end_offset` on; what is known of producers afterwards."""
 

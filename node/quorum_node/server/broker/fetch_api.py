@@ -7,11 +7,12 @@ Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batc
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchNodeEndpoint,
     FetchPartition,
@@ -28,6 +29,7 @@ from quorum_node.server.broker.produce_api import EndpointTo
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.storage.broker.batch_walk import batch_at
 
 _MAX_BYTES = 32 << 20
 """Of records in one answer, whatever was asked for; below what our own followers take."""
@@ -139,6 +141,9 @@ class FetchApi:
             answer = replica.consumer_fetched(
                 asked.fetch_offset, None if epoch == _NO_EPOCH else epoch
             )
+            if body.isolation_level == _READ_COMMITTED and isinstance(answer, ServeFetch):
+                stable = max(asked.fetch_offset, replica.last_stable_offset)
+                answer = replace(answer, end_offset=min(answer.end_offset, stable))
         else:
             answer = replica.follower_fetched(
                 body.fetcher_id,
@@ -263,13 +268,17 @@ class FetchApi:
         self, body: FetchRequest, part: _Part, records: bytes | memoryview
     ) -> FetchResponsePartition:
         answer, asked = part.answer, part.asked
-        aborted = () if body.isolation_level == _READ_COMMITTED else None
-        if isinstance(answer, ServeFetch):
+        aborted: tuple[AbortedTransaction, ...] | None = None
+        if body.isolation_level == _READ_COMMITTED and body.fetcher_id == _CONSUMER:
+            aborted = ()
+        if isinstance(answer, ServeFetch) and part.replica is not None:
+            if aborted is not None:
+                aborted = _aborted(part.replica, answer.fetch_offset, records)
             return FetchResponsePartition(
                 partition_index=asked.partition,
                 error_code=ErrorCode.NONE,
                 high_watermark=answer.high_watermark,
-                last_stable_offset=answer.high_watermark,
+                last_stable_offset=part.replica.last_stable_offset,
                 log_start_offset=answer.log_start_offset,
                 aborted_transactions=aborted,
                 records=records,
@@ -308,3 +317,17 @@ class FetchApi:
                 host, port, rack = endpoint
                 found.append(FetchNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack))
         return tuple(found)
+
+
+def _aborted(
+    replica: HostedReplica, offset: int, records: bytes | memoryview
+) -> tuple[AbortedTransaction, ...]:
+    """Whose records the consumer has to leave out of what it gets."""
+    end_offset, at = offset, 0
+    while at < len(records):
+        header = batch_at(records, at, at, len(records))
+        end_offset, at = header.end_offset, header.end_position
+    return tuple(
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for producer_id, first_offset in replica.log.aborted_between(offset, end_offset)
+    )

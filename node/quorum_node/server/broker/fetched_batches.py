@@ -8,17 +8,21 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from quorum_node.broker.batch import Batch
+from quorum_node.broker.batch import NO_PRODUCER, Batch, Marker
 from quorum_node.records.batches import (
+    CONTROL_FLAG,
     CRC_COVERS_FROM,
     HEADER_BYTES,
     MAGIC,
     PREFIX_BYTES,
+    TRANSACTIONAL_FLAG,
     CorruptBatch,
 )
 from quorum_node.schema.primitives import Buffer
+from quorum_node.storage.broker.producer_walk import marker_of
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_NO_RECORD = Marker(is_abort=False, coordinator_epoch=-1)
 MAX_FETCHED_BATCHES = 100_000
 """In one answer for one partition: its bytes are limited, and so is what they are made into."""
 
@@ -30,7 +34,7 @@ def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
     found: list[Batch] = []
     while total - position >= HEADER_BYTES and len(found) < MAX_FETCHED_BATCHES:
         (
-            base_offset, length, epoch, magic, crc, _, last_delta, _, max_timestamp_ms, producer_id,
+            base_offset, length, epoch, magic, crc, attributes, last_delta, _, max_timestamp_ms, producer_id,
             producer_epoch, base_sequence, count,
         ) = _HEADER.unpack_from(view, position)  # fmt: skip
         size_bytes = length + PREFIX_BYTES
@@ -55,7 +59,17 @@ def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
                 producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
                 max_timestamp_ms=max_timestamp_ms,
+                is_transactional=attributes & TRANSACTIONAL_FLAG != 0,
+                marker=_marker(attributes, producer_id, count, view[position:end]),
             )
         )
         position = end
     return tuple(found)
+
+
+def _marker(attributes: int, producer_id: int, count: int, data: memoryview) -> Marker | None:
+    """Of a control batch. Compaction may have taken its record: then it ends nothing that is left."""
+    if not attributes & CONTROL_FLAG or producer_id == NO_PRODUCER:
+        return None
+    found = marker_of(data) if count else None
+    return _NO_RECORD if found is None else found

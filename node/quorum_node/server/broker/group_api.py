@@ -1,4 +1,4 @@
-"""All APIs of consumer groups: which request goes where."""
+"""All APIs of consumer groups, and the ends of transactions, in which offsets may be committed: which request goes where."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,12 +13,14 @@ from quorum_node.protocol.offset_commit import OffsetCommitRequest
 from quorum_node.protocol.offset_delete import OffsetDeleteRequest
 from quorum_node.protocol.offset_fetch import OffsetFetchRequest
 from quorum_node.protocol.sync_group import SyncGroupRequest
+from quorum_node.protocol.write_txn_markers import WriteTxnMarkersRequest
 from quorum_node.schema.schema import Message
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.group_admin_api import GroupAdminApi
 from quorum_node.server.broker.group_coordinators import GroupCoordinators
 from quorum_node.server.broker.group_members_api import GroupMembersApi
 from quorum_node.server.broker.group_offsets_api import GroupOffsetsApi
+from quorum_node.server.broker.transaction_markers_api import TransactionMarkersApi
 from quorum_node.server.listener.port import InboundRequest
 
 
@@ -40,6 +42,7 @@ class GroupApi:
             DescribeGroupsRequest: admin.describe,
             ListGroupsRequest: admin.list,
             DeleteGroupsRequest: admin.delete,
+            WriteTxnMarkersRequest: TransactionMarkersApi(replicas, coordinators).handle,
         }
 
     def handle(self, inbound: InboundRequest, body: Message) -> bool:

@@ -57,6 +57,11 @@ class LedGroups:
         if self.shard is not None:
             self._carry_out(self.shard.passed(now()))
 
+    def marker_written(self, producer_id: int, *, commit: bool) -> None:
+        """A log that is being read has the marker as well."""
+        if self.shard is not None:
+            self.shard.marker_written(producer_id, commit=commit)
+
     def topics_deleted(self, names: frozenset[str]) -> None:
         """What is known of them goes."""
         if self.shard is not None:
@@ -210,6 +215,12 @@ class GroupCoordinators:
     def led(self) -> Iterator[LedGroups]:
         """All of them, read or not."""
         return iter(self._led.values())
+
+    def marker_written(self, partition_id: int, producer_id: int, *, commit: bool) -> None:
+        """A transaction ended in a partition of __consumer_offsets."""
+        led = self._led.get(partition_id)
+        if led is not None:
+            led.marker_written(producer_id, commit=commit)
 
     def of(self, group_id: str) -> LedGroups | GroupError:
         """Who coordinates the group, if this broker does and knows what its log says."""

@@ -63,9 +63,10 @@ class GroupLog:
     async def load(self, table: GroupTable) -> int:
         """Read all of it; how many bytes that were. Raises UnreadableLog, StorageFailure, DiskFull."""
         log, core = self._replica.log, self._replica.core
-        offset, end_offset, size_bytes = core.start_offset, core.end_offset, 0
-        while offset < end_offset:
-            data = bytes(log.read(offset, end_offset, _PIECE_BYTES))
+        offset, size_bytes = core.start_offset, 0
+        # Markers may be appended meanwhile: the end is looked up each time.
+        while offset < core.written_offset:
+            data = bytes(log.read(offset, core.written_offset, _PIECE_BYTES))
             if not data:
                 break
             size_bytes += len(data)

@@ -25,6 +25,7 @@ from quorum_node.broker.events import (
 from quorum_node.broker.leader import Leader
 from quorum_node.broker.partition import PartitionReplica
 from quorum_node.broker.produced_batch import BatchLimits, place
+from quorum_node.broker.producers import NO_GUARD
 from quorum_node.broker.settings import PartitionSettings
 from quorum_node.image.topics import PartitionKey
 from quorum_node.schema.primitives import Buffer
@@ -105,11 +106,20 @@ class HostedReplica:
         """Whether somebody waits for a batch to be replicated."""
         return bool(self._producers)
 
-    def produce(self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone) -> None:
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it everything is committed, and every transaction is decided."""
+        high_watermark = self.core.high_watermark
+        unstable = self.log.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def produce(
+        self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone, guard: int = NO_GUARD
+    ) -> None:
         """Append a batch that is valid in itself; `done` is called once, maybe before this returns."""
         request_id = self._new_id()
         self._producers[request_id] = done
-        self.take(Produced(request_id, batch, acks, timeout_ms))
+        self.take(Produced(request_id, batch, acks, timeout_ms, guard))
 
     def follower_fetched(
         self,

@@ -36,6 +36,7 @@ from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
 _CONSUMER = -1
+_READ_COMMITTED = 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
 
@@ -50,6 +51,7 @@ class OffsetsApi:
         """ListOffsets."""
         is_follower = body.replica_id > _CONSUMER
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
+        is_committed = body.isolation_level == _READ_COMMITTED
         inbound.reply(
             ListOffsetsResponse(
                 topics=tuple(
@@ -57,7 +59,12 @@ class OffsetsApi:
                         name=topic.name,
                         partitions=tuple(
                             self._list_one(
-                                topic.name, each, may, is_follower=is_follower, is_old=is_old
+                                topic.name,
+                                each,
+                                may,
+                                is_follower=is_follower,
+                                is_old=is_old,
+                                is_committed=is_committed,
                             )
                             for each in topic.partitions
                         ),
@@ -68,13 +75,22 @@ class OffsetsApi:
         )
 
     def _list_one(
-        self, name: str, asked: ListOffsetsPartition, may: May, *, is_follower: bool, is_old: bool
+        self,
+        name: str,
+        asked: ListOffsetsPartition,
+        may: May,
+        *,
+        is_follower: bool,
+        is_old: bool,
+        is_committed: bool,
     ) -> ListOffsetsPartitionResponse:
         replica = self._leader(name, asked.partition_index, asked.current_leader_epoch, may)
         found = (
             replica
             if isinstance(replica, ErrorCode)
-            else self._offset(replica, asked.timestamp, is_follower=is_follower)
+            else self._offset(
+                replica, asked.timestamp, is_follower=is_follower, is_committed=is_committed
+            )
         )
         if isinstance(found, ErrorCode):
             if found == ErrorCode.OFFSET_NOT_AVAILABLE and is_old:
@@ -92,7 +108,7 @@ class OffsetsApi:
         )
 
     def _offset(
-        self, replica: HostedReplica, timestamp: int, *, is_follower: bool
+        self, replica: HostedReplica, timestamp: int, *, is_follower: bool, is_committed: bool
     ) -> tuple[int, int, int] | ErrorCode:
         """(offset, timestamp, leader epoch), each -1 where there is none."""
         core = replica.core
@@ -105,6 +121,8 @@ class OffsetsApi:
         latest = core.latest_offset()
         if isinstance(latest, BrokerError):
             return code_of(latest)
+        if is_committed:
+            latest = min(latest, replica.last_stable_offset)
         if timestamp == LATEST_TIMESTAMP:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)
         if timestamp == MAX_TIMESTAMP:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.produced_batch import read_produced
+from quorum_node.broker.producers import NO_GUARD
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.produce import (
     PartitionProduceData,
@@ -22,9 +24,16 @@ from quorum_node.protocol.produce import (
     TopicProduceResponse,
 )
 from quorum_node.records.batches import CorruptBatch
+from quorum_node.schema.primitives import Buffer
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
+<<<<<<< HEAD
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
+=======
+from quorum_node.server.broker.topic_lookup import Found, look_up
+from quorum_node.server.broker.transaction_verification import TransactionVerification
+>>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.codecs import UnknownCodec
@@ -33,6 +42,8 @@ from quorum_node.storage.broker.stored_records import has_all_keys
 EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """Where a broker is reached by who came through that listener: host, port, rack."""
 _NO_ANSWER = 0
+_LEADER_ADDS_SINCE = 12
+"""Before, the producer has made the partition part of its transaction itself (KIP-890)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +66,14 @@ class _Collected:
 class ProduceApi:
     """`endpoint_to`: see `EndpointTo`."""
 
-    def __init__(self, replicas: AssignedReplicas, endpoint_to: EndpointTo) -> None:
+    def __init__(
+        self,
+        replicas: AssignedReplicas,
+        endpoint_to: EndpointTo,
+        verification: TransactionVerification,
+    ) -> None:
         self._replicas = replicas
+        self._verification = verification
         self._endpoint_to = endpoint_to
 
     def handle(self, inbound: InboundRequest, body: ProduceRequest, may: May = anything) -> None:
@@ -72,15 +89,20 @@ class ProduceApi:
             return
         for number, topic, each in parts:
             done = partial(self._done, collected, number, topic, each.index)
+<<<<<<< HEAD
             if body.transactional_id is not None:
                 done(ErrorCode.UNSUPPORTED_VERSION, -1, "transactions are not supported")
             else:
                 self._produce(topic, each, body, may, done)
+=======
+            self._produce(topic, each, inbound, body, done)
+>>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
 
     def _produce(
         self,
         topic: TopicProduceData,
         each: PartitionProduceData,
+        inbound: InboundRequest,
         body: ProduceRequest,
         may: May,
         done: Callable[..., None],
@@ -105,15 +127,46 @@ class ProduceApi:
             if refusal is not None:
                 done(ErrorCode.INVALID_RECORD, -1, refusal)
                 return
-        # What a timeout ends is waiting: a batch that was appended stays.
-        timeout_ms = float(max(0, body.timeout_ms))
-        replica.produce(
+        if batch.is_transactional and not replica.core.has_open_transaction(batch.producer_id):
+            self._begin_transaction(found, replica, batch, each.records or b"", inbound, body, done)
+        else:
+            _append(replica, batch, body, done)
+
+    def _begin_transaction(
+        self,
+        found: Found,
+        replica: HostedReplica,
+        batch: Batch,
+        data: Buffer,
+        inbound: InboundRequest,
+        body: ProduceRequest,
+        done: Callable[..., None],
+    ) -> None:
+        """The first batch of a transaction in this partition is appended once its coordinator knows of it."""
+        if body.transactional_id is None:
+            done(ErrorCode.INVALID_RECORD, -1, "the request of a transaction names its id")
+            return
+        guard = replica.core.guard(batch.producer_id)
+        # The bytes of the request may be gone when the answer comes.
+        kept = batch._replace(data=bytes(data))
+
+        def verified(code: ErrorCode) -> None:
+            if code == ErrorCode.NONE:
+                _append(replica, kept, body, done, guard)
+            else:
+                done(
+                    code,
+                    -1,
+                    "the coordinator does not confirm that the partition is part of the transaction",
+                )
+
+        self._verification.verify(
+            body.transactional_id,
             batch,
-            body.acks,
-            timeout_ms,
-            lambda error, offset: done(
-                code_of(error), offset, None if error is BrokerError.NONE else error.value
-            ),
+            found.topic.name,
+            replica.key.partition_id,
+            verified,
+            adds=inbound.request.version >= _LEADER_ADDS_SINCE,
         )
 
     def _done(
@@ -176,6 +229,26 @@ class ProduceApi:
                     ProduceNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack)
                 )
         return tuple(found)
+
+
+def _append(
+    replica: HostedReplica,
+    batch: Batch,
+    body: ProduceRequest,
+    done: Callable[..., None],
+    guard: int = NO_GUARD,
+) -> None:
+    # What a timeout ends is waiting: a batch that was appended stays.
+    timeout_ms = float(max(0, body.timeout_ms))
+    replica.produce(
+        batch,
+        body.acks,
+        timeout_ms,
+        lambda error, offset: done(
+            code_of(error), offset, None if error is BrokerError.NONE else error.value
+        ),
+        guard,
+    )
 
 
 def _key_refusal(data: bytes) -> str | None:

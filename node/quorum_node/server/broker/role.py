@@ -29,6 +29,8 @@ from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.port import BrokerOwner, MetadataReplica
 from quorum_node.server.broker.producer_ids import ProducerIds
 from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
+from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.partition.port import NoRole
 from quorum_node.server.peers.port import Peers
@@ -281,6 +283,9 @@ class HostedBroker(NoRole):
         metadata = MetadataApi(
             self._config.node_id, image, lambda: cluster_id, lambda: self._applied_offset
         )
+        transactions = TransactionCoordinators(
+            self._config.node_id, image, self._endpoint_of, self._brokers
+        )
         return BrokerApi(
             self._config.node_id,
             replicas,
@@ -293,8 +298,12 @@ class HostedBroker(NoRole):
                 image,
                 metadata.endpoint_to,
                 OffsetsTopicCreation(self._channel, self._broker.groups, self._events),
-                lambda broker_id: False,
+                transactions,
             ),
             GroupApi(replicas, groups),
+<<<<<<< HEAD
             self._guard(),
+=======
+            TransactionVerification(transactions, self._brokers),
+>>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
         )

@@ -17,11 +17,11 @@ from quorum_node.records.batches import (
     HEADER_BYTES,
     MAGIC,
     PREFIX_BYTES,
+    TRANSACTIONAL_FLAG,
 )
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.file_system import FileSystem
 
-TRANSACTIONAL_FLAG = 0x10
 _HEADER = Struct(">qiibIhiqqqhii")
 _PIECE_BYTES = 64 << 10
 _CRC_PIECE_BYTES = 1 << 20

@@ -6,8 +6,8 @@ rules of a stock broker (`CleanedTransactionMetadata`).
 
 from collections.abc import Iterable
 
+from quorum_node.broker.batch import Marker
 from quorum_node.storage.broker.batch_walk import FileBatch
-from quorum_node.storage.broker.producer_table import Marker
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 

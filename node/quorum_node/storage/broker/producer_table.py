@@ -9,18 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES
+from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES, Marker
 from quorum_node.broker.producers import KEPT_BATCHES, ProducerEntry, SequencedBatch
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 NO_OFFSET = -1
-
-
-class Marker(NamedTuple):
-    """The end of a transaction, as a control record says it."""
-
-    is_abort: bool
-    coordinator_epoch: int
 
 
 class LastBatch(NamedTuple):
@@ -148,8 +141,13 @@ class ProducerTable:
         """As replication knows them."""
         return tuple(
             ProducerEntry(
-                each.producer_id, each.producer_epoch, tuple(each.batches), each.timestamp_ms
+                each.producer_id,
+                each.producer_epoch,
+                tuple(each.batches),
+                each.timestamp_ms,
+                each.transaction_start,
+                each.coordinator_epoch,
             )
             for each in self.states.values()
-            if each.batches and each.producer_id != NO_PRODUCER
+            if each.producer_id != NO_PRODUCER
         )

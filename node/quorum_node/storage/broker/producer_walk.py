@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from quorum_node.broker.batch import NO_PRODUCER
+from quorum_node.broker.batch import NO_PRODUCER, Marker
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records, read_header
 from quorum_node.schema.primitives import Buffer
 from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.errors import DamagedLog
-from quorum_node.storage.broker.producer_table import Marker, ProducerTable
+from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 _ABORT, _COMMIT = 0, 1

@@ -1,0 +1,77 @@
+"""Who coordinates transactions: brokers of Apache Kafka do, those of this software do not yet.
+
+Owns what each live broker said of its APIs, and where the coordinator of a transactional id is. Must not know transactions.
+"""
+
+from collections.abc import Callable
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN
+from quorum_node.raft.events import FailureReason
+from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.group_coordinators import partition_of
+from quorum_node.server.broker.internal_topics import TRANSACTIONS_TOPIC
+from quorum_node.server.peers.port import Peers
+
+_TIMEOUT_MS = 5_000
+
+
+class TransactionCoordinators:
+    """`endpoint_of`: where a broker is reached by this one."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        image: Callable[[], ClusterImage],
+        endpoint_of: Callable[[int], Endpoint | None],
+        peers: Peers,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._endpoint_of = endpoint_of
+        self._peers = peers
+        self._known: dict[tuple[int, int], bool] = {}
+        """(broker id, broker epoch) → whether it coordinates transactions."""
+        self._asked: set[tuple[int, int]] = set()
+
+    def endpoint(self, transactional_id: str) -> Endpoint | None:
+        """Where the coordinator of the id is; None while there is none."""
+        topic = self._image().topics.named(TRANSACTIONS_TOPIC)
+        if topic is None:
+            return None
+        partition = topic.partitions.get(partition_of(transactional_id, len(topic.partitions)))
+        if partition is None or partition.leader < 0:
+            return None
+        return self._endpoint_of(partition.leader)
+
+    def are_missing(self) -> bool:
+        """True once every live broker has said that it is none; who was not asked yet is asked."""
+        live = {
+            (each.broker_id, each.broker_epoch)
+            for each in self._image().brokers.by_id.values()
+            if not each.fenced and each.broker_id != self._broker_id
+        }
+        self._known = {each: can for each, can in self._known.items() if each in live}
+        for each in live - self._known.keys() - self._asked:
+            self._ask(each)
+        return all(self._known.get(each) is False for each in live)
+
+    def _ask(self, broker: tuple[int, int]) -> None:
+        endpoint = self._endpoint_of(broker[0])
+        if endpoint is None:
+            return
+        self._asked.add(broker)
+
+        def answered(outcome: Message | FailureReason) -> None:
+            self._asked.discard(broker)
+            if isinstance(outcome, ApiVersionsResponse) and not outcome.error_code:
+                keys = {each.api_key for each in outcome.api_keys}
+                self._known[broker] = ADD_PARTITIONS_TO_TXN.key in keys
+
+        request = ApiVersionsRequest(
+            client_software_name="metadataquorum", client_software_version="broker"
+        )
+        self._peers.ask(endpoint, API_VERSIONS, request, answered, timeout_ms=_TIMEOUT_MS)

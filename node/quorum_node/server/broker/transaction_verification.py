@@ -1,0 +1,98 @@
+"""Before the first batch of a transaction is appended, its coordinator is asked: it has to know that the partition is part of it.
+
+Owns the question and what its answers mean for a producer. Without it a marker could be missing here for ever, or have
+come before the batch. Source: KIP-890; the rules of a stock broker's AddPartitionsToTxnManager.
+"""
+
+from collections.abc import Callable
+
+from quorum_node.broker.batch import Batch
+from quorum_node.protocol.add_partitions_to_txn import (
+    AddedTopic,
+    AddedTransaction,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from quorum_node.protocol.broker_apis import ADD_PARTITIONS_TO_TXN
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.events import FailureReason
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
+from quorum_node.server.peers.port import Peers
+
+_TIMEOUT_MS = 10_000
+_LATER = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The producer tries again: it knows NOT_ENOUGH_REPLICAS from the beginning, and none of these in this place."""
+
+Verified = Callable[[ErrorCode], None]
+
+
+class TransactionVerification:
+    """Of one broker; any number of questions at once."""
+
+    def __init__(self, coordinators: TransactionCoordinators, peers: Peers) -> None:
+        self._coordinators = coordinators
+        self._peers = peers
+
+    def verify(
+        self,
+        transactional_id: str,
+        batch: Batch,
+        topic: str,
+        partition: int,
+        verified: Verified,
+        *,
+        adds: bool,
+    ) -> None:
+        """`adds`: the producer leaves it to the leader to make the partition part of the transaction.
+
+        `verified` is called once, maybe from within.
+        """
+        endpoint = self._coordinators.endpoint(transactional_id)
+        if endpoint is None:
+            # Where nobody coordinates, the producer could not have begun a transaction.
+            missing = self._coordinators.are_missing()
+            verified(ErrorCode.UNSUPPORTED_VERSION if missing else ErrorCode.NOT_ENOUGH_REPLICAS)
+            return
+
+        def answered(outcome: Message | FailureReason) -> None:
+            code = _code(outcome)
+            if code in _LATER or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+                code = ErrorCode.NOT_ENOUGH_REPLICAS
+            verified(code)
+
+        transaction = AddedTransaction(
+            transactional_id=transactional_id,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            verify_only=not adds,
+            topics=(AddedTopic(name=topic, partitions=(partition,)),),
+        )
+        self._peers.ask(
+            endpoint,
+            ADD_PARTITIONS_TO_TXN,
+            AddPartitionsToTxnRequest(transactions=(transaction,)),
+            answered,
+            timeout_ms=_TIMEOUT_MS,
+        )
+
+
+def _code(outcome: Message | FailureReason) -> ErrorCode:
+    if not isinstance(outcome, AddPartitionsToTxnResponse):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if outcome.error_code:
+        return ErrorCode.INVALID_TXN_STATE
+    for transaction in outcome.results_by_transaction:
+        for topic in transaction.topic_results:
+            for each in topic.results_by_partition:
+                try:
+                    return ErrorCode(each.partition_error_code)
+                except ValueError:
+                    return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.INVALID_TXN_STATE

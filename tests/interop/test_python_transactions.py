@@ -1,0 +1,243 @@
+"""Transactions in partitions that a broker of this software leads, under a coordinator that is a stock broker."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from support import stock_kafka
+from support.java_brokers import JavaBrokers
+from support.local_quorum import LocalQuorum, wait_until
+from support.python_brokers import PythonBrokers, running_brokers
+
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
+
+PERF = "org.apache.kafka.tools.ProducerPerformance"
+SEGMENT = "00000000000000000000"
+
+
+def tool(main_class: str, *arguments: str) -> str:
+    """Output of a tool, which must succeed."""
+    done = subprocess.run(
+        stock_kafka.java(main_class, *arguments, heap_mb=256),
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
+    """A stock broker, which coordinates transactions, and one of ours, which leads the topic `t`."""
+    with (
+        LocalQuorum(root / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
+        PythonBrokers(quorum, root / "python", 1) as ours,
+        JavaBrokers.on(
+            quorum,
+            root / "java",
+            1,
+            broker_heartbeat_interval_ms="300",
+            transaction_state_log_min_isr="1",
+            group_initial_rebalance_delay_ms="0",
+        ) as stock,
+    ):
+        quorum.form()
+        stock.start()
+        ours.start()
+        wait_until(lambda: is_live(ours, 101), "the stock broker is live", 90)
+        ours_and_stock = ours
+        make_on(ours_and_stock, "__transaction_state", [101])
+        make_on(ours_and_stock, "__consumer_offsets", [101])
+        ours.create_topic("t", [201, 101], min_insync_replicas="2")
+        wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
+        yield ours, stock
+
+
+def make_on(ours: PythonBrokers, topic: str, replicas: list[int]) -> None:
+    """`create_topic` waits for brokers of ours alone."""
+    from quorum_node.protocol import create_topics
+    from quorum_node.protocol.apis import CREATE_TOPICS
+
+    assignment = create_topics.CreatableReplicaAssignment(
+        partition_index=0, broker_ids=tuple(replicas)
+    )
+    policy = create_topics.CreatableTopicConfig(name="cleanup.policy", value="compact")
+    made = create_topics.CreatableTopic(
+        name=topic,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=(assignment,),
+        configs=(policy,),
+    )
+    answer = ours.ask(201, CREATE_TOPICS, create_topics.CreateTopicsRequest(topics=(made,)))
+    assert isinstance(answer, create_topics.CreateTopicsResponse)
+    assert not answer.topics[0].error_code, answer
+    wait_until(lambda: ours.leader(topic, 201) == 101, f"{topic} is led", 60)
+
+
+def is_live(ours: PythonBrokers, broker_id: int) -> bool:
+    found = ours.metadata(201)
+    return found is not None and broker_id in {each.node_id for each in found.brokers}
+
+
+def read(bootstrap: str, isolation: str, wanted: int) -> list[bytes]:
+    """So many messages, and whatever follows within two seconds."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reads-{isolation}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe(["t"])
+        found: list[bytes] = []
+        wait_until(
+            lambda: found.extend(values(consumer, 0.5)) or len(found) >= wanted,
+            f"{wanted} messages",
+            60,
+        )
+        found.extend(values(consumer, 2))
+        return found
+    finally:
+        consumer.close()
+
+
+def values(consumer: Consumer, seconds: float) -> list[bytes]:
+    return [each.value() or b"" for each in consumer.consume(1000, seconds) if each.error() is None]
+
+
+def send(producer: Producer, prefix: str, count: int) -> list[bytes]:
+    sent = [f"{prefix}-{number}".encode() for number in range(count)]
+    refused: list[object] = []
+    for value in sent:
+        producer.produce(
+            "t",
+            value,
+            partition=0,
+            on_delivery=lambda error, _: refused.append(error) if error is not None else None,
+        )
+    assert producer.flush(60) == 0
+    assert not refused, refused[:3]
+    return sent
+
+
+def test_committed_and_aborted_transactions_are_told_apart_on_both_brokers(tmp_path: Path) -> None:
+    with mixed(tmp_path) as (ours, stock):
+        both = f"{ours.bootstrap},{stock.bootstrap}"
+        producer = Producer(
+            {"bootstrap.servers": both, "transactional.id": "x", "linger.ms": 5, "acks": "all"}
+        )
+        producer.init_transactions(60)
+        committed: list[bytes] = []
+        everything: list[bytes] = []
+        for number in range(6):
+            producer.begin_transaction()
+            sent = send(producer, f"transaction-{number}", 20)
+            everything += sent
+            if number % 2:
+                producer.abort_transaction(60)
+            else:
+                producer.commit_transaction(60)
+                committed += sent
+        # The last one is open: whoever reads what is committed does not pass it.
+        producer.begin_transaction()
+        everything += send(producer, "open", 5)
+        assert read(both, "read_committed", len(committed)) == committed
+        assert read(both, "read_uncommitted", len(everything)) == everything
+        producer.commit_transaction(60)
+        committed += [f"open-{number}".encode() for number in range(5)]
+        # A stock producer, whose partitions the leader adds to its transactions (KIP-890).
+        tool(
+            PERF,
+            "--bootstrap-server",
+            both,
+            "--topic",
+            "t",
+            "--num-records",
+            "200",
+            "--record-size",
+            "20",
+            "--throughput",
+            "400",
+            "--transactional-id",
+            "java",
+            "--transaction-duration-ms",
+            "100",
+        )
+        assert len(read(both, "read_committed", len(committed) + 200)) == len(committed) + 200
+        wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
+        for suffix in (".log", ".txnindex"):
+            mine = (ours.log_folder(201, "t") / f"{SEGMENT}{suffix}").read_bytes()
+            theirs = (stock.brokers[101].root / "data" / "t-0" / f"{SEGMENT}{suffix}").read_bytes()
+            assert mine == theirs, suffix
+        dumped = tool(
+            stock_kafka.DUMP_LOG,
+            "--deep-iteration",
+            "--files",
+            str(ours.log_folder(201, "t") / f"{SEGMENT}.log"),
+        )
+        assert dumped.count("endTxnMarker: ABORT") == 3
+
+
+def test_a_transaction_that_began_under_a_stock_leader_ends_under_ours(tmp_path: Path) -> None:
+    """The leader changes while it is open: what was aborted stays aborted, and what follows is in order."""
+    with mixed(tmp_path) as (ours, stock):
+        both = f"{ours.bootstrap},{stock.bootstrap}"
+        producer = Producer(
+            {"bootstrap.servers": both, "transactional.id": "x", "linger.ms": 5, "acks": "all"}
+        )
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        first = send(producer, "first", 10)
+        producer.commit_transaction(60)
+        producer.begin_transaction()
+        send(producer, "aborted", 10)
+        node = ours.nodes[201]
+        node.kill()
+        ours.start()
+        wait_until(lambda: ours.leader("t", 201) is not None, "somebody leads", 60)
+        wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 90)
+        producer.abort_transaction(60)
+        producer.begin_transaction()
+        last = send(producer, "last", 10)
+        producer.commit_transaction(60)
+        assert read(both, "read_committed", 20) == first + last
+
+
+def test_a_cluster_that_coordinates_no_transactions_refuses_them_at_once(tmp_path: Path) -> None:
+    with running_brokers(tmp_path, 2) as brokers:
+        brokers.create_topic("t", [201, 202])
+        done = subprocess.run(
+            stock_kafka.java(
+                PERF,
+                "--bootstrap-server",
+                brokers.bootstrap,
+                "--topic",
+                "t",
+                "--num-records",
+                "1",
+                "--record-size",
+                "20",
+                "--throughput",
+                "1",
+                "--transactional-id",
+                "java",
+                heap_mb=256,
+            ),
+            capture_output=True,
+            text=True,
+            timeout=40,
+        )
+        assert done.returncode != 0 or "records sent" not in done.stdout
+        assert "no broker of this cluster coordinates transactions" in done.stdout + done.stderr
+        producer = Producer({"bootstrap.servers": brokers.bootstrap, "transactional.id": "x"})
+        with pytest.raises(KafkaException):
+            producer.init_transactions(10)
