@@ -54,7 +54,7 @@ class KafkaBrokers:
         lifecycle.load(self._stage.cluster, [self.image])
         self._make_secret()
         self._make_program()
-        for document in documents(self._quorum.name, self.image):
+        for document in self._documents():
             self._apply(document)
         return self
 
@@ -72,6 +72,14 @@ class KafkaBrokers:
         for pod in (*self.pods(), _TOOLS):
             api.delete(kube.core(namespace, "pods", pod), grace_s=0)
         wait_for("brokers to be gone", lambda: not self.pods(), timeout_s=_GONE_TIMEOUT_S)
+
+    def _documents(self) -> list[Json]:
+        """What is applied."""
+        return documents(self._quorum.name, self.image)
+
+    def _client_properties(self) -> str:
+        """Of whoever is a user."""
+        return by_password(USER, f"{USER}s", Path("/etc/kafka-trust/ca.crt"))
 
     def pods(self) -> list[str]:
         """Names of their pods."""
@@ -111,7 +119,7 @@ class KafkaBrokers:
             return [p for p, pod in found.items() if pod and pod["metadata"]["uid"] == before[p]]
 
         wait_for("the pods of before to be gone", lambda: not left(), timeout_s=_GONE_TIMEOUT_S)
-        for document in documents(self._quorum.name, self.image):
+        for document in self._documents():
             if document["kind"] == "Pod":
                 self._apply(document)
 
@@ -156,12 +164,11 @@ class KafkaBrokers:
     def _make_secret(self) -> None:
         """Who the user is, as README.md makes it with kubectl."""
         name = f"{NAME}-{USER}"
-        text = by_password(USER, f"{USER}s", Path("/etc/kafka-trust/ca.crt"))
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": name},
-            "stringData": {"client.properties": text},
+            "stringData": {"client.properties": self._client_properties()},
         }
         self._stage.api.apply(kube.core(self._quorum.namespace, "secrets", name), secret)
 
@@ -200,10 +207,12 @@ def identities() -> Json:
     return tls
 
 
-def documents(quorum: str, image: str) -> list[Json]:
+def documents(
+    quorum: str, image: str, files: tuple[str, ...] = ("brokers.yaml", "tools.yaml")
+) -> list[Json]:
     """The example, with this quorum and this image in it; the tools have the client shell beside them."""
     found: list[Json] = []
-    for name in ("brokers.yaml", "tools.yaml"):
+    for name in files:
         text = (EXAMPLE / name).read_text().replace(f"{_EXAMPLE_QUORUM}-", f"{quorum}-")
         text = text.replace(f"/quorum: {_EXAMPLE_QUORUM}\n", f"/quorum: {quorum}\n")
         found += yaml.safe_load_all(text.replace(f"O={_EXAMPLE_QUORUM}.", f"O={quorum}."))

@@ -1,0 +1,197 @@
+"""Four consumers of one group, a coordinator whose appends may fail and whose place may change: what has to hold whatever happens.
+
+`run` plays acts, each a name and a number, checks after each of them, and brings everything to rest at the end.
+"""
+
+from collections import defaultdict
+
+from quorum_node.coordinator.errors import GroupError
+from quorum_node.coordinator.group import GroupState
+from quorum_node.coordinator.requests import Joined, Synced, TopicPartition
+from quorum_node.coordinator.settings import GroupSettings
+from support.group_scene import GROUP, TOPIC, GroupScene
+
+SESSION_MS = 10_000
+FAILURES = (GroupError.COORDINATOR_NOT_AVAILABLE, GroupError.NOT_COORDINATOR)
+OF_CLIENTS = ("enter", "rejoin", "sync", "heartbeat", "leave", "commit")
+WAITS_MS = (100, 3000, 11_000, 70_000)
+
+
+class Client:
+    """A consumer: what it was told last. `instance`: of a static one."""
+
+    def __init__(self, number: int) -> None:
+        self.instance = f"instance-{number}" if number % 2 else None
+        self.member = ""
+        self.generation = -1
+        self.joining: int | None = None
+        self.syncing: int | None = None
+
+
+class History:
+    """Four clients of one group, whose coordinator may move."""
+
+    def __init__(self) -> None:
+        self.scene = GroupScene(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
+        self.clients = [Client(number) for number in range(4)]
+        self.leaders: dict[int, set[str]] = defaultdict(set)
+        self.commits: dict[int, int] = {}
+        self.next_offset = 0
+
+    def act(self, name: str, number: int) -> None:
+        if name == "wait":
+            self.scene.wait(number)
+        elif name in ("store", "fail"):
+            if self.scene.appends:
+                error = GroupError.NONE if name == "store" else FAILURES[number]
+                self.scene.store(error)
+        elif name == "move":
+            self.move()
+        else:
+            getattr(self, name)(self.clients[number])
+        self.read_answers()
+        self.check()
+
+    def move(self) -> None:
+        """Another coordinator takes over: requests and what is not stored are lost."""
+        acknowledged = self.acknowledged()
+        self.scene = self.scene.taken_over()
+        self.scene.stores = False
+        self.commits = {}
+        for client in self.clients:
+            client.joining = client.syncing = None
+        found = self.scene.offset()
+        assert (found if found is not None else -1) >= acknowledged, (
+            "an acknowledged offset is lost"
+        )
+
+    def acknowledged(self) -> int:
+        """The newest offset whose commit was acknowledged."""
+        answers = self.scene.answers
+        done = [
+            offset
+            for request, offset in self.commits.items()
+            if request in answers and self.scene.committed(request) is GroupError.NONE
+        ]
+        return max(done, default=-1)
+
+    def enter(self, client: Client) -> None:
+        if client.joining is None:
+            client.member = ""
+            self.rejoin(client)
+
+    def rejoin(self, client: Client) -> None:
+        if client.joining is None:
+            client.syncing = None
+            client.joining = self.scene.join(
+                client.member, instance_id=client.instance, session_timeout_ms=SESSION_MS
+            )
+
+    def sync(self, client: Client) -> None:
+        if client.syncing is None and client.generation >= 0:
+            given = {each.member: each.member.encode() for each in self.clients if each.member}
+            is_leader = client.member in self.leaders[client.generation]
+            client.syncing = self.scene.sync(
+                client.member,
+                client.generation,
+                given if is_leader else None,
+                instance_id=client.instance,
+            )
+
+    def heartbeat(self, client: Client) -> None:
+        if client.member and client.joining is None:
+            self.scene.heartbeat(client.member, client.generation, client.instance)
+
+    def leave(self, client: Client) -> None:
+        if client.member and client.joining is None:
+            self.scene.leave((client.member, client.instance))
+            client.member, client.generation = "", -1
+
+    def commit(self, client: Client) -> None:
+        if client.generation >= 0:
+            self.next_offset += 1
+            request = self.scene.commit(
+                self.next_offset, client.member, client.generation, instance=client.instance
+            )
+            self.commits[request] = self.next_offset
+
+    def read_answers(self) -> None:
+        answers = self.scene.answers
+        for client in self.clients:
+            if client.joining in answers:
+                joined = answers[client.joining]
+                client.joining = None
+                assert isinstance(joined, Joined)
+                if joined.error is GroupError.MEMBER_ID_REQUIRED:
+                    client.member = joined.member_id
+                elif joined.error is GroupError.NONE:
+                    client.member, client.generation = joined.member_id, joined.generation
+                    if joined.members:
+                        self.leaders[joined.generation].add(joined.member_id)
+                        assert joined.leader_id == joined.member_id
+                else:
+                    client.member, client.generation = "", -1
+            if client.syncing in answers:
+                synced = answers[client.syncing]
+                client.syncing = None
+                assert isinstance(synced, Synced)
+                if synced.error is GroupError.NONE:
+                    # A static one that came back has the assignment of the id before.
+                    assert synced.assignment in (b"", client.member.encode()) or client.instance
+
+    def check(self) -> None:
+        group = self.scene.shard.table.groups.get(GROUP)
+        if group is None:
+            return
+        assert set(group.static.values()) <= group.members.keys()
+        assert (
+            bool(group.members)
+            or group.leader_id is None
+            or group.state is GroupState.PREPARING_REBALANCE
+        )
+        assert group.leader_id is None or group.leader_id in group.members
+        if group.state is GroupState.EMPTY:
+            assert not group.members
+        if group.state is GroupState.STABLE:
+            assert not any(each.syncing is not None for each in group.members.values())
+            self.check_stored()
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            assert not any(each.joining is not None for each in group.members.values())
+        waiting = [each.joining for each in group.members.values() if each.joining is not None]
+        waiting += [each.syncing for each in group.members.values() if each.syncing is not None]
+        assert len(waiting) == len(set(waiting))
+        assert not set(waiting) & self.scene.answers.keys(), "who waits was not answered"
+
+    def check_stored(self) -> None:
+        """What members were given is what another coordinator would give them."""
+        if self.scene.appends:
+            return
+        group, others = self.scene.group, self.scene.taken_over().shard.table.groups
+        assert GROUP in others, "another coordinator does not know the group"
+        other = others[GROUP]
+        assert other.generation == group.generation
+        assert other.leader_id == group.leader_id
+        assert {m: each.assignment for m, each in other.members.items()} == {
+            m: each.assignment for m, each in group.members.items()
+        }
+
+    def end(self) -> None:
+        """Everything is stored and time passes: nobody waits for ever, and silent members are gone."""
+        for _ in range(6):
+            while self.scene.appends:
+                self.scene.store()
+            self.scene.wait(400_000)
+        self.read_answers()
+        assert all(each.joining is None for each in self.clients)
+        assert all(each.syncing is None for each in self.clients)
+        group = self.scene.shard.table.groups.get(GROUP)
+        assert group is None or group.state is GroupState.EMPTY
+        known = self.scene.shard.table.offsets.of(GROUP).get(TopicPartition(TOPIC, 0))
+        assert (known.offset if known else -1) >= self.acknowledged()
+
+
+def run(acts: list[tuple[str, int]]) -> None:
+    history = History()
+    for name, number in acts:
+        history.act(name, number)
+    history.end()
