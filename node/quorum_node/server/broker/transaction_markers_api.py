@@ -47,6 +47,12 @@ class _Collected:
     missing: int
     outcomes: dict[_Place, ErrorCode] = field(default_factory=dict)
 
+    def take(self, place: _Place, code: ErrorCode) -> bool:
+        """One more outcome; True with the last one."""
+        self.outcomes[place] = code
+        self.missing -= 1
+        return not self.missing
+
 
 class TransactionMarkersApi:
     """`groups`: they are told of the ends of transactions in which offsets were committed."""
@@ -127,9 +133,7 @@ def append(
 
 
 def _done(collected: _Collected, place: _Place, code: ErrorCode) -> None:
-    collected.outcomes[place] = code
-    collected.missing -= 1
-    if not collected.missing:
+    if collected.take(place, code):
         _reply(collected)
 
 
