@@ -49,6 +49,7 @@ _RULES: dict[int, Rule] = {
         note="IDEMPOTENT_WRITE on CLUSTER, or WRITE on any topic",
     ),
     23: Rule((Need(_OP.CLUSTER_ACTION), _DESCRIBE_TOPIC), _BROKER),
+    27: Rule((Need(_OP.CLUSTER_ACTION),), _BROKER),
     29: Rule((Need(_OP.DESCRIBE),), _ADMIN),
     50: Rule((Need(_OP.DESCRIBE),), _ADMIN),
     32: Rule(

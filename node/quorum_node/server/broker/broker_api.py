@@ -115,7 +115,15 @@ class BrokerApi:
     def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
         match body:
             case ProduceRequest():
-                self._produce.handle(inbound, body, on_topics(rights, AclOperation.WRITE))
+                self._produce.handle(
+                    inbound,
+                    body,
+                    on_topics(rights, AclOperation.WRITE),
+                    may_transact=body.transactional_id is None
+                    or rights.allows(
+                        AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, body.transactional_id
+                    ),
+                )
             case FetchRequest() if body.fetcher_id in NOBODYS_REPLICA:
                 self._fetch.handle(inbound, body, on_topics(rights, AclOperation.READ))
             case FetchRequest():

@@ -28,12 +28,8 @@ from quorum_node.schema.primitives import Buffer
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
-<<<<<<< HEAD
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
-=======
-from quorum_node.server.broker.topic_lookup import Found, look_up
 from quorum_node.server.broker.transaction_verification import TransactionVerification
->>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.codecs import UnknownCodec
@@ -76,8 +72,15 @@ class ProduceApi:
         self._verification = verification
         self._endpoint_to = endpoint_to
 
-    def handle(self, inbound: InboundRequest, body: ProduceRequest, may: May = anything) -> None:
-        """Answer now or later, once; with acks=0 not at all."""
+    def handle(
+        self,
+        inbound: InboundRequest,
+        body: ProduceRequest,
+        may: May = anything,
+        *,
+        may_transact: bool = True,
+    ) -> None:
+        """Answer now or later, once; with acks=0 not at all. `may_transact`: under the transactional id of the request."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
@@ -89,14 +92,10 @@ class ProduceApi:
             return
         for number, topic, each in parts:
             done = partial(self._done, collected, number, topic, each.index)
-<<<<<<< HEAD
-            if body.transactional_id is not None:
-                done(ErrorCode.UNSUPPORTED_VERSION, -1, "transactions are not supported")
+            if may_transact:
+                self._produce(topic, each, inbound, body, may, done)
             else:
-                self._produce(topic, each, body, may, done)
-=======
-            self._produce(topic, each, inbound, body, done)
->>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
+                done(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
 
     def _produce(
         self,

@@ -20,6 +20,13 @@ from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest, Descr
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
+from quorum_node.protocol.write_txn_markers import (
+    MarkedPartitionResult,
+    MarkedTopicResult,
+    MarkerResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from quorum_node.schema.schema import Message
 
 
@@ -52,6 +59,25 @@ def refuse(body: Message, error: ErrorCode, text: str) -> Message:
                         ),
                     )
                     for name, index in sorted(named)
+                )
+            )
+        case WriteTxnMarkersRequest():
+            return WriteTxnMarkersResponse(
+                markers=tuple(
+                    MarkerResult(
+                        producer_id=marker.producer_id,
+                        topics=tuple(
+                            MarkedTopicResult(
+                                name=topic.name,
+                                partitions=tuple(
+                                    MarkedPartitionResult(partition_index=each, error_code=error)
+                                    for each in topic.partition_indexes
+                                ),
+                            )
+                            for topic in marker.topics
+                        ),
+                    )
+                    for marker in body.markers
                 )
             )
         case DescribeClientQuotasRequest():

@@ -301,9 +301,6 @@ class HostedBroker(NoRole):
                 transactions,
             ),
             GroupApi(replicas, groups),
-<<<<<<< HEAD
-            self._guard(),
-=======
             TransactionVerification(transactions, self._brokers),
->>>>>>> a4023f05 (Broker: transactions on the data path under a stock coordinator: markers, last stable offset, aborted transactions, verification)
+            self._guard(),
         )
