@@ -1,5 +1,6 @@
 """Stock consumers and librdkafka's in groups whose coordinators are brokers of this software, and of Kafka."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_the_stock_tool_describes_resets_and_deletes_groups(tmp_path: Path) -> N
         wait_until_read([consumer], range(100))
         members = tool(GROUPS, *server, "--describe", "--group", "g", "--members", "--verbose")
         assert "rdkafka" in members
-        assert "t(0,1)" in members.replace(" ", "")
+        assert re.search(r"\bt[(:]0,1", members.replace(" ", "")), members
         assert "Stable" in tool(GROUPS, *server, "--describe", "--group", "g", "--state")
         assert "Stable" in tool(GROUPS, *server, "--list", "--state", "stable")
         consumer.stop()
