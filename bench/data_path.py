@@ -221,6 +221,7 @@ def main() -> None:
     )
     parser.add_argument("--megabytes", type=int, default=500, help="written in each scene")
     parser.add_argument("--only", default=",".join(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--note", default="", help="what a reader has to know of this run")
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench-broker.json")
     arguments = parser.parse_args()
@@ -233,6 +234,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as root:
         found = measure(Path(root), arguments.megabytes, only, save)
+    found["note"] = arguments.note
     save(found)
     if arguments.report:
         import data_report

@@ -56,7 +56,7 @@ def throughput_table(found: Found) -> str:
 
 def other_table(found: Found) -> str:
     """What is one figure each."""
-    rows = []
+    rows: list[list[str]] = []
     for part, what, title in (
         ("failover", "seconds", "{}: until a record is acknowledged again, s"),
         ("restart", "seconds", "start after kill -9 with a log of {}, s"),
@@ -67,7 +67,7 @@ def other_table(found: Found) -> str:
         ):
             values = (figure(found, kind, part, name, what) for kind in ("ours", "kafka"))
             rows.append([title.format(name), *(number(each, 2) for each in values)])
-    return table(["", "ours", "Kafka"], rows)
+    return table(["", "ours", "Kafka"], rows) if rows else ""
 
 
 def targets(found: Found) -> str:
@@ -93,6 +93,8 @@ def targets(found: Found) -> str:
 def section(found: Found) -> str:
     """The whole, with its heading."""
     failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in found["failed"].items())
+    note = f"**{found['note']}**\n\n" if found.get("note") else ""
+    judged = "Targets are not judged by such a run." if note else targets(found)
     return f"""## {HEADING}
 
 `make bench-broker` makes this section ({found["date"]}): three brokers of each kind on one controller of ours, one kind after the other on one
@@ -100,11 +102,11 @@ machine, with the same stock clients. Replication factor 3, `min.insync.replicas
 it with 100-byte records. Producers are `kafka-producer-perf-test` with its defaults; the consumer is a Java consumer without a group. Server CPU is that of
 all three brokers. Clients and servers share the cores.
 
-{throughput_table(found)}
+{note}{throughput_table(found)}
 
 {other_table(found)}
 
-{targets(found)}
+{judged}
 {failed}"""
 
 
