@@ -203,7 +203,8 @@ def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
     before = [scene.api.get(path) for path in (budget, config, service, owned)]
     scene.api.merge(budget, {"spec": {"maxUnavailable": 3, "minAvailable": None}})
     scene.api.merge(config, {"immutable": True, "data": {"node.properties": "x=y"}})
-    scene.api.merge(service, {"spec": {"selector": {"no": "body"}}})
+    ports = [*before[2]["spec"]["ports"], {"name": "by-hand", "port": 999, "protocol": "TCP"}]
+    scene.api.merge(service, {"spec": {"selector": {"no": "body"}, "ports": ports}})
     container = {"name": "node", "image": "quorum-node:missing"}
     scene.api.call(
         "PATCH",
@@ -214,7 +215,7 @@ def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
 
     def mended() -> bool:
         now = [scene.api.find(path) or {} for path in (budget, config, service, owned)]
-        parts = [("spec",), ("data",), ("spec", "selector"), ("spec", "template")]
+        parts = [("spec",), ("data",), ("spec",), ("spec", "template")]
         return all(
             _at(a, part) == _at(b, part) for a, b, part in zip(before, now, parts, strict=True)
         )

@@ -58,7 +58,21 @@ def removals(wanted: Object, live: Object) -> Object | None:
             at[last] = _instead(there, should)
         else:
             at[last] = should
+    if wanted["kind"] == "Service" and (ports := _ports_without_additions(wanted, live)):
+        patch.setdefault("spec", {})["ports"] = ports
     return patch or None
+
+
+def _ports_without_additions(wanted: Object, live: Object) -> list[Object] | None:
+    """The wanted ports, where somebody has added one: applying leaves that, as it is another's. Numbers on the hosts stay."""
+    told, there = _at(wanted, "spec.ports") or [], _at(live, "spec.ports") or []
+    by_place = {(each["port"], each.get("protocol", "TCP")): each for each in there}
+    places = [(each["port"], each.get("protocol", "TCP")) for each in told]
+    if not told or by_place.keys() <= set(places):
+        return None
+    numbers = (by_place.get(place, {}).get("nodePort") for place in places)
+    pairs = zip(told, numbers, strict=True)
+    return [{**each, **({"nodePort": number} if number else {})} for each, number in pairs]
 
 
 def _instead(there: Any, should: Any) -> Object:

@@ -172,3 +172,19 @@ def test_what_applying_would_leave_is_taken_away() -> None:
     assert patch["spec"]["maxUnavailable"] is None
     assert patch["spec"]["selector"]["matchLabels"]["x"] is None
     assert patch["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "q"
+
+
+@pytest.mark.requirement("OP-01")
+def test_a_port_that_somebody_has_added_to_a_service_is_taken_away() -> None:
+    wanted = base("Service", "q-admin")
+    found = stored(wanted)
+    assert removals(wanted, found) is None
+    for each in found["spec"]["ports"]:
+        each["nodePort"] = 30_123
+    found["spec"]["ports"].append({"name": "x", "port": 999, "protocol": "TCP", "targetPort": 1})
+    assert drift(wanted, found) is not None
+    patch = removals(wanted, found)
+    assert patch is not None
+    kept = patch["spec"]["ports"]
+    assert [each["port"] for each in kept] == [each["port"] for each in wanted["spec"]["ports"]]
+    assert all(each["nodePort"] == 30_123 for each in kept)
