@@ -39,12 +39,12 @@ def network_policies(namespace: str, name: str = "") -> str:
 
 
 def quorums(namespace: str, name: str = "") -> str:
-    group = "/apis/metadataquorum.dev/v1alpha1"
+    group = "/apis/metadataquorum.dev/v1beta1"
     return _joined(f"{group}/namespaces/{namespace}/metadataquorums", name)
 
 
 def reassignments(namespace: str, name: str = "") -> str:
-    group = "/apis/metadataquorum.dev/v1alpha1"
+    group = "/apis/metadataquorum.dev/v1beta1"
     return _joined(f"{group}/namespaces/{namespace}/partitionreassignments", name)
 
 
