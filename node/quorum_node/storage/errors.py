@@ -45,6 +45,12 @@ def classify(error: OSError, action: str) -> StorageFailure | DiskFull:
     return StorageFailure(text)
 
 
+def check_syncs(failure: StorageFailure | DiskFull | None) -> None:
+    """Raise what a sync before may have failed with: the kernel reports an error to one sync of a file, so success of another proves nothing."""
+    if isinstance(failure, StorageFailure) or (failure is not None and failure.at_sync):
+        raise again(failure)
+
+
 def again(error: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
     """An error of the same kind, to raise another time."""
     if isinstance(error, DiskFull):

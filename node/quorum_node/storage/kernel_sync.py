@@ -44,6 +44,10 @@ class KernelSync:
         self._block = ctypes.create_string_buffer(_CONTROL_BLOCK.size)
         self._blocks = (ctypes.c_void_p * 1)(ctypes.addressof(self._block))
         self._event = ctypes.create_string_buffer(_EVENT.size)
+        # A sandbox that allows the first of the calls and not the others must not look like a disk that fails.
+        _check(self._call(self._submit, self._context, ctypes.c_long(0), self._blocks))
+        none, at_once = ctypes.c_long(0), (ctypes.c_long * 2)(0, 0)
+        _check(self._call(self._getevents, self._context, none, self._one, self._event, at_once))
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def submit(self, fd: int) -> None:

@@ -30,6 +30,7 @@ from quorum_node.storage.errors import (
     DiskFull,
     StorageFailure,
     again,
+    check_syncs,
     classify,
     unless_full,
 )
@@ -300,7 +301,7 @@ class SegmentedLog:
             next(iter(self._dirty)).begin_sync(kernel)
         except OSError:
             return False
-        self._begun = self.take_unsynced()
+        self._begun = self._take_unsynced()
         return True
 
     def end_sync(self) -> int:
@@ -314,6 +315,9 @@ class SegmentedLog:
     def take_unsynced(self) -> Unsynced:
         """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
         self._check_usable()
+        return self._take_unsynced()
+
+    def _take_unsynced(self) -> Unsynced:
         with self._lock:
             unsynced = Unsynced(
                 self.end_offset,
@@ -333,6 +337,7 @@ class SegmentedLog:
             # Oldest first: what stands before a durable batch is durable.
             for segment in unsynced.oldest_first():
                 segment.end_sync() if begun else segment.sync()
+            check_syncs(self._failure)
             if unsynced.names:
                 sync_directory(self._directory, self._files)
             if self._synced_end is not None:
@@ -341,12 +346,9 @@ class SegmentedLog:
             self._note_failed_sync()
             raise self._fail(error, f"sync the log in {self._directory}") from error
         self._guarded(unsynced.seal)
-        return min(unsynced.end_offset, self._lowest_truncation(unsynced.end_offset))
-
-    def _lowest_truncation(self, otherwise: int) -> int:
-        """Where the log was cut while a flush was under way: beyond it nothing is proven."""
         with self._lock:
-            return otherwise if self._truncated_to is None else self._truncated_to
+            cut = self._truncated_to  # while this was under way: beyond it nothing is proven
+        return unsynced.end_offset if cut is None else min(unsynced.end_offset, cut)
 
     def settle(self) -> None:
         """Make durable what is known of the synced end; runs beside everything else, on any thread.
@@ -412,6 +414,7 @@ class SegmentedLog:
             try:
                 self._segments[-1].sync()
             except OSError as error:
+                self._note_failed_sync()
                 raise self._fail(error, f"sync {self._segments[-1].path}") from error
             self._cut_is_unsynced = False
 

@@ -105,11 +105,15 @@ def test_a_listener_takes_over_who_is_revoked_even_where_its_pair_can_not_be_use
     broken = held_now(held, SETTINGS, {**good, STORE: b"garbage", REVOKED: line}, NOW)
     assert broken.problem is not None
     assert broken.material.revoked.holds(ONE)
-    for unreadable in (None, line[:-1], b"garbage"):
+    for unreadable in (None, line[:-1], b"garbage", b""):
         after = held_now(broken, SETTINGS, {**good, REVOKED: unreadable}, NOW)
         assert after.problem is not None
         assert after.problem.what == REVOKED
         assert after.material.revoked.holds(ONE)
+    assert held_now(after, SETTINGS, {**good, REVOKED: b""}, NOW) is after, "said once"
+    comment = held_now(after, SETTINGS, {**good, REVOKED: b"# nobody\n"}, NOW)
+    assert comment.problem is None
+    assert len(comment.material.revoked) == 0
     with pytest.raises(CertificateProblem):
         first_held(SETTINGS, {**good, REVOKED: None}, NOW)
 

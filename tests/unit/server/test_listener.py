@@ -17,6 +17,7 @@ from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import Anonymous, ClearText, Gate
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
+from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from support.listener_settings import listener_settings
@@ -75,12 +76,13 @@ class Scene:
         )
         # How long work takes is no matter here: see `test_fair_turns`.
         turns = FairTurns(asyncio.get_running_loop(), turn_seconds=math.inf)
+        self.work = LoopWork()
         listener = KafkaListener(
             listener_settings(max_request_bytes=MAX_BYTES, limits=limits),
             handler,
             self.metrics,
             lambda why, detail, peer: self.refused.append(why),
-            shares=LoopShares(turns),
+            shares=LoopShares(turns, self.work),
             gate=gate,
         )
         self.listener = listener
@@ -270,6 +272,7 @@ def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
         s = Scene(gate=Known("CONTROLLER"))
         s.connection.data_received(requests(1))
         assert s.wire.answered() == [1]
+        s.work.add(1e6)  # others need the loop, too
         s.listener.share_of(Known.user).spent(10.0)
         other, wire = s.connect()
         other.data_received(requests(2))

@@ -2,9 +2,11 @@
 
 import gc
 from collections.abc import Callable
+from time import perf_counter
 
 from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
+from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.principal_shares import BURST_SECONDS, PrincipalShares, Share
 
 
@@ -31,8 +33,15 @@ def caller(name: str, role: Role | None = None) -> Caller:
     return Caller(f"User:{name}", "10.0.0.1", "CONTROLLER", identity)
 
 
+def busy(clock: Callable[[], float] = perf_counter) -> LoopWork:
+    """Others have worked a great deal."""
+    work = LoopWork(clock)
+    work.add(1e6)
+    return work
+
+
 def test_connections_of_one_principal_have_one_share_while_there_are_any() -> None:
-    shares = PrincipalShares(Loop(), 10, 25)
+    shares = PrincipalShares(Loop(), 10, 25, busy())
     share = shares.of(caller("a"))
     share.received(7)
     assert shares.of(caller("a", Role.READER)) is share
@@ -62,7 +71,8 @@ def test_too_many_requests_wait_until_half_are_answered() -> None:
 
 def test_time_is_bounded_in_the_long_run() -> None:
     loop, now = Loop(), [100.0]
-    share = Share(loop, part=0.25, clock=lambda: now[0])
+    work = busy(lambda: now[0])
+    share = Share(loop, part=0.25, clock=lambda: now[0], work=work)
     connection = Connection()
     share.spent(BURST_SECONDS / 2)
     assert not share.is_used_up
@@ -77,13 +87,37 @@ def test_time_is_bounded_in_the_long_run() -> None:
     assert connection.woken == 1
     assert not share.is_used_up
     now[0] += 1000
+    work.add(1.0)
     share.spent(10)
     assert share.is_used_up, "an hour of rest is not kept"
 
 
 def test_who_runs_the_quorum_has_all_the_time() -> None:
-    shares = PrincipalShares(Loop(), 10, 25)
+    shares = PrincipalShares(Loop(), 10, 25, busy())
     for role in Role:
         share = shares.of(caller(role.value, role))
         share.spent(10)
         assert share.is_used_up is (role not in (Role.MEMBER, Role.ADMIN, Role.OPERATOR))
+
+
+def test_who_is_alone_has_all_the_time_until_others_work_too() -> None:
+    now = [100.0]
+    work = LoopWork(lambda: now[0])
+    mine = Share(Loop(), part=0.25, clock=lambda: now[0], work=work)
+    other = Share(clock=lambda: now[0], work=work)
+
+    def a_second(seconds_of_other: float) -> bool:
+        """Ten pieces of mine, and of the other's work beside them. Whether mine had to wait after one."""
+        waited = False
+        for _ in range(10):
+            now[0] += 0.1
+            mine.spent(0.09)
+            other.spent(seconds_of_other / 10)
+            waited = waited or mine.is_used_up
+        return waited
+
+    assert not any(a_second(0.0) for _ in range(10)), "nobody else works"
+    assert not any(a_second(0.01) for _ in range(10)), "heartbeats of others"
+    assert a_second(0.1), "others need the loop"
+    now[0] += 5.0
+    assert not a_second(0.0), "what was used while nobody waited is not charged later"

@@ -92,6 +92,17 @@ def test_a_thread_syncs_where_a_sandbox_forbids_it(monkeypatch: pytest.MonkeyPat
     assert open_kernel_sync() is None
 
 
+@pytest.mark.parametrize("forbidden", [1, 2], ids=["io_getevents", "io_submit"])
+def test_a_thread_syncs_where_a_sandbox_forbids_one_of_the_calls(
+    monkeypatch: pytest.MonkeyPatch, forbidden: int
+) -> None:
+    """Else the first sync would fail as one of a broken disk does."""
+    numbers = list(kernel_sync._NUMBERS["x86_64"])
+    numbers[forbidden] = 100_000  # there is no such call: ENOSYS
+    monkeypatch.setattr(kernel_sync, "_NUMBERS", {platforms.machine(): tuple(numbers)})
+    assert open_kernel_sync() is None
+
+
 @pytest.mark.requirement("K595-06")
 def test_a_sync_proves_what_was_there_when_it_began_and_no_more(tmp_path: Path) -> None:
     log, kernel = opened(tmp_path), Held()
@@ -163,6 +174,31 @@ def test_a_flush_waits_for_the_sync_that_is_under_way(
     assert kernel.calls == ["submit", "wait", "fdatasync"]
     assert log.end_sync() == 2, "what the sync proved by itself"
     log.close()
+
+
+@pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize(("code", "kind"), [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull)])
+def test_a_sync_that_ends_well_after_another_one_failed_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+) -> None:
+    """The kernel reports an error of writing to one sync of a file: here the one of a cut, on the driver's thread."""
+    log, kernel = opened(tmp_path, records=3), Held()
+    log.truncate_to(2)
+    append(log)
+    assert begun(log, kernel)
+
+    def failing(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    data = encode_values(base_offset=3, leader_epoch=2, timestamp_ms=0, values=[b"v"])
+    with pytest.raises(kind, match=errno.errorcode[code]):
+        log.append(data, 3, 4, 2)
+    with pytest.raises(kind, match=errno.errorcode[code]):
+        log.end_sync()
+    recorded = read_synced_end(tmp_path)
+    assert recorded is not None
+    assert (recorded.end_offset, recorded.failed) == (2, True)
 
 
 @pytest.mark.requirement("K595-06")

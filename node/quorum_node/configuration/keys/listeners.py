@@ -146,7 +146,7 @@ PRINCIPAL_PERCENTAGE = _limit(
     "quorum.principal.request.percentage",
     Integer(1, 100),
     25,
-    "ours, after Kafka's client quota `request_percentage`: the part of the node's time that requests of one principal may take; beyond it they are not read for a while. Members, administrators and the operator have no such limit (admin port: a fifth for all others together, fixed)",
+    "ours, after Kafka's client quota `request_percentage`: the part of the node's time that requests of one principal may take while others need the node, too; beyond it they are not read for a while. Members, administrators and the operator have no such limit (admin port: a fifth for all others together, fixed)",
 )
 PRINCIPAL_QUEUED_BYTES = _limit(
     "quorum.principal.queued.max.request.bytes",

@@ -87,7 +87,9 @@ def held_now(
     if seen == held.seen and held.problem is None:
         return held
     try:
-        return Held(_loaded(settings, contents, now, node_id, role), seen)
+        loaded = _loaded(settings, contents, now, node_id, role)
+        _check_not_emptied(held.material.revoked, settings, contents)
+        return Held(loaded, seen)
     except CertificateProblem as problem:
         if seen == held.seen and problem.is_same(held.problem):
             return held
@@ -112,7 +114,9 @@ def _with_the_good_rest(
     and this node for a pair of the next authority; and so is who is revoked. The value itself where nothing changes."""
     trust, revoked = material.trust, material.revoked
     with contextlib.suppress(CertificateProblem):
-        revoked = _revoked(settings, contents)
+        found_revoked = _revoked(settings, contents)
+        _check_not_emptied(revoked, settings, contents)
+        revoked = found_revoked
     if settings.truststore is not None:
         with contextlib.suppress(CertificateProblem):
             data, where = _content(settings.truststore, contents, "ssl.truststore.certificates")
@@ -152,6 +156,17 @@ def _revoked(settings: SslSettings, contents: Contents) -> RevokedCertificates:
         return NONE_REVOKED
     data, where = _content(settings.revoked, contents, REVOKED_KEY)
     return load_revoked(data, where)
+
+
+def _check_not_emptied(
+    revoked: RevokedCertificates, settings: SslSettings, contents: Contents
+) -> None:
+    """Who writes a file anew empties it first, and for that moment nobody who is revoked may come in."""
+    if settings.revoked is not None and revoked:
+        data, what = _content(settings.revoked, contents, REVOKED_KEY)
+        if not data:
+            text = "is empty, and certificates were revoked by it: one that revokes nobody any more needs a line with a comment"
+            raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
 
 
 def _content(source: PemSource, contents: Contents, key: str) -> tuple[bytes, str]:

@@ -16,12 +16,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
+from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, Proven
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
-from quorum_node.server.listener.principal_shares import PrincipalShares, Share, is_nobody
+from quorum_node.server.listener.principal_shares import PrincipalShares, is_nobody
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
 
@@ -70,7 +71,7 @@ class HttpConnection(H11Protocol):
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
-        self._share = Share()
+        self._share = listener.principals.of(ANONYMOUS)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the loop."""
@@ -134,7 +135,9 @@ class HttpConnection(H11Protocol):
         del self._received[:size]
         self._listener.book.has_unfinished(self, len(self._received))
         self._parse(piece)
-        self.served_until = self._listener.turns.spent(self, perf_counter() - began)
+        seconds = perf_counter() - began
+        self._share.spent(seconds)
+        self.served_until = self._listener.turns.spent(self, seconds)
         if self._received:
             self._wait_for_turn()
         elif self._is_paused:
@@ -223,6 +226,7 @@ class HttpConnection(H11Protocol):
         self.standing = 2
 
     def _count(self, seconds: float) -> None:
+        self._share.spent(seconds)
         if not self._is_trusted:
             self.served_until = self._listener.turns.spent(self, seconds)
 

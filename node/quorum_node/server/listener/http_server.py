@@ -25,6 +25,7 @@ from quorum_node.server.listener.http_connection import (
     HttpConnection,
     HttpListener,
 )
+from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.principal_shares import PrincipalShares
 from quorum_node.server.observing.metrics import Metrics
 
@@ -49,7 +50,9 @@ class AdminServer:
         metrics: Metrics,
         limits: ConnectionLimits,
         gate: Gate | None = None,
+        work: LoopWork | None = None,
     ) -> None:
+        """`work`: of all listeners of the process."""
         config = uvicorn.Config(
             app,
             loop="none",
@@ -72,7 +75,10 @@ class AdminServer:
         gate = gate or ClearText(ADMIN_LISTENER)
         state = self._server.server_state
         principals = PrincipalShares(
-            self._loop, limits.principal_requests, limits.principal_percentage
+            self._loop,
+            limits.principal_requests,
+            limits.principal_percentage,
+            work or LoopWork(),
         )
         listener = HttpListener(config, state, self._book, turns, metrics, principals, gate)
         self._departures = Departures(self._loop, gate, lambda: self._connections)

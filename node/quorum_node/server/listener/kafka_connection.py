@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from quorum_node.protocol.frames import Request, UnsupportedRequest
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.security.caller import Caller
+from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
@@ -116,7 +116,7 @@ class KafkaConnection(asyncio.Protocol):
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
-        self._share = Share()
+        self._share = server.share_of(ANONYMOUS)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""

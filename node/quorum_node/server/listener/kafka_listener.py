@@ -28,6 +28,7 @@ from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials
+from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.principal_shares import PrincipalShares, Share
 from quorum_node.server.listener.refused_address import refused_address
@@ -43,10 +44,11 @@ _SWEEP_SECONDS = 1.0
 
 
 class LoopShares:
-    """Who gets the loop's time next, of all connections of all listeners. Made inside the loop."""
+    """Who gets the loop's time next, of all connections of all listeners. Made inside the loop. `work`: that of the admin port, too."""
 
-    def __init__(self, turns: FairTurns | None = None) -> None:
+    def __init__(self, turns: FairTurns | None = None, work: LoopWork | None = None) -> None:
         loop = asyncio.get_running_loop()
+        self.work = work or LoopWork()
         self.turns = turns or FairTurns(loop)
         self.large_reads = LargeReads(loop)
 
@@ -87,7 +89,7 @@ class KafkaListener:
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
         limits = settings.limits
         self._principals = PrincipalShares(
-            self.loop, limits.principal_requests, limits.principal_percentage
+            self.loop, limits.principal_requests, limits.principal_percentage, shares.work
         )
         self._departures = Departures(self.loop, self.gate, lambda: self.connections)
         self._voter_ids = voter_ids
@@ -216,8 +218,9 @@ class KafkaListeners:
         gates: Mapping[str, Gate] = MappingProxyType({}),
         stored: StoredCredentials | None = None,
         apis: Mapping[int, Api] = APIS,
+        work: LoopWork | None = None,
     ) -> None:
-        shares = LoopShares()
+        shares = LoopShares(work=work)
         self._listeners = tuple(
             KafkaListener(
                 each,

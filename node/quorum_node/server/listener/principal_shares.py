@@ -1,7 +1,8 @@
 """What one principal uses of a listener, over all its connections: requests that are not answered, and time of the loop.
 
 A certificate or a password opens many connections, and each of them alone may cost what a connection may. So connections of one
-principal have one clock (see `fair_turns`), one bound on requests, and one quota of time, which is Kafka's `request_percentage` of a user.
+principal have one clock (see `fair_turns`), one bound on requests, and one quota of time, after Kafka's `request_percentage` of a user.
+The quota counts only while others need the loop as well: a broker that passes on what its clients ask may have all of an idle node.
 Whoever is anonymous has, on each connection, a share of its own: there is nothing to tell them apart by but the address. Connections and
 bytes of a principal are in `connection_book`.
 """
@@ -14,9 +15,12 @@ from weakref import WeakValueDictionary
 
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 from quorum_node.security.certificate_identity import Role
+from quorum_node.server.listener.loop_work import LoopWork
 
 BURST_SECONDS = 0.25
 """Of work that a principal may do at once after a quiet time."""
+MIN_PART_OF_OTHERS = 0.02
+"""Of the loop's time: with less work of others, such as heartbeats and scrapes, nobody waits for a principal."""
 _WITHOUT_QUOTA = frozenset({Role.MEMBER, Role.ADMIN, Role.OPERATOR})
 
 
@@ -34,7 +38,10 @@ class Loop(Protocol):
 
 
 class Share:
-    """Of one principal. `max_requests`: beyond it its connections are not read. `part`: of the loop's time."""
+    """Of one principal. `max_requests`: beyond it its connections are not read.
+
+    `part`: of the loop's time, while others need it. `work`: of all callers; each adds its own.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -43,9 +50,11 @@ class Share:
         "_credited_at",
         "_loop",
         "_max_requests",
+        "_own_work",
         "_part",
         "_readers",
         "_timed",
+        "_work",
         "requests",
         "served_until",
     )
@@ -56,6 +65,7 @@ class Share:
         max_requests: float = math.inf,
         part: float = 1.0,
         clock: Callable[[], float] = perf_counter,
+        work: LoopWork | None = None,
     ) -> None:
         self.served_until = 0.0
         """Its clock, in seconds of work: see `fair_turns.Worker`."""
@@ -66,6 +76,8 @@ class Share:
         self._part = part
         self._clock = clock
         self._credit, self._credited_at = BURST_SECONDS, clock()
+        self._work = LoopWork(clock) if work is None else work
+        self._own_work = LoopWork(clock)
         self._readers: set[Reader] = set()
         self._timed = False
 
@@ -84,9 +96,12 @@ class Share:
 
     def spent(self, seconds: float) -> None:
         """Its requests have taken so much of the loop's time."""
+        self._work.add(seconds)
         if self._part < 1.0:
+            self._own_work.add(seconds)
             self._earn()
-            self._credit -= seconds
+            if self._others_work():
+                self._credit -= seconds
 
     def wait(self, reader: Reader) -> None:
         """To be told when half of the requests are answered, and there is time again."""
@@ -101,6 +116,9 @@ class Share:
         self.requests -= count
         if self._readers and not self._timed:
             self._wake()
+
+    def _others_work(self) -> bool:
+        return self._work.recent() - self._own_work.recent() > MIN_PART_OF_OTHERS
 
     def _time_is_back(self) -> None:
         self._timed = False
@@ -126,10 +144,11 @@ class Share:
 
 
 class PrincipalShares:
-    """Of one listener. A share lives as long as a connection holds it. `percentage`: of the loop's time."""
+    """Of one listener. A share lives as long as a connection holds it. `percentage`: of the loop's time. `work`: of all listeners."""
 
-    def __init__(self, loop: Loop, max_requests: int, percentage: int) -> None:
+    def __init__(self, loop: Loop, max_requests: int, percentage: int, work: LoopWork) -> None:
         self._loop = loop
+        self._work = work
         self._max_requests = max_requests
         self._part = percentage / 100
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
@@ -137,12 +156,12 @@ class PrincipalShares:
     def of(self, caller: Caller) -> Share:
         """The one that all connections of the principal have."""
         if is_nobody(caller):
-            return Share()
+            return Share(work=self._work)
         found = self._shares.get(caller.principal)
         if found is None:
             role = None if caller.identity is None else caller.identity.role
             part = 1.0 if role in _WITHOUT_QUOTA else self._part
-            found = Share(self._loop, self._max_requests, part)
+            found = Share(self._loop, self._max_requests, part, work=self._work)
             self._shares[caller.principal] = found
         return found
 

@@ -36,6 +36,7 @@ from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
 from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListeners
+from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.refused_address import refused_address
 from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
@@ -119,6 +120,7 @@ class NodeProcess:
             self._metrics,
         )
         warn_of_nameless_members(config)
+        work = LoopWork()
         self._listeners = KafkaListeners(
             config.listeners,
             self._handler(),
@@ -128,6 +130,7 @@ class NodeProcess:
             self._secured.gates,
             CommittedCredentials(LedReplica(first)),
             self._apis,
+            work,
         )
         self._codecs = CodecsAhead()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
@@ -138,6 +141,7 @@ class NodeProcess:
             self._metrics,
             config.admin.limits,
             self._secured.gates.get(listeners.ADMIN_LISTENER),
+            work,
         )
         self._health: AdminServer | None = None
         if config.health_listener is not None:
@@ -147,6 +151,7 @@ class NodeProcess:
                 _bind(listeners.HEALTH, config.health_listener),
                 self._metrics,
                 config.admin.limits,
+                work=work,
             )
 
     # -- the role of this node
