@@ -30,6 +30,7 @@ from quorum_node.protocol.features import (
 from quorum_node.records.metadata import (
     METADATA_VERSION,
     AbortTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataMessage,
@@ -76,8 +77,17 @@ def _min_insync_replicas_of_all(static_configs: Mapping[str, str]) -> ConfigReco
     )
 
 
-def _before_eligible_replicas(view: View) -> Iterator[ConfigRecord]:
-    """What has to be so before eligible leader replicas are kept: one `min.insync.replicas` for all brokers."""
+def _before_eligible_replicas(view: View) -> Iterator[MetadataMessage]:
+    """What has to be so before eligible leader replicas are kept: one `min.insync.replicas` for all brokers, and nobody is eligible.
+
+    Who was eligible before the level was lowered may have stopped uncleanly since, which nobody noted.
+    """
+    if not view.image.features.level(ELIGIBLE_LEADER_REPLICAS) and any(
+        each.eligible_leader_replicas
+        for topic in view.image.topics
+        for each in topic.partitions.values()
+    ):
+        yield ClearElrRecord(topic_name="")
     configs = view.image.configs
     if MIN_INSYNC_REPLICAS not in configs.of(BROKER, ALL_BROKERS):
         yield _min_insync_replicas_of_all(view.settings.static_configs)

@@ -1,5 +1,7 @@
 """Eligible leader replicas (KIP-966): who is remembered when an ISR gets small, and who may not lead after an unclean stop."""
 
+from uuid import UUID
+
 import pytest
 
 from quorum_node.controller import unclean_shutdown
@@ -27,6 +29,8 @@ from quorum_node.records.metadata import (
     RECOVERING,
     ConfigRecord,
     FeatureLevelRecord,
+    PartitionRecord,
+    TopicRecord,
 )
 from support.broker_requests import registration
 from support.controlled_cluster import ControlledCluster
@@ -212,14 +216,46 @@ def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
     play(test)
 
 
-def raised(cluster: ControlledCluster, level: int) -> UpdateFeaturesResponse:
+@pytest.mark.requirement("KV3-09")
+def test_who_was_eligible_before_the_level_was_lowered_is_not_when_it_is_raised_again() -> None:
+    """An unclean stop is noted only while the level is 1."""
+    cluster, topic_id = ControlledCluster(), UUID(int=5)
+    assert raised(cluster, 1).error_code == ErrorCode.NONE
+    partition = PartitionRecord(
+        partition_id=0,
+        topic_id=topic_id,
+        replicas=(7, 9),
+        isr=(7,),
+        leader=7,
+        leader_epoch=0,
+        partition_epoch=0,
+        eligible_leader_replicas=(9,),
+    )
+    cluster.replay([TopicRecord(name="t", topic_id=topic_id), partition])
+
+    def eligible() -> tuple[int, ...]:
+        found = cluster.image.topics.partition(topic_id, 0)
+        assert found is not None
+        return found.eligible_leader_replicas or ()
+
+    assert raised(cluster, 1).error_code == ErrorCode.NONE
+    assert eligible() == (9,), "the level is what it was"
+    assert raised(cluster, 0).error_code == ErrorCode.NONE
+    assert raised(cluster, 1).error_code == ErrorCode.NONE
+    assert eligible() == ()
+
+
+def level_request(level: int) -> UpdateFeaturesRequest:
     update = FeatureUpdate(
         feature=ELIGIBLE_LEADER_REPLICAS,
         max_version_level=level,
         upgrade_type=(UpgradeType.UPGRADE if level else UpgradeType.SAFE_DOWNGRADE).value,
     )
-    request = UpdateFeaturesRequest(feature_updates=(update,), timeout_ms=1000)
-    return cluster.ask(update_features, request, UpdateFeaturesResponse)
+    return UpdateFeaturesRequest(feature_updates=(update,), timeout_ms=1000)
+
+
+def raised(cluster: ControlledCluster, level: int) -> UpdateFeaturesResponse:
+    return cluster.ask(update_features, level_request(level), UpdateFeaturesResponse)
 
 
 def test_the_level_brings_one_min_insync_replicas_for_all_brokers() -> None:
