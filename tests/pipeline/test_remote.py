@@ -1,5 +1,6 @@
 """`--remote`: every command on a Spark Connect server, with the outcome that it has in this process."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def server() -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         text=True,
     )
     assert process.stdin is not None

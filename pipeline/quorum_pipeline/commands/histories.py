@@ -185,8 +185,12 @@ def opened_stages(
 
             progress.say(f"connecting to Spark at {arguments.remote}")
             remote = open_remote(arguments.remote)
+        from quorum_pipeline.spark.reason import SparkError, reason_of
+
         try:
             yield RemoteStages(remote, arguments.remote)
+        except SparkError as error:
+            raise PipelineError(f"Spark at {arguments.remote}: {reason_of(error)}") from None
         finally:
             remote.stop()
         return

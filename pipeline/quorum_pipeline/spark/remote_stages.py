@@ -10,7 +10,9 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from socket import create_connection
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from zlib import crc32
 
 from quorum_pipeline.errors import PipelineError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMA = "bucket bigint, item binary"
+_PORT, _KNOCK_SECONDS = 15002, 10.0
+"""Of Spark Connect, if the URL names none."""
 _MOST_SLOTS = 1 << 12
 _ROWS_AT_ONCE = 1_000
 Step = Callable[[Iterator[Any]], Iterator[Any]]
@@ -47,9 +51,9 @@ class RemoteStages:
         return rows.kept()
 
     def describe(self, text: str) -> None:
-        """See Stages."""
-        self._session.addTag("quorum-pipeline")
-        self._text = text
+        """See Stages. It stands with the operations in the server's UI; a tag holds no comma."""
+        self._session.clearTags()
+        self._session.addTag(text.replace(",", ";"))
 
 
 class RemoteRows:
@@ -137,12 +141,21 @@ def open_remote(url: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
+        _knock(url)
         session = SparkSession.builder.remote(url).getOrCreate()
         _ = session.version  # the first call: before it nothing is connected
     except (PySparkException, ValueError, OSError) as error:
         why = " ".join(str(error).split())
         raise PipelineError(f"Spark Connect at {url} can't be used: {why}") from None
     return session
+
+
+def _knock(url: str) -> None:
+    """Spark's client would try for ten minutes to reach nobody. Raises OSError, ValueError."""
+    found = urlsplit(url)
+    if found.scheme != "sc" or not found.hostname:
+        raise ValueError("write it as sc://HOST:PORT")
+    create_connection((found.hostname, found.port or _PORT), _KNOCK_SECONDS).close()
 
 
 # -- on executors
