@@ -82,7 +82,7 @@ def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
 def reassignment(topic: str, quorum: str, wanted: dict[int, tuple[int, ...]]) -> Json:
     """The resource that moves a topic's partitions, three at a time."""
     return {
-        "apiVersion": "metadataquorum.dev/v1beta1",
+        "apiVersion": kube.API_VERSION,
         "kind": "PartitionReassignment",
         "metadata": {"name": topic},
         "spec": {

@@ -26,7 +26,7 @@ _DEFINITION = f"{kube.CRDS}/metadataquorums.metadataquorum.dev"
 _DEFINITIONS = (_DEFINITION, f"{kube.CRDS}/partitionreassignments.metadataquorum.dev")
 _DEPLOYMENT = kube.apps(chart.NAMESPACE, "deployments", chart.RELEASE)
 _QUORUM = {
-    "apiVersion": "metadataquorum.dev/v1alpha1",
+    "apiVersion": kube.API_VERSION,
     "kind": "MetadataQuorum",
     "metadata": {"name": "q"},
     "spec": {"replicas": 3},

@@ -23,7 +23,7 @@ _PARTITIONS = 6
 
 def document(name: str, *targets: Json, **spec: object) -> Json:
     return {
-        "apiVersion": "metadataquorum.dev/v1alpha1",
+        "apiVersion": kube.API_VERSION,
         "kind": "PartitionReassignment",
         "metadata": {"name": name},
         "spec": {"quorum": "q", "partitions": list(targets), **spec},

@@ -22,7 +22,7 @@ APPLIED = {
 
 
 REASSIGNMENT = {
-    "apiVersion": "metadataquorum.dev/v1alpha1",
+    "apiVersion": kube.API_VERSION,
     "kind": "PartitionReassignment",
     "metadata": {"name": "r"},
     "spec": {"quorum": "q", "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]},

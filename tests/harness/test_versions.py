@@ -30,7 +30,11 @@ SPEC: Json = {
 
 
 def by(version: str, path: str) -> str:
-    return path.replace(f"/{OLD}/", f"/{version}/")
+    return path.replace(f"/{kube.API_VERSION}/", f"/metadataquorum.dev/{version}/")
+
+
+def newer(path: str) -> str:
+    return path.replace(f"/{OLD}/", f"/{NEW}/")
 
 
 def resource(name: str, version: str) -> Json:
@@ -83,15 +87,15 @@ def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
     scene: Scene, definition: str
 ) -> None:
     api = scene.api
-    old, new = (kube.quorums(scene.namespace, name) for name in ("old", "new"))
-    api.call("POST", kube.quorums(scene.namespace), resource("old", OLD))
+    old, new = (by(OLD, kube.quorums(scene.namespace, name)) for name in ("old", "new"))
+    api.call("POST", by(OLD, kube.quorums(scene.namespace)), resource("old", OLD))
     api.call("POST", by(NEW, kube.quorums(scene.namespace)), resource("new", NEW))
     api.merge(f"{old}/status", {"status": {"phase": "Ready", "clusterId": "c", "voters": 5}})
     before = {path: api.get(path) for path in (old, new)}
     assert api.get(definition)["status"]["storedVersions"] == [OLD]
     for path, found in before.items():
         assert found["spec"] == {**found["spec"], **_filled(found["spec"])}
-        other = api.get(by(NEW, path))
+        other = api.get(newer(path))
         assert other["apiVersion"] == f"metadataquorum.dev/{NEW}"
         assert same(found, other)
     for version in (NEW, OLD):
@@ -99,7 +103,7 @@ def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
         assert api.get(definition)["status"]["storedVersions"] == [version]
         for path, found in before.items():
             assert same(api.get(path), found)
-            assert same(api.get(by(NEW, path)), found)
+            assert same(api.get(newer(path)), found)
     # As an earlier chart has it, which `helm rollback` applies: objects that were made by the newer name stay.
     earlier = [each for each in api.get(definition)["spec"]["versions"] if each["name"] == OLD]
     api.merge(definition, {"spec": {"versions": earlier}})
@@ -135,14 +139,14 @@ def test_an_operator_of_the_version_before_goes_on_with_what_this_one_has_made(
     except NoHistory as error:
         pytest.skip(str(error))
     scene.refuses = True  # rights are those of this version
-    newer, _ = scene.add_operator(lease=False)
-    newer.start()
+    this, _ = scene.add_operator(lease=False)
+    this.start()
     quorum = scene.create(
         3, disks=True, repair=EAGER, update={"soakSeconds": 5}, tls={"mode": "Disabled"}
     )
     load = scene.start_load(quorum)
     before = quorum.wait_ready(3)
-    assert newer.stop() == 0
+    assert this.stop() == 0
     scene.api.merge(by(NEW, quorum.path), {"metadata": {"annotations": {"written": "by v1beta1"}}})
     earlier, _ = scene.add_operator(lease=False, **older)
     earlier.start()

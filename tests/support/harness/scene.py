@@ -141,7 +141,7 @@ class Scene:
         """A resource with the harness's image and storage; `disks` can fail. Without certificates unless asked for."""
         storage = {"size": "200Mi", "storageClassName": DISK_CLASS if disks else DIRECTORY_CLASS}
         return {
-            "apiVersion": "metadataquorum.dev/v1alpha1",
+            "apiVersion": kube.API_VERSION,
             "kind": "MetadataQuorum",
             "metadata": {"name": name},
             "spec": {

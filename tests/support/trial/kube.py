@@ -21,6 +21,9 @@ NODES = "/api/v1/nodes"
 VOLUMES = "/api/v1/persistentvolumes"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
+API_VERSION = "metadataquorum.dev/v1beta1"
+"""Version that tests write resources in, as the examples do."""
+
 
 def core(namespace: str, plural: str, name: str = "") -> str:
     return _joined(f"{NAMESPACES}/{namespace}/{plural}", name)
@@ -39,13 +42,11 @@ def network_policies(namespace: str, name: str = "") -> str:
 
 
 def quorums(namespace: str, name: str = "") -> str:
-    group = "/apis/metadataquorum.dev/v1beta1"
-    return _joined(f"{group}/namespaces/{namespace}/metadataquorums", name)
+    return _joined(f"/apis/{API_VERSION}/namespaces/{namespace}/metadataquorums", name)
 
 
 def reassignments(namespace: str, name: str = "") -> str:
-    group = "/apis/metadataquorum.dev/v1beta1"
-    return _joined(f"{group}/namespaces/{namespace}/partitionreassignments", name)
+    return _joined(f"/apis/{API_VERSION}/namespaces/{namespace}/partitionreassignments", name)
 
 
 def _joined(path: str, name: str) -> str:
