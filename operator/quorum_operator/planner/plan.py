@@ -152,6 +152,14 @@ def _paused(at: Situation) -> Step | None:
     return Nothing(f"spec.paused is set: no moves{told}")
 
 
+def _identity(at: Situation) -> Step | None:
+    """Where an identity that is gone waits for members to answer, they get what they need for that."""
+    step = plan_identity(at)
+    waits = isinstance(step, Wait) and at.identity is None and bool(at.current)
+    objects = _objects(at) if waits else None
+    return step if objects is None else objects
+
+
 def _objects(at: Situation) -> Step | None:
     stale = at.seen.stale_objects
     due = tuple(each for each in stale if held(at.seen, ApplyObjects((each,), "")) is None)
@@ -335,7 +343,7 @@ def _rules() -> Iterator[Rule]:
     yield _latch
     yield _paused
     yield _labels
-    yield plan_identity
+    yield _identity
     yield plan_way_back
     yield _objects
     yield plan_guard

@@ -30,9 +30,21 @@ EVERY: tuple[Act, ...] = (
 _NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
     **{each.name: _NOT_PLAYED for each in alter_acts.ACTS},
-    **{each.name: _NOT_PLAYED for each in (*note_acts.ACTS, *cluster_acts.ACTS)},
-    **{each.name: _NOT_PLAYED for each in twofold_acts.ACTS},
-    **dict.fromkeys(("edit-service-ports", "edit-pod-image"), _NOT_PLAYED),
+    **dict.fromkeys(
+        (
+            "hold-pod",
+            "kill-api-server",
+            "delete-everything",
+            "recreate-orphaned",
+            "pause-while-disk-fails",
+            "new-property-while-disk-fails",
+            "kill-operator-while-disk-fails",
+            "cordon-all-while-disk-fails",
+            "stop-host-while-set-is-deleted",
+            "edit-pod-image",
+        ),
+        _NOT_PLAYED,
+    ),
     "host-stays-away": _NOT_PLAYED,
     "lose-the-majority": _NOT_PLAYED,
     "retire-while-host-is-away": _NOT_PLAYED,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.kube.errors import Invalid
+from quorum_operator.quorum_client import Described
 from support.kept_objects import (
     NAME,
     SPACE,
@@ -260,3 +261,31 @@ def test_a_pod_that_crashes_between_two_looks_at_the_configuration_is_made_again
     pod["status"] = {"phase": "Running", "conditions": [], **STATES["crash loop"]}
     asyncio.run(made.reconcile(SPACE, NAME))
     assert ("delete", pod_path(3)) in api.writes
+
+
+class SilentNodes(SoundNodes):
+    """No process answers."""
+
+    async def report(self, ip: str, node_id: int) -> None:
+        return None
+
+    async def describe(self, ips: list[str]) -> Described:
+        return Described(None, None)
+
+
+@pytest.mark.requirement("OP-01")
+def test_without_identity_and_configuration_the_members_get_what_they_need_to_answer() -> None:
+    """As `kubectl delete configmaps,secrets` leaves them: the identity is rebuilt by their logs, and nobody starts without these."""
+    api = running_quorum(3)
+    for path in (CONFIG, SECRET, f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"):
+        del api.objects[path]
+    made = reconciler(api, SilentNodes(3))
+
+    async def run() -> None:
+        for _ in range(3):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    assert CONFIG in api.objects
+    assert SECRET in api.objects
+    assert api.condition("IdentityMissing")["status"] == "True"
