@@ -63,9 +63,9 @@ test-long: programs ## the long set: many seeds, many repairs, large numbers; wr
 interop: programs ## stock Apache Kafka tools against our quorum
 	@$(PYTEST) -m "interop and not long" tests/interop $(ARGS)
 
-.PHONY: harness
-harness: programs ## the operator against kube-apiserver and etcd alone, killed at every call
-	@$(PYTEST) -m "harness and not long" tests/harness $(ARGS)
+.PHONY: envtest
+envtest: programs ## the operator against kube-apiserver and etcd alone, killed at every call
+	@$(PYTEST) -m "envtest and not long" tests/envtest $(ARGS)
 
 .PHONY: e2e
 e2e: venv ## the whole product on kind

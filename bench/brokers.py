@@ -28,7 +28,7 @@ if str(REPOSITORY / "tests") not in sys.path:
 import broker_report  # noqa: E402
 import interpreter  # noqa: E402
 import million_partitions  # noqa: E402
-from broker_scenes import Controllers, creation, failures  # noqa: E402
+from broker_workloads import Controllers, creation, failures  # noqa: E402
 from growing_quorum import say  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
@@ -73,12 +73,12 @@ def measure(
 def creations(root: Path, rounds: int, seconds: float) -> Found:
     """Topic creation, the systems in turns."""
 
-    async def scene(cluster: Controllers) -> dict[str, Any]:
+    async def env(cluster: Controllers) -> dict[str, Any]:
         return await creation(cluster, seconds)
 
     for number in range(rounds):
         for system in SYSTEMS:
-            yield system, on_fresh(system, root / f"{system}-{number}", scene)
+            yield system, on_fresh(system, root / f"{system}-{number}", env)
 
 
 def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: float) -> Found:
@@ -92,7 +92,7 @@ def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: floa
             if number and time.monotonic() > deadline:
                 continue
 
-            async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
+            async def env(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
                 return await failures(cluster, partitions, KILLS)
 
             for system in SYSTEMS:
@@ -103,7 +103,7 @@ def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: floa
                     failed.append(f"{what}: no time was left")
                     continue
                 try:
-                    yield what, on_fresh(system, root / f"{system}-{partitions}-{number}", scene)
+                    yield what, on_fresh(system, root / f"{system}-{partitions}-{number}", env)
                 except Exception as error:
                     failed.append(f"{what}: {error!r}")
                     say(f"failures, {what} failed: {error!r}")
@@ -114,13 +114,13 @@ def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: floa
 def on_fresh(
     system: str,
     directory: Path,
-    scene: Callable[[Controllers], Coroutine[Any, Any, dict[str, Any]]],
+    env: Callable[[Controllers], Coroutine[Any, Any, dict[str, Any]]],
 ) -> dict[str, Any]:
-    """A scene on three controllers that have just been formed."""
+    """A env on three controllers that have just been formed."""
     cluster = SYSTEMS[system](directory)
     try:
         cluster.create()
-        return uvloop.run(scene(cluster))
+        return uvloop.run(env(cluster))
     finally:
         cluster.stop()
         shutil.rmtree(directory, ignore_errors=True)

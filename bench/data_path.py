@@ -108,7 +108,7 @@ class Measuring:
     # -- parts
 
     def throughput(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """Every scene on a topic of its own, after one that warms up."""
+        """Every env on a topic of its own, after one that warms up."""
         from data_clusters import cpu_seconds, resident_mb
 
         self.produce(self.topic(3), 1024, 20_000, "none")
@@ -219,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=int, default=500, help="written in each scene")
+    parser.add_argument("--megabytes", type=int, default=500, help="written in each env")
     parser.add_argument("--only", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--note", default="", help="what a reader has to know of this run")
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)

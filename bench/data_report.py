@@ -22,7 +22,7 @@ def ratio(found: Found, part: str, name: str, what: str) -> float | None:
     return None if ours is None or not theirs else ours / theirs
 
 
-def scenes(found: Found) -> list[str]:
+def envs(found: Found) -> list[str]:
     """Names of what was produced."""
     names: dict[str, None] = {}
     for kind in ("kafka", "ours"):
@@ -31,7 +31,7 @@ def scenes(found: Found) -> list[str]:
 
 
 def throughput_table(found: Found) -> str:
-    """A row for each scene, ours and Kafka's in one cell."""
+    """A row for each env, ours and Kafka's in one cell."""
 
     def both(name: str, what: str, digits: int = 1) -> str:
         pair = (figure(found, kind, "throughput", name, what) for kind in ("ours", "kafka"))
@@ -49,7 +49,7 @@ def throughput_table(found: Found) -> str:
         for each in found.get(kind, {}).get("throughput", {}).values():
             each["cpu_ms_per_mb"] = 1000 * each["cpu_seconds_per_mb"]
     rows = [
-        [name, *(both(name, what, digits) for _, what, digits in columns)] for name in scenes(found)
+        [name, *(both(name, what, digits) for _, what, digits in columns)] for name in envs(found)
     ]
     return table(["ours / Kafka", *(title for title, _, _ in columns)], rows)
 
@@ -73,7 +73,7 @@ def other_table(found: Found) -> str:
 def targets(found: Found) -> str:
     """What was aimed at, and what came out."""
     checks: list[Target] = []
-    for name in scenes(found):
+    for name in envs(found):
         checks += [
             (f"{name}: throughput ≥ 1 × Kafka's", ratio(found, "throughput", name, "mb_per_second"), 1, False),
             (f"{name}: p99 ≤ 1.5 ×", ratio(found, "throughput", name, "p99_ms"), 1.5, True),
@@ -98,7 +98,7 @@ def section(found: Found) -> str:
     return f"""## {HEADING}
 
 `make bench-broker` makes this section ({found["date"]}): three brokers of each kind on one controller of ours, one kind after the other on one
-machine, with the same stock clients. Replication factor 3, `min.insync.replicas=2`, acks=all; {found["megabytes"]} MB in each scene, a quarter of
+machine, with the same stock clients. Replication factor 3, `min.insync.replicas=2`, acks=all; {found["megabytes"]} MB in each env, a quarter of
 it with 100-byte records. Producers are `kafka-producer-perf-test` with its defaults; the consumer is a Java consumer without a group. Server CPU is that of
 all three brokers. Clients and servers share the cores.
 

@@ -26,12 +26,12 @@ for folder in (REPOSITORY / "tests", REPOSITORY / "tests" / "e2e" / "kind"):
 from page import Target, number, replace_section, table, targets_table  # noqa: E402
 from testbed.control_plane import ControlPlane  # noqa: E402
 
-from support.harness.cluster import HarnessCluster  # noqa: E402
-from support.harness.crowd import Crowd  # noqa: E402
-from support.harness.operator_figures import cpu_s  # noqa: E402
-from support.harness.scale import Fleet, p95  # noqa: E402
-from support.harness.scene import CROWD_IMAGE, Scene, install_definitions  # noqa: E402
-from support.trial.kube import Kube  # noqa: E402
+from support.envtest.cluster import ApiServerCluster  # noqa: E402
+from support.envtest.crowd import Crowd  # noqa: E402
+from support.envtest.environment import CROWD_IMAGE, Env, install_definitions  # noqa: E402
+from support.envtest.operator_figures import cpu_s  # noqa: E402
+from support.envtest.scale import Fleet, p95  # noqa: E402
+from support.kind_env.kube import Kube  # noqa: E402
 
 HEADING = "The operator"
 PAGE = REPOSITORY / "docs" / "evidence" / "benchmarks.md"
@@ -49,18 +49,18 @@ def measure(options: argparse.Namespace) -> Figures:
     try:
         with (
             ControlPlane(controller_calls_per_s=per_s) as running,
-            HarnessCluster(running.kubeconfig, folder, {CROWD_IMAGE: crowd}) as cluster,
+            ApiServerCluster(running.kubeconfig, folder, {CROWD_IMAGE: crowd}) as cluster,
         ):
             api = Kube(running.kubeconfig)
             install_definitions(api)
-            scene = Scene(api, cluster, folder)
+            env = Env(api, cluster, folder)
             try:
-                fleet = Fleet(scene, crowd, options.quorums, MEMBERS)
+                fleet = Fleet(env, crowd, options.quorums, MEMBERS)
                 return _figures(fleet, running.process_ids, options)
             finally:
                 if options.logs is not None:
                     shutil.copytree(folder, options.logs, dirs_exist_ok=True)
-                for operator in scene.operators:
+                for operator in env.operators:
                     operator.kill()
                 api.close()  # the rest ends with the API server
     finally:

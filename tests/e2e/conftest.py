@@ -1,4 +1,4 @@
-"""One cluster with the operator for all tests, and an arena of its own for each.
+"""One cluster with the operator for all tests, and an env of its own for each.
 
 What is up stays up after the run, so that the next one begins in seconds; `make clean` removes it.
 A test that fails leaves a folder of diagnostics, whose path is in its report.
@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from support.trial import diagnostics, stage
-from support.trial.arena import Arena
-from support.trial.bed import state_directory
-from support.trial.stage import Stage
+from support.kind_env import diagnostics, operator_cluster
+from support.kind_env.environment import KindEnv
+from support.kind_env.operator_cluster import OperatorCluster
+from support.kind_env.testbed import state_directory
 
 _numbers = itertools.count(1)
 
@@ -26,46 +26,46 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and report.when in ("setup", "call"):
         used = getattr(item, "funcargs", {})
-        arena = used.get("arena") or used.get("refusals")
-        if isinstance(arena, Arena):
-            report.sections.append(("Diagnostics", _collected(arena)))
+        env = used.get("env") or used.get("refusals")
+        if isinstance(env, KindEnv):
+            report.sections.append(("Diagnostics", _collected(env)))
     return report
 
 
-def _collected(arena: Arena) -> str:
-    folder = diagnostics.collect(arena.namespace, arena.stage.kubeconfig, arena.quorum)
-    return f"{folder}\nworkload files: {arena.folder}\n{arena.summary()}"
+def _collected(env: KindEnv) -> str:
+    folder = diagnostics.collect(env.namespace, env.cluster.kubeconfig, env.quorum)
+    return f"{folder}\nworkload files: {env.folder}\n{env.summary()}"
 
 
 @pytest.fixture(scope="session")
-def ready_stage() -> Iterator[Stage]:
+def ready_stage() -> Iterator[OperatorCluster]:
     """The cluster with current images and the operator."""
-    ready = stage.bring_up()
+    ready = operator_cluster.bring_up()
     try:
-        _, operator_image = stage.load_images(ready)
-        stage.install_operator(ready, operator_image)
+        _, operator_image = operator_cluster.load_images(ready)
+        operator_cluster.install_operator(ready, operator_image)
         yield ready
     finally:
         ready.api.close()
 
 
 @pytest.fixture
-def arena(ready_stage: Stage, request: pytest.FixtureRequest) -> Iterator[Arena]:
+def env(ready_stage: OperatorCluster, request: pytest.FixtureRequest) -> Iterator[KindEnv]:
     """A namespace, disks and a NodePort for one test; removed after it."""
-    yield from _arena(ready_stage, request.node.name)
+    yield from _env(ready_stage, request.node.name)
 
 
 @pytest.fixture(scope="module")
-def refusals(ready_stage: Stage) -> Iterator[Arena]:
+def refusals(ready_stage: OperatorCluster) -> Iterator[KindEnv]:
     """One for all tests in which nothing comes to run."""
-    yield from _arena(ready_stage, "refusals")
+    yield from _env(ready_stage, "refusals")
 
 
-def _arena(ready_stage: Stage, name: str) -> Iterator[Arena]:
+def _env(ready_stage: OperatorCluster, name: str) -> Iterator[KindEnv]:
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:28].strip("-")
     folder = state_directory() / "e2e" / slug
     shutil.rmtree(folder, ignore_errors=True)
-    made = Arena(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=folder)
+    made = KindEnv(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=folder)
     made.prepare()
     try:
         yield made

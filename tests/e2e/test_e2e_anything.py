@@ -13,8 +13,8 @@ from support.anything.drawing import draw
 from support.anything.ledger import ledger
 from support.anything.rounds import rounds
 from support.anything.running import run_round
-from support.trial.arena import Arena
-from support.trial.stage import Stage
+from support.kind_env.environment import KindEnv
+from support.kind_env.operator_cluster import OperatorCluster
 
 _SHORT = (24,)
 """All three hundred are in the long set."""
@@ -24,8 +24,8 @@ _PARTS, _ROUNDS_EACH = 12, 25
 @pytest.mark.timeout(400)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", _SHORT)
-def test_whatever_is_done_the_quorum_settles(arena: Arena, seed: int) -> None:
-    run_round(arena, draw(seed, DRAWN), print)
+def test_whatever_is_done_the_quorum_settles(env: KindEnv, seed: int) -> None:
+    run_round(env, draw(seed, DRAWN), print)
 
 
 @pytest.mark.long
@@ -33,7 +33,7 @@ def test_whatever_is_done_the_quorum_settles(arena: Arena, seed: int) -> None:
 @pytest.mark.timeout(_ROUNDS_EACH * 500)
 @pytest.mark.parametrize("part", range(1, _PARTS + 1))
 def test_three_hundred_rounds_settle(
-    ready_stage: Stage, record_property: Callable[[str, object], None], part: int
+    ready_stage: OperatorCluster, record_property: Callable[[str, object], None], part: int
 ) -> None:
     """Rounds that were passed on this very tree are not played again, so that a run can be resumed."""
     first = (part - 1) * _ROUNDS_EACH + 1

@@ -2,11 +2,11 @@
 
 import pytest
 
-from support.harness.kube_api import Json
-from support.trial import kube
-from support.trial.arena import CREATE_TIMEOUT_S, STORAGE_CLASS, Arena
-from support.trial.kafka import KafkaBrokers, identities
-from support.trial.waiting import wait_for
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.environment import CREATE_TIMEOUT_S, STORAGE_CLASS, KindEnv
+from support.kind_env.kafka import KafkaBrokers, identities
+from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -14,12 +14,12 @@ _CLAIM = "backups"
 _JOB_TIMEOUT_S = 180.0
 
 
-def batch(arena: Arena, plural: str, name: str = "") -> str:
-    path = f"/apis/batch/v1/namespaces/{arena.namespace}/{plural}"
+def batch(env: KindEnv, plural: str, name: str = "") -> str:
+    path = f"/apis/batch/v1/namespaces/{env.namespace}/{plural}"
     return f"{path}/{name}" if name else path
 
 
-def make_claim(arena: Arena) -> None:
+def make_claim(env: KindEnv) -> None:
     claim: Json = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -30,13 +30,13 @@ def make_claim(arena: Arena) -> None:
             "resources": {"requests": {"storage": "200Mi"}},
         },
     }
-    arena.stage.api.create(kube.core(arena.namespace, "persistentvolumeclaims"), claim)
+    env.cluster.api.create(kube.core(env.namespace, "persistentvolumeclaims"), claim)
 
 
-def back_up(arena: Arena, name: str) -> None:
+def back_up(env: KindEnv, name: str) -> None:
     """As `kubectl create job --from=cronjob/q-backup` does; until the operator tells of it."""
-    api, quorum = arena.stage.api, arena.the_quorum
-    cron_job = batch(arena, "cronjobs", "q-backup")
+    api, quorum = env.cluster.api, env.the_quorum
+    cron_job = batch(env, "cronjobs", "q-backup")
     wait_for("the CronJob", lambda: api.find(cron_job) is not None, timeout_s=60)
     template = api.get(cron_job)["spec"]["jobTemplate"]
     body = {
@@ -45,36 +45,36 @@ def back_up(arena: Arena, name: str) -> None:
         "metadata": {"name": name, "labels": template["metadata"]["labels"]},
         "spec": template["spec"],
     }
-    api.create(batch(arena, "jobs"), body)
+    api.create(batch(env, "jobs"), body)
     wait_for(
         "the Job to end well",
-        lambda: bool(api.get(batch(arena, "jobs", name)).get("status", {}).get("succeeded")),
+        lambda: bool(api.get(batch(env, "jobs", name)).get("status", {}).get("succeeded")),
         timeout_s=_JOB_TIMEOUT_S,
-        seen=lambda: api.get(batch(arena, "jobs", name)).get("status"),
+        seen=lambda: api.get(batch(env, "jobs", name)).get("status"),
     )
     quorum.wait_condition("BackupCurrent", timeout_s=60)
 
 
-def destroy(arena: Arena) -> None:
+def destroy(env: KindEnv) -> None:
     """The resource, its members, and all their claims."""
-    api, quorum = arena.stage.api, arena.the_quorum
+    api, quorum = env.cluster.api, env.the_quorum
     claims = [each["metadata"]["name"] for each in quorum.claims()]
     api.delete(quorum.path)
     quorum.wait_gone(timeout_s=120)
     wait_for("its sets to be gone", lambda: not quorum.stateful_sets(), timeout_s=60)
     for name in claims:
-        api.delete(kube.core(arena.namespace, "persistentvolumeclaims", name))
+        api.delete(kube.core(env.namespace, "persistentvolumeclaims", name))
     wait_for("its claims to be gone", lambda: not quorum.claims(), timeout_s=60)
 
 
-def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena: Arena) -> None:
-    api = arena.stage.api
-    make_claim(arena)
+def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(env: KindEnv) -> None:
+    api = env.cluster.api
+    make_claim(env)
     backup = {"schedule": "0 0 1 1 *", "claimName": _CLAIM}
     tls = identities()
-    quorum = arena.create(3, backup=backup, tls=tls)
+    quorum = env.create(3, backup=backup, tls=tls)
     cluster_id = quorum.status()["clusterId"]
-    with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
+    with KafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:
         brokers.wait_ready()
         brokers.make_user()
         clients = brokers.clients
@@ -83,19 +83,19 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena
         clients.wait_for_load("t", 500)
         clients.stop_load("t")
         before = clients.partitions("t")
-        back_up(arena, "backup-now")
+        back_up(env, "backup-now")
         assert quorum.status()["backup"]["endOffset"] > 0
-        destroy(arena)
+        destroy(env)
 
         restore = {"claimName": _CLAIM, "path": "q"}
-        again = arena.apply(
+        again = env.apply(
             replicas=3, clusterId=cluster_id, restoreFrom=restore, backup=backup, tls=tls
         )
         again.wait_healthy(3, timeout_s=CREATE_TIMEOUT_S)
         again.wait_phase("Ready", timeout_s=120)
         assert again.status()["clusterId"] == cluster_id
         founder = next(each for each in again.status()["members"] if each["id"] == 1)
-        pod = api.get(kube.core(arena.namespace, "pods", founder["pod"]))
+        pod = api.get(kube.core(env.namespace, "pods", founder["pod"]))
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
         # Certificates of the deleted authority are worth nothing; users and their rights are in the backup.
         brokers.restart()
@@ -110,18 +110,18 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena
         clients.start_load("u", 100)
         clients.wait_for_load("u", 300)
         clients.prove_nothing_lost("u", "readers-of-u")
-        back_up(arena, "backup-again")
+        back_up(env, "backup-again")
 
 
-def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(arena: Arena) -> None:
-    api = arena.stage.api
-    make_claim(arena)
-    quorum = arena.create(1, backup={"schedule": "0 0 1 1 *", "claimName": _CLAIM})
+def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(env: KindEnv) -> None:
+    api = env.cluster.api
+    make_claim(env)
+    quorum = env.create(1, backup={"schedule": "0 0 1 1 *", "claimName": _CLAIM})
     cluster_id = quorum.status()["clusterId"]
-    back_up(arena, "backup-now")
-    destroy(arena)
+    back_up(env, "backup-now")
+    destroy(env)
     wrong = {"clusterId": "another", "restoreFrom": {"claimName": _CLAIM}}
-    again = arena.apply(replicas=1, **wrong)
+    again = env.apply(replicas=1, **wrong)
 
     def told() -> bool:
         words = f"backups of cluster {cluster_id}, and none of cluster another"

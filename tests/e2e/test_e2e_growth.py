@@ -4,22 +4,22 @@ from collections.abc import Callable
 
 import pytest
 
-from support.trial import kube
-from support.trial.arena import MOVE_TIMEOUT_S, Arena
-from support.trial.pod_watch import PodWatch
-from support.trial.quorum import Described
+from support.kind_env import kube
+from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
+from support.kind_env.pod_watch import PodWatch
+from support.kind_env.quorum import Described
 
 pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.requirement("OP-01", "OP-03", "OP-09")
 def test_a_resource_that_is_applied_serves_survives_its_leader_grows_and_shrinks(
-    arena: Arena,
+    env: KindEnv,
 ) -> None:
     """One quorum under one load: most of a test on its own would be to make them."""
-    quorum = arena.create_under_load(3)
-    is_whole(arena)
-    kill_leader(arena, times=1)
+    quorum = env.create_under_load(3)
+    is_whole(env)
+    kill_leader(env, times=1)
     first = quorum.wait_healthy(3, timeout_s=30)
     quorum.scale(5)
     five = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
@@ -27,13 +27,13 @@ def test_a_resource_that_is_applied_serves_survives_its_leader_grows_and_shrinks
     quorum.scale(3)
     quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
     quorum.wait_phase("Ready", timeout_s=60)
-    verdict = arena.prove_nothing_lost()
+    verdict = env.prove_nothing_lost()
     # 1 → 2 → 3 at formation, nothing for the killed leader, then two in and two out.
     assert verdict.voter_changes == 6
 
 
-def is_whole(arena: Arena) -> None:
-    quorum = arena.the_quorum
+def is_whole(env: KindEnv) -> None:
+    quorum = env.the_quorum
     status = quorum.status()
     assert status["replicas"] == 3
     assert status["readyReplicas"] == 3
@@ -41,31 +41,31 @@ def is_whole(arena: Arena) -> None:
     hosts = {pod["spec"]["nodeName"] for pod in quorum.pods()}
     assert len(hosts) == 3, "members spread over hosts"
     for path in (
-        kube.core(arena.namespace, "services", f"{quorum.name}-nodes"),
-        kube.core(arena.namespace, "services", f"{quorum.name}-admin"),
-        kube.core(arena.namespace, "services", f"{quorum.name}-bootstrap"),
-        kube.core(arena.namespace, "configmaps", f"{quorum.name}-identity"),
-        kube.core(arena.namespace, "secrets", f"{quorum.name}-admin"),
-        kube.policy(arena.namespace, "poddisruptionbudgets", quorum.name),
+        kube.core(env.namespace, "services", f"{quorum.name}-nodes"),
+        kube.core(env.namespace, "services", f"{quorum.name}-admin"),
+        kube.core(env.namespace, "services", f"{quorum.name}-bootstrap"),
+        kube.core(env.namespace, "configmaps", f"{quorum.name}-identity"),
+        kube.core(env.namespace, "secrets", f"{quorum.name}-admin"),
+        kube.policy(env.namespace, "poddisruptionbudgets", quorum.name),
     ):
-        assert arena.stage.api.find(path) is not None, path
+        assert env.cluster.api.find(path) is not None, path
 
 
 @pytest.mark.long
-def test_five_killed_leaders_come_back_without_a_move(arena: Arena) -> None:
-    arena.create_under_load(3)
-    kill_leader(arena, times=5)
-    assert arena.prove_nothing_lost().voter_changes == 2
+def test_five_killed_leaders_come_back_without_a_move(env: KindEnv) -> None:
+    env.create_under_load(3)
+    kill_leader(env, times=5)
+    assert env.prove_nothing_lost().voter_changes == 2
 
 
-def kill_leader(arena: Arena, *, times: int) -> None:
-    quorum = arena.the_quorum
+def kill_leader(env: KindEnv, *, times: int) -> None:
+    quorum = env.the_quorum
     for _ in range(times):
         before = quorum.wait_healthy(3, timeout_s=60)
-        arena.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
+        env.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
         after = quorum.wait_healthy(3, timeout_s=60, also=later_than(before))
         assert after.keys == before.keys, "a crash is no reason to move a member"
-        arena.the_load.wait_for_acknowledgement(timeout_s=10)
+        env.the_load.wait_for_acknowledgement(timeout_s=10)
 
 
 def later_than(before: Described) -> Callable[[Described], bool]:
@@ -75,25 +75,23 @@ def later_than(before: Described) -> Callable[[Described], bool]:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
+def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: KindEnv) -> None:
+    quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     quorum.scale(5)
-    arena.wait_until(
-        "a newcomer's StatefulSet", lambda: len(arena.incarnations()) > 3, timeout_s=60
-    )
+    env.wait_until("a newcomer's StatefulSet", lambda: len(env.incarnations()) > 3, timeout_s=60)
     quorum.scale(3)
     quorum.wait_phase("Ready", timeout_s=MOVE_TIMEOUT_S)
     after = quorum.wait_healthy(3, timeout_s=60)
     assert after.keys == before.keys, "the members that were complete stay"
-    arena.prove_nothing_lost()
+    env.prove_nothing_lost()
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
-    leader = arena.voter(leader=True)
+def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(env: KindEnv) -> None:
+    quorum = env.create_under_load(3)
+    leader = env.voter(leader=True)
     quorum.patch({"retire": [leader.id]})
     after = quorum.wait_healthy(
         3,
@@ -101,20 +99,20 @@ def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(arena: Arena) 
         also=lambda now: leader.id not in {voter.id for voter in now.voters},
     )
     assert max(voter.id for voter in after.voters) > 3
-    arena.prove_nothing_lost()
+    env.prove_nothing_lost()
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_a_changed_property_restarts_one_pod_at_a_time_the_leader_last(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
+def test_a_changed_property_restarts_one_pod_at_a_time_the_leader_last(env: KindEnv) -> None:
+    quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     leader = quorum.pod_of(before.leader_id, before.leader_uuid)
     with PodWatch(quorum) as watch:
         quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
-        arena.wait_until("every pod anew", lambda: watch.all_anew, timeout_s=MOVE_TIMEOUT_S)
+        env.wait_until("every pod anew", lambda: watch.all_anew, timeout_s=MOVE_TIMEOUT_S)
         after = quorum.wait_healthy(3, timeout_s=60)
     assert watch.replaced[-1] == leader
     assert watch.most_down == 1
     assert after.keys == before.keys, "a restart is no reason to move a member"
-    assert arena.prove_nothing_lost().voter_changes == 2, "those of the formation"
+    assert env.prove_nothing_lost().voter_changes == 2, "those of the formation"

@@ -4,22 +4,22 @@ from collections.abc import Callable
 
 import pytest
 
-from support.harness.kube_api import Json
-from support.trial import kube
-from support.trial.arena import Arena
-from support.trial.kafka import KafkaBrokers, identities
-from support.trial.waiting import wait_for
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.environment import KindEnv
+from support.kind_env.kafka import KafkaBrokers, identities
+from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.requirement("OP-04", "K853-06", "KV3-06")
 def test_producers_get_over_dead_disks_of_controllers(
-    arena: Arena, record_property: Callable[[str, object], None]
+    env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
     """First under the active controller, then under another one; nothing acknowledged is lost, nobody sees an error."""
-    quorum = arena.create(3, tls=identities())
-    with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
+    quorum = env.create(3, tls=identities())
+    with KafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:
         brokers.wait_ready()
         brokers.make_user()
         clients = brokers.clients
@@ -28,9 +28,9 @@ def test_producers_get_over_dead_disks_of_controllers(
         clients("follow t followers")
         for leader in (True, False):
             before = quorum.wait_healthy(3, timeout_s=30)
-            failed = arena.fail_disk(arena.voter(leader=leader, described=before))
+            failed = env.fail_disk(env.voter(leader=leader, described=before))
             clients(f"create after-{failed.node_id}-{leader} 3 3")
-            arena.wait_replaced(failed, 3)
+            env.wait_replaced(failed, 3)
             quorum.wait_phase("Ready", timeout_s=60)
             clients(f"grow t {7 if leader else 8}")
             clients.wait_for_load("t", 500)
@@ -42,10 +42,10 @@ def test_producers_get_over_dead_disks_of_controllers(
 
 
 @pytest.mark.requirement("OP-08")
-def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
+def test_partitions_move_under_load_as_the_resource_says(env: KindEnv) -> None:
     """A few at a time, while the operator is killed; nothing acknowledged is lost."""
-    quorum = arena.create(3, tls=identities())
-    with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
+    quorum = env.create(3, tls=identities())
+    with KafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:
         brokers.wait_ready()
         brokers.make_user()
         clients = brokers.clients
@@ -56,13 +56,13 @@ def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
             number: (*(ids - set(state.replicas)), state.replicas[0])
             for number, state in clients.partitions("t").items()
         }
-        path = kube.reassignments(arena.namespace, "t")
-        arena.stage.api.create(
-            kube.reassignments(arena.namespace), reassignment("t", quorum.name, wanted)
+        path = kube.reassignments(env.namespace, "t")
+        env.cluster.api.create(
+            kube.reassignments(env.namespace), reassignment("t", quorum.name, wanted)
         )
 
         def status() -> Json:
-            found: Json = arena.stage.api.get(path).get("status") or {}
+            found: Json = env.cluster.api.get(path).get("status") or {}
             return found
 
         def moved(count: int) -> bool:
@@ -70,7 +70,7 @@ def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
             return bool(status().get("done", 0) >= count)
 
         wait_for("the first to arrive", lambda: moved(1), timeout_s=60, seen=status, poll_s=0.1)
-        arena.kill_operator()
+        env.kill_operator()
         wait_for("all to arrive", lambda: moved(12), timeout_s=240, seen=status, poll_s=0.1)
         wait_for("its end", lambda: status()["phase"] == "Completed", timeout_s=30, seen=status)
         assert {n: state.replicas for n, state in clients.partitions("t").items()} == wanted

@@ -2,57 +2,57 @@
 
 import pytest
 
-from support.trial import kube
-from support.trial.arena import MOVE_TIMEOUT_S, Arena
-from support.trial.bed import Disk, nodes, programs, run
-from support.trial.waiting import stays, wait_for
+from support.kind_env import kube
+from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
+from support.kind_env.testbed import Disk, nodes, programs, run
+from support.kind_env.waiting import stays, wait_for
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_drained_node_moves_nobody(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
+def test_a_drained_node_moves_nobody(env: KindEnv) -> None:
+    quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
-    incarnations = arena.incarnations()
-    victim = arena.voter(leader=True, described=before)
-    node = arena.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
-    kubectl(arena, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s")
+    incarnations = env.incarnations()
+    victim = env.voter(leader=True, described=before)
+    node = env.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
+    kubectl(env, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s")
     try:
         stays(
             "no move for a drained node",
-            lambda: arena.incarnations() == incarnations,
+            lambda: env.incarnations() == incarnations,
             for_s=45,
         )
-        arena.the_load.wait_for_acknowledgement(timeout_s=10)
+        env.the_load.wait_for_acknowledgement(timeout_s=10)
     finally:
-        kubectl(arena, "uncordon", node)
+        kubectl(env, "uncordon", node)
     after = quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
     assert after.keys == before.keys
-    arena.prove_nothing_lost()
+    env.prove_nothing_lost()
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_deleted_node_with_local_volumes_is_left(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
+def test_a_deleted_node_with_local_volumes_is_left(env: KindEnv) -> None:
+    quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
-    victim = arena.voter(leader=False, described=before)
-    node = arena.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
+    victim = env.voter(leader=False, described=before)
+    node = env.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
     nodes.stop_node(node)
-    arena.stage.api.delete(f"{kube.NODES}/{node}")
+    env.cluster.api.delete(f"{kube.NODES}/{node}")
     try:
         gone = (victim.id, victim.uuid)
         after = quorum.wait_healthy(
             3, timeout_s=2 * MOVE_TIMEOUT_S, also=lambda now: gone not in now.keys
         )
         # The lost pod's object stays until Kubernetes collects it; the members' own pods count.
-        hosts = {arena.faults.node_of(quorum.pod_of(*key)) for key in after.keys}
+        hosts = {env.faults.node_of(quorum.pod_of(*key)) for key in after.keys}
         assert node not in hosts
         assert len(before.keys & after.keys) == 2
-        arena.prove_nothing_lost()
+        env.prove_nothing_lost()
     finally:
         nodes.start_node(node)
-        wait_for("the node to be back", lambda: is_ready(arena, node), timeout_s=120)
+        wait_for("the node to be back", lambda: is_ready(env, node), timeout_s=120)
 
 
 _NOT_READY_S = 120.0
@@ -61,32 +61,32 @@ _NOT_READY_S = 120.0
 
 @pytest.mark.requirement("OP-04")
 def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_replaced(
-    arena: Arena,
+    env: KindEnv,
 ) -> None:
     """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without it."""
-    quorum = arena.create_under_load(3, repair={"unreachableAfterSeconds": 15})
+    quorum = env.create_under_load(3, repair={"unreachableAfterSeconds": 15})
     before = quorum.wait_healthy(3, timeout_s=30)
-    incarnations = arena.incarnations()
-    victim = arena.voter(leader=False, described=before)
-    node = arena.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
+    incarnations = env.incarnations()
+    victim = env.voter(leader=False, described=before)
+    node = env.faults.node_of(quorum.pod_of(victim.id, victim.uuid))
     nodes.stop_kubelet(node)
     try:
-        arena.wait_until(
-            "a Node that is not ready", lambda: not is_ready(arena, node), timeout_s=_NOT_READY_S
+        env.wait_until(
+            "a Node that is not ready", lambda: not is_ready(env, node), timeout_s=_NOT_READY_S
         )
         told = f"host {node} of member {victim.id} is not ready, and the leader hears the member"
-        arena.wait_until("the plan to say so", lambda: told in plan_of(arena), timeout_s=60)
+        env.wait_until("the plan to say so", lambda: told in plan_of(env), timeout_s=60)
         stays(
             "no move while the leader hears the member",
-            lambda: arena.incarnations() == incarnations,
+            lambda: env.incarnations() == incarnations,
             for_s=30,
         )
         assert quorum.condition_is("MembersUnreachable", "False")
 
         nodes.stop_node(node)
-        arena.wait_until(
+        env.wait_until(
             "the status to name the member and its host",
-            lambda: names_the_host(arena, victim.id, node),
+            lambda: names_the_host(env, victim.id, node),
             timeout_s=60,
         )
         gone = (victim.id, victim.uuid)
@@ -94,30 +94,30 @@ def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_repla
             3, timeout_s=2 * MOVE_TIMEOUT_S, also=lambda now: gone not in now.keys
         )
         assert len(before.keys & after.keys) == 2
-        hosts = {arena.faults.node_of(quorum.pod_of(*key)) for key in after.keys}
+        hosts = {env.faults.node_of(quorum.pod_of(*key)) for key in after.keys}
         assert node not in hosts
     finally:
         nodes.start_node(node)
-    wait_for("the node to be back", lambda: is_ready(arena, node), timeout_s=_NOT_READY_S)
-    arena.wait_until(
+    wait_for("the node to be back", lambda: is_ready(env, node), timeout_s=_NOT_READY_S)
+    env.wait_until(
         "nobody to be unreachable",
         lambda: quorum.condition_is("MembersUnreachable", "False"),
         timeout_s=60,
     )
-    arena.wait_until(
-        "three StatefulSets", lambda: len(arena.incarnations()) == 3, timeout_s=MOVE_TIMEOUT_S
+    env.wait_until(
+        "three StatefulSets", lambda: len(env.incarnations()) == 3, timeout_s=MOVE_TIMEOUT_S
     )
     quorum.wait_phase("Ready", timeout_s=60)
     assert quorum.wait_healthy(3, timeout_s=30).keys == after.keys
-    arena.prove_nothing_lost()
+    env.prove_nothing_lost()
 
 
-def plan_of(arena: Arena) -> str:
-    return str((arena.the_quorum.status().get("plan") or {}).get("reason", ""))
+def plan_of(env: KindEnv) -> str:
+    return str((env.the_quorum.status().get("plan") or {}).get("reason", ""))
 
 
-def names_the_host(arena: Arena, node_id: int, node: str) -> bool:
-    condition = arena.the_quorum.condition("MembersUnreachable")
+def names_the_host(env: KindEnv, node_id: int, node: str) -> bool:
+    condition = env.the_quorum.condition("MembersUnreachable")
     if condition is None or condition["status"] != "True":
         return False
     message = condition["message"]
@@ -125,32 +125,32 @@ def names_the_host(arena: Arena, node_id: int, node: str) -> bool:
 
 
 def test_a_founder_lost_before_formation_founds_again_under_a_new_cluster_id(
-    arena: Arena,
+    env: KindEnv,
 ) -> None:
     # Two free disks only: the third member has nowhere to live, so the quorum can't form yet.
-    free = [name for name, phase in arena.stage.volumes.phases().items() if phase == "Available"]
+    free = [name for name, phase in env.cluster.volumes.phases().items() if phase == "Available"]
     for name in free[2:]:
-        arena.stage.volumes.remove(Disk.of_volume(name))
+        env.cluster.volumes.remove(Disk.of_volume(name))
     try:
-        quorum = arena.apply(replicas=3)
-        path = kube.core(arena.namespace, "configmaps", f"{quorum.name}-identity")
-        identity = wait_for("the identity", lambda: arena.stage.api.find(path), timeout_s=60)
+        quorum = env.apply(replicas=3)
+        path = kube.core(env.namespace, "configmaps", f"{quorum.name}-identity")
+        identity = wait_for("the identity", lambda: env.cluster.api.find(path), timeout_s=60)
         founder = int(identity["data"]["founderId"])
-        pod = wait_for("the founder's pod", lambda: answering(arena, founder), timeout_s=90)
+        pod = wait_for("the founder's pod", lambda: answering(env, founder), timeout_s=90)
         node = quorum.node_description(pod)
         assert not node["formed"]
-        arena.faults.fail_disk(founder, node["replicaUuid"])
+        env.faults.fail_disk(founder, node["replicaUuid"])
     finally:
-        arena.stage.provide_disks(4)
+        env.cluster.provide_disks(4)
     after = quorum.wait_healthy(3, timeout_s=2 * MOVE_TIMEOUT_S)
     assert after.document["clusterId"] != identity["data"]["clusterId"]
-    arena.start_load()
-    arena.prove_nothing_lost()
+    env.start_load()
+    env.prove_nothing_lost()
 
 
-def answering(arena: Arena, node_id: int) -> str | None:
+def answering(env: KindEnv, node_id: int) -> str | None:
     """The member's pod, once its node says who it is."""
-    quorum = arena.the_quorum
+    quorum = env.the_quorum
     for pod in quorum.pods():
         name: str = pod["metadata"]["name"]
         mine = pod["metadata"]["labels"].get("metadataquorum.dev/node-id") == str(node_id)
@@ -159,12 +159,12 @@ def answering(arena: Arena, node_id: int) -> str | None:
     return None
 
 
-def kubectl(arena: Arena, *words: str) -> None:
-    command = [str(programs.kubectl()), "--kubeconfig", str(arena.stage.kubeconfig)]
+def kubectl(env: KindEnv, *words: str) -> None:
+    command = [str(programs.kubectl()), "--kubeconfig", str(env.cluster.kubeconfig)]
     run([*command, *words], timeout_s=120)
 
 
-def is_ready(arena: Arena, node: str) -> bool:
-    found = arena.stage.api.find(f"{kube.NODES}/{node}")
+def is_ready(env: KindEnv, node: str) -> bool:
+    found = env.cluster.api.find(f"{kube.NODES}/{node}")
     conditions = found["status"].get("conditions", []) if found else []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

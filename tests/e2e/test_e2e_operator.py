@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from support.harness.kube_api import ApiError
-from support.trial import installation, kube, stage
-from support.trial.arena import MOVE_TIMEOUT_S, Arena
-from support.trial.bed import project_images
-from support.trial.quorum import Described
-from support.trial.waiting import wait_for
+from support.envtest.kube_api import ApiError
+from support.kind_env import installation, kube, operator_cluster
+from support.kind_env.environment import MOVE_TIMEOUT_S, KindEnv
+from support.kind_env.quorum import Described
+from support.kind_env.testbed import project_images
+from support.kind_env.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -26,23 +26,23 @@ _WRONG: tuple[tuple[dict[str, object], str, str], ...] = (
 """spec, name, and what the refusal has to say."""
 
 
-def test_a_wrong_resource_is_refused_when_it_is_applied(refusals: Arena) -> None:
-    arena = refusals
+def test_a_wrong_resource_is_refused_when_it_is_applied(refusals: KindEnv) -> None:
+    env = refusals
     for spec, name, says in _WRONG:
-        document = arena.document(**spec)
+        document = env.document(**spec)
         document["metadata"]["name"] = name
         with pytest.raises(ApiError) as refused:
-            arena.stage.api.create(kube.quorums(arena.namespace), document)
+            env.cluster.api.create(kube.quorums(env.namespace), document)
         assert refused.value.status == 422, (spec, name)
         assert says in refused.value.body, (spec, name)
-    assert arena.stage.api.list(kube.quorums(arena.namespace)) == []
+    assert env.cluster.api.list(kube.quorums(env.namespace)) == []
 
 
 def test_an_existing_quorum_refuses_wrong_changes_and_explains_a_missing_class(
-    refusals: Arena,
+    refusals: KindEnv,
 ) -> None:
-    arena = refusals
-    quorum = arena.apply(replicas=3, storage={"size": "200Mi", "storageClassName": "no-such"})
+    env = refusals
+    quorum = env.apply(replicas=3, storage={"size": "200Mi", "storageClassName": "no-such"})
     condition = quorum.wait_condition("SpecInvalid", timeout_s=60)
     assert "no-such" in condition["message"]
     with pytest.raises(ApiError, match="at least 1"):
@@ -57,11 +57,11 @@ def test_an_existing_quorum_refuses_wrong_changes_and_explains_a_missing_class(
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("point", ["successor made", "successor added", "predecessor removed"])
-def test_an_operator_killed_during_a_replacement_goes_on(arena: Arena, point: str) -> None:
-    quorum = arena.create_under_load(3)
+def test_an_operator_killed_during_a_replacement_goes_on(env: KindEnv, point: str) -> None:
+    quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
-    incarnations = arena.incarnations()
-    failed = arena.fail_disk(arena.voter(leader=False, described=before))
+    incarnations = env.incarnations()
+    failed = env.fail_disk(env.voter(leader=False, described=before))
     old = (failed.node_id, failed.uuid)
 
     def voters(holds: Callable[[Described], bool]) -> Callable[[], bool]:
@@ -72,47 +72,47 @@ def test_an_operator_killed_during_a_replacement_goes_on(arena: Arena, point: st
         return probe
 
     reached: dict[str, Callable[[], bool]] = {
-        "successor made": lambda: arena.incarnations() > incarnations,
+        "successor made": lambda: env.incarnations() > incarnations,
         "successor added": voters(lambda now: bool(now.keys - before.keys)),
         "predecessor removed": voters(lambda now: old not in now.keys),
     }
-    wait_for(point, reached[point], timeout_s=90, seen=arena.summary, poll_s=0.05)
-    arena.kill_operator()
-    after = arena.wait_replaced(failed, 3)
+    wait_for(point, reached[point], timeout_s=90, seen=env.summary, poll_s=0.05)
+    env.kill_operator()
+    after = env.wait_replaced(failed, 3)
     quorum.wait_phase("Ready", timeout_s=90)
-    assert len(arena.incarnations() - incarnations) == 1, "no extra replacement"
+    assert len(env.incarnations() - incarnations) == 1, "no extra replacement"
     assert len(after.keys - before.keys) == 1
-    arena.prove_nothing_lost()
+    env.prove_nothing_lost()
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_two_operators_alive_at_once_move_one_member_at_a_time(arena: Arena) -> None:
+def test_two_operators_alive_at_once_move_one_member_at_a_time(env: KindEnv) -> None:
     deployment = kube.apps(installation.OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
-    quorum = arena.create_under_load(3)
-    arena.stage.api.merge(deployment, {"spec": {"replicas": 2}})
+    quorum = env.create_under_load(3)
+    env.cluster.api.merge(deployment, {"spec": {"replicas": 2}})
     try:
         wait_for(
             "two operators",
-            lambda: installation.deployment_is_current(arena.stage.api, deployment),
+            lambda: installation.deployment_is_current(env.cluster.api, deployment),
             timeout_s=90,
         )
         quorum.scale(5)
         quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
-        failed = arena.fail_disk(arena.voter(leader=False))
-        arena.wait_replaced(failed, 5)
+        failed = env.fail_disk(env.voter(leader=False))
+        env.wait_replaced(failed, 5)
         quorum.scale(3)
         quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
     finally:
-        arena.stage.api.merge(deployment, {"spec": {"replicas": 1}})
-    assert arena.prove_nothing_lost().voter_changes == 2 + 2 + 2 + 2
+        env.cluster.api.merge(deployment, {"spec": {"replicas": 1}})
+    assert env.prove_nothing_lost().voter_changes == 2 + 2 + 2 + 2
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
-def test_deleting_the_resource_follows_its_policy(arena: Arena, policy: str, kept: int) -> None:
-    quorum = arena.create(3, deletionPolicy=policy)
-    arena.stage.api.delete(quorum.path)
+def test_deleting_the_resource_follows_its_policy(env: KindEnv, policy: str, kept: int) -> None:
+    quorum = env.create(3, deletionPolicy=policy)
+    env.cluster.api.delete(quorum.path)
     quorum.wait_gone(timeout_s=90)
     wait_for(
         f"{kept} claims",
@@ -125,39 +125,39 @@ def test_deleting_the_resource_follows_its_policy(arena: Arena, policy: str, kep
 @pytest.mark.long
 @pytest.mark.requirement("OP-02")
 @pytest.mark.parametrize("first", ["resource", "operator"])
-def test_uninstalling_in_any_order_leaves_nothing_stuck(arena: Arena, first: str) -> None:
-    quorum = arena.create(3)
+def test_uninstalling_in_any_order_leaves_nothing_stuck(env: KindEnv, first: str) -> None:
+    quorum = env.create(3)
     try:
         if first == "operator":
-            installation.helm_uninstall(arena.stage.kubeconfig)
-            if arena.stage.api.find(f"{kube.CRDS}/metadataquorums.metadataquorum.dev"):
-                arena.stage.api.delete(quorum.path)
+            installation.helm_uninstall(env.cluster.kubeconfig)
+            if env.cluster.api.find(f"{kube.CRDS}/metadataquorums.metadataquorum.dev"):
+                env.cluster.api.delete(quorum.path)
         else:
-            arena.stage.api.delete(quorum.path)
+            env.cluster.api.delete(quorum.path)
             quorum.wait_gone(timeout_s=90)
-            installation.helm_uninstall(arena.stage.kubeconfig)
+            installation.helm_uninstall(env.cluster.kubeconfig)
         quorum.wait_gone(timeout_s=90)
-        arena.remove()
+        env.remove()
     finally:
-        stage.install_operator(arena.stage, project_images.OPERATOR.name)
+        operator_cluster.install_operator(env.cluster, project_images.OPERATOR.name)
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-02")
-def test_the_plain_manifests_run_a_quorum_as_well(arena: Arena) -> None:
-    kubeconfig, image = arena.stage.kubeconfig, project_images.OPERATOR.name
+def test_the_plain_manifests_run_a_quorum_as_well(env: KindEnv) -> None:
+    kubeconfig, image = env.cluster.kubeconfig, project_images.OPERATOR.name
     installation.helm_uninstall(kubeconfig)
     try:
-        installation.apply_manifests(arena.stage.api, kubeconfig, image, arena.namespace)
-        quorum = arena.create_under_load(3)
-        arena.prove_nothing_lost()
-        arena.stage.api.delete(quorum.path)
+        installation.apply_manifests(env.cluster.api, kubeconfig, image, env.namespace)
+        quorum = env.create_under_load(3)
+        env.prove_nothing_lost()
+        env.cluster.api.delete(quorum.path)
         quorum.wait_gone(timeout_s=90)
         installation.delete_manifests(kubeconfig, image)
         wait_for(
             "the operator's pod to be gone",
-            lambda: not installation.operator_pods(arena.stage.api),
+            lambda: not installation.operator_pods(env.cluster.api),
             timeout_s=60,
         )
     finally:
-        stage.install_operator(arena.stage, image)
+        operator_cluster.install_operator(env.cluster, image)

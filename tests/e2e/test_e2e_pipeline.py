@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from support.trial.arena import Arena
-from support.trial.pipeline import Pipeline
+from support.kind_env.environment import KindEnv
+from support.kind_env.pipeline import Pipeline
 from support.workload.replica_log import records
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -17,11 +17,11 @@ _BEGUN_S = 300
 
 @pytest.mark.requirement("SP-02", "SP-08")
 def test_executors_are_pods_and_nothing_is_lost_when_they_die(
-    arena: Arena, record_property: Callable[[str, object], None]
+    env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
     """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
-    quorum = arena.create_under_load(3, tls={"mode": "Disabled"})
-    with Pipeline(arena.stage, quorum) as pipeline:
+    quorum = env.create_under_load(3, tls={"mode": "Disabled"})
+    with Pipeline(env.cluster, quorum) as pipeline:
         end = pipeline.wait_archived(1, timeout_s=_BEGUN_S)[-1].end
         killed = []
         for kill in (pipeline.kill_9, pipeline.delete, pipeline.kill_9, pipeline.delete):
@@ -31,11 +31,11 @@ def test_executors_are_pods_and_nothing_is_lost_when_they_die(
             end = pipeline.wait_archived(end + _MORE_RECORDS)[-1].end
             pipeline.wait_executors(without=worker)
         assert len(set(killed)) == len(killed)
-        arena.the_load.stop()
+        env.the_load.stop()
         described = quorum.wait_healthy(3, timeout_s=30)
         ranges = pipeline.wait_archived(described.high_watermark)
         columns = ["offset", "epoch", "config"]
-        table = pipeline.rows(ranges, columns, arena.folder / "archive")
+        table = pipeline.rows(ranges, columns, env.folder / "archive")
         pipeline.stop()
     assert table["offset"].to_pylist() == list(range(ranges[-1].end))
     pod = quorum.pods()[0]["metadata"]["name"]

@@ -10,7 +10,7 @@ from quorum_node.protocol.broker_registration import (
     RegisteredListener,
     SupportedFeatureRange,
 )
-from support.controller_scene import CLUSTER_ID
+from support.controller_env import CLUSTER_ID
 
 FEATURES = tuple(
     SupportedFeatureRange(

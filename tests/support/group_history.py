@@ -9,7 +9,7 @@ from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import Joined, Synced, TopicPartition
 from quorum_node.coordinator.settings import GroupSettings
-from support.group_scene import GROUP, TOPIC, GroupScene
+from support.group_env import GROUP, TOPIC, GroupScene
 
 SESSION_MS = 10_000
 FAILURES = (GroupError.COORDINATOR_NOT_AVAILABLE, GroupError.NOT_COORDINATOR)
@@ -32,7 +32,7 @@ class History:
     """Four clients of one group, whose coordinator may move."""
 
     def __init__(self) -> None:
-        self.scene = GroupScene(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
+        self.env = GroupScene(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
         self.clients = [Client(number) for number in range(4)]
         self.leaders: dict[int, set[str]] = defaultdict(set)
         self.commits: dict[int, int] = {}
@@ -40,11 +40,11 @@ class History:
 
     def act(self, name: str, number: int) -> None:
         if name == "wait":
-            self.scene.wait(number)
+            self.env.wait(number)
         elif name in ("store", "fail"):
-            if self.scene.appends:
+            if self.env.appends:
                 error = GroupError.NONE if name == "store" else FAILURES[number]
-                self.scene.store(error)
+                self.env.store(error)
         elif name == "move":
             self.move()
         else:
@@ -55,23 +55,23 @@ class History:
     def move(self) -> None:
         """Another coordinator takes over: requests and what is not stored are lost."""
         acknowledged = self.acknowledged()
-        self.scene = self.scene.taken_over()
-        self.scene.stores = False
+        self.env = self.env.taken_over()
+        self.env.stores = False
         self.commits = {}
         for client in self.clients:
             client.joining = client.syncing = None
-        found = self.scene.offset()
+        found = self.env.offset()
         assert (found if found is not None else -1) >= acknowledged, (
             "an acknowledged offset is lost"
         )
 
     def acknowledged(self) -> int:
         """The newest offset whose commit was acknowledged."""
-        answers = self.scene.answers
+        answers = self.env.answers
         done = [
             offset
             for request, offset in self.commits.items()
-            if request in answers and self.scene.committed(request) is GroupError.NONE
+            if request in answers and self.env.committed(request) is GroupError.NONE
         ]
         return max(done, default=-1)
 
@@ -83,7 +83,7 @@ class History:
     def rejoin(self, client: Client) -> None:
         if client.joining is None:
             client.syncing = None
-            client.joining = self.scene.join(
+            client.joining = self.env.join(
                 client.member, instance_id=client.instance, session_timeout_ms=SESSION_MS
             )
 
@@ -91,7 +91,7 @@ class History:
         if client.syncing is None and client.generation >= 0:
             given = {each.member: each.member.encode() for each in self.clients if each.member}
             is_leader = client.member in self.leaders[client.generation]
-            client.syncing = self.scene.sync(
+            client.syncing = self.env.sync(
                 client.member,
                 client.generation,
                 given if is_leader else None,
@@ -100,23 +100,23 @@ class History:
 
     def heartbeat(self, client: Client) -> None:
         if client.member and client.joining is None:
-            self.scene.heartbeat(client.member, client.generation, client.instance)
+            self.env.heartbeat(client.member, client.generation, client.instance)
 
     def leave(self, client: Client) -> None:
         if client.member and client.joining is None:
-            self.scene.leave((client.member, client.instance))
+            self.env.leave((client.member, client.instance))
             client.member, client.generation = "", -1
 
     def commit(self, client: Client) -> None:
         if client.generation >= 0:
             self.next_offset += 1
-            request = self.scene.commit(
+            request = self.env.commit(
                 self.next_offset, client.member, client.generation, instance=client.instance
             )
             self.commits[request] = self.next_offset
 
     def read_answers(self) -> None:
-        answers = self.scene.answers
+        answers = self.env.answers
         for client in self.clients:
             if client.joining in answers:
                 joined = answers[client.joining]
@@ -140,7 +140,7 @@ class History:
                     assert synced.assignment in (b"", client.member.encode()) or client.instance
 
     def check(self) -> None:
-        group = self.scene.shard.table.groups.get(GROUP)
+        group = self.env.shard.table.groups.get(GROUP)
         if group is None:
             return
         assert set(group.static.values()) <= group.members.keys()
@@ -160,13 +160,13 @@ class History:
         waiting = [each.joining for each in group.members.values() if each.joining is not None]
         waiting += [each.syncing for each in group.members.values() if each.syncing is not None]
         assert len(waiting) == len(set(waiting))
-        assert not set(waiting) & self.scene.answers.keys(), "who waits was not answered"
+        assert not set(waiting) & self.env.answers.keys(), "who waits was not answered"
 
     def check_stored(self) -> None:
         """What members were given is what another coordinator would give them."""
-        if self.scene.appends:
+        if self.env.appends:
             return
-        group, others = self.scene.group, self.scene.taken_over().shard.table.groups
+        group, others = self.env.group, self.env.taken_over().shard.table.groups
         assert GROUP in others, "another coordinator does not know the group"
         other = others[GROUP]
         assert other.generation == group.generation
@@ -178,15 +178,15 @@ class History:
     def end(self) -> None:
         """Everything is stored and time passes: nobody waits for ever, and silent members are gone."""
         for _ in range(6):
-            while self.scene.appends:
-                self.scene.store()
-            self.scene.wait(400_000)
+            while self.env.appends:
+                self.env.store()
+            self.env.wait(400_000)
         self.read_answers()
         assert all(each.joining is None for each in self.clients)
         assert all(each.syncing is None for each in self.clients)
-        group = self.scene.shard.table.groups.get(GROUP)
+        group = self.env.shard.table.groups.get(GROUP)
         assert group is None or group.state is GroupState.EMPTY
-        known = self.scene.shard.table.offsets.of(GROUP).get(TopicPartition(TOPIC, 0))
+        known = self.env.shard.table.offsets.of(GROUP).get(TopicPartition(TOPIC, 0))
         assert (known.offset if known else -1) >= self.acknowledged()
 
 

@@ -2,7 +2,7 @@
 
 `KeptObjects` has the calls of `KubeApi`; it refuses what `refuse` raises for. No controller makes pods of StatefulSets:
 `running_quorum` makes what the operator and the controllers would have made long ago. What a real API server says to the
-operator's calls is tested on a real one (`tests/harness`).
+operator's calls is tested on a real one (`tests/envtest`).
 """
 
 import asyncio

@@ -33,7 +33,7 @@ from quorum_operator.planner.observed import Identity
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.workers import Workers
-from support.harness.crowd_quorum import CrowdQuorum, Key
+from support.envtest.crowd_quorum import CrowdQuorum, Key
 from support.kept_objects import KeptObjects
 
 Object = dict[str, Any]

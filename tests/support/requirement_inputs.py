@@ -32,10 +32,10 @@ _IMAGES = (
 # A file of a test's inputs at or below the name on the left brings along what stands on the right:
 # files that are read, and packages that run in processes of their own.
 BESIDE: dict[str, tuple[str, ...]] = {
-    "tests/cluster": _NODE,
-    "tests/e2e/conftest.py": (*_IMAGES, *_CHART, "tests/e2e/kind", "tests/support/trial"),
+    "tests/processes": _NODE,
+    "tests/e2e/conftest.py": (*_IMAGES, *_CHART, "tests/e2e/kind", "tests/support/kind_env"),
     "tests/fuzz": (*_NODE, "tests/support/fuzz"),
-    "tests/harness": (*_NODE, "operator/quorum_operator", "tests/support/harness", *_CHART),
+    "tests/envtest": (*_NODE, "operator/quorum_operator", "tests/support/envtest", *_CHART),
     "tests/interop": (*_NODE, "tests/interop/kafka"),
     "tests/interop/test_benchmark.py": ("bench",),
     "tests/linearizability": (*_NODE, "tests/linearizability/checker"),
@@ -46,7 +46,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "tests/support/kind.py": ("tests/e2e/kind",),
     "tests/support/local_quorum.py": _NODE,
     "tests/support/stock_kafka.py": ("tests/interop/kafka",),
-    "tests/support/trial/bed.py": ("tests/e2e/kind",),
+    "tests/support/kind_env/testbed.py": ("tests/e2e/kind",),
     "tests/support/workload": ("tests/support/workload",),
     "tests/unit/operator_crd": ("crds",),
     "tests/unit/operator_plugin": ("tests/unit/operator_plugin/recorded",),

@@ -117,7 +117,7 @@ class SecuredNodes(SoundNodes):
 
 
 @dataclass
-class Scene:
+class Env:
     """A quorum that was formed with certificates. `http`: one client for each context that the operator made."""
 
     api: KeptObjects = field(default_factory=lambda: running_quorum(3, tls=True))

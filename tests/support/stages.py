@@ -27,21 +27,21 @@ STAGES = {
     "fuzz": "decoders and readers against made-up bytes",
     "simulation": "simulation of whole quorums",
     "crash": "crash tests of the log on a real directory",
-    "cluster": "local processes, real disk and network",
+    "processes": "local processes, real disk and network",
     "pipeline": "the pipeline on a real Spark",
     "linearizability": "histories of local processes under faults, checked by porcupine",
     "interop": "stock Apache Kafka",
-    "harness": "the operator against kube-apiserver and etcd",
+    "envtest": "the operator against kube-apiserver and etcd",
     "e2e": "the whole product on kind",
 }
-MARKED = ("interop", "harness", "e2e")
+MARKED = ("interop", "envtest", "e2e")
 
 # A second goes by before pytest counts; `make` hands over when the command was typed.
 STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
 # What shares one expensive thing across its files.
-ON_ONE_WORKER = ("harness", "pipeline", "e2e")
+ON_ONE_WORKER = ("envtest", "pipeline", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from support.local_quorum import NodeProcess, NodeStart
 from support.stages import stage_of
 from support.warm_process import WarmProcess, WarmStart
 
-_OF_PROCESSES = ("cluster", "linearizability", "interop", "harness", "pipeline")
+_OF_PROCESSES = ("processes", "linearizability", "interop", "envtest", "pipeline")
 _IN_NETWORK = ["ip", "netns", "exec"]
 
 
@@ -37,6 +37,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """What is copied is loaded before the test may enter a network of its own: the copies would be caught in it."""
     stage = stage_of(item.nodeid)
     if stage in _OF_PROCESSES:
-        if stage == "harness":
+        if stage == "envtest":
             warm_process.prepare(*warm_process.NODE, *warm_process.OPERATOR)
         warm_process.load()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 UNCHECKED_BYTES = 17
@@ -23,8 +23,8 @@ CONTROL_SHARE = 0.3
 class BitRot:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -38,31 +38,31 @@ class BitRot:
         """See `Family`. What has rotted stays so."""
 
     def _strike(self, files_of: Callable[[SimulatedHost], list[Path]]) -> bool:
-        host = self._scene.expendable()
+        host = self._context.expendable()
         if host is None:
             return False
-        replica = self._scene.random.choice(host.machine.replicas)
+        replica = self._context.random.choice(host.machine.replicas)
         files = host.machine.files
         sizes = {path: files.safe_bytes(path) for path in files_of(replica)}
         paths = [path for path, size_bytes in sizes.items() if size_bytes]
         if not paths:
             return False
-        if self._scene.random.random() < DOWN_SHARE:
+        if self._context.random.random() < DOWN_SHARE:
             host.machine.crash(power=False)
-            self._scene.later(5, 300, self._scene.restart, host)
-        aims = files_of is _segments and self._scene.random.random() < CONTROL_SHARE
+            self._context.later(5, 300, self._context.restart, host)
+        aims = files_of is _segments and self._context.random.random() < CONTROL_SHARE
         headers = [
             (path, start)
             for path, start in (replica.log.control_batches() if aims else ())
             if start + UNCHECKED_BYTES <= sizes.get(path, 0)
         ]
         if headers:
-            path, start = self._scene.random.choice(headers)
-            position = start + self._scene.random.randrange(UNCHECKED_BYTES)
+            path, start = self._context.random.choice(headers)
+            position = start + self._context.random.randrange(UNCHECKED_BYTES)
         else:
-            path = self._scene.random.choice(paths)
-            position = self._scene.random.randrange(sizes[path])
-        rot = host.machine.rot(path, position, self._scene.random.randrange(8))
+            path = self._context.random.choice(paths)
+            position = self._context.random.randrange(sizes[path])
+        rot = host.machine.rot(path, position, self._context.random.randrange(8))
         replica.cluster.watch.rotted(replica, rot)
         return True
 

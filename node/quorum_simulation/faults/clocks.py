@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.machine import Machine
 
 DAY_MS = 86_400_000.0
@@ -11,8 +11,8 @@ DAY_MS = 86_400_000.0
 class ClockFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -28,31 +28,31 @@ class ClockFaults:
             machine.clock.run_at(1.0)
 
     def _machines(self) -> list[Machine]:
-        return [host.machine for host in self._scene.cluster.hosts.values()]
+        return [host.machine for host in self._context.cluster.hosts.values()]
 
     def _rates(self) -> bool:
         """Every machine gets a rate of its own; the fastest may run four times as fast as the slowest."""
-        random = self._scene.random
+        random = self._context.random
         struck = self._machines()
         for machine in struck:
             machine.clock.run_at(0.5 + random.random() * 1.5)
-        self._scene.later(4000, 12_000, self.heal)
+        self._context.later(4000, 12_000, self.heal)
         return bool(struck)
 
     def _jump(self) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return False
-        random = self._scene.random
-        leader = self._scene.some_leader() if random.random() < 0.4 else None
-        host = leader or self._scene.one_of(hosts)
+        random = self._context.random
+        leader = self._context.some_leader() if random.random() < 0.4 else None
+        host = leader or self._context.one_of(hosts)
         host.machine.clock.jump(200 + random.random() * 6000)
         return True
 
     def _wall_clock(self) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return False
-        random = self._scene.random
-        self._scene.one_of(hosts).machine.clock.set_wall((random.random() * 2 - 1) * DAY_MS)
+        random = self._context.random
+        self._context.one_of(hosts).machine.clock.set_wall((random.random() * 2 - 1) * DAY_MS)
         return True

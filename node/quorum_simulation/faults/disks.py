@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.faults.phases import DOWNLOADING
 
 
 class DiskFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -23,41 +23,41 @@ class DiskFaults:
 
     def heal(self) -> None:
         """See `Family`."""
-        for host in self._scene.cluster.hosts.values():
+        for host in self._context.cluster.hosts.values():
             host.machine.sync_delay_ms = 0.0
 
     def _slow_disk(self) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return False
-        machine = self._scene.one_of(hosts).machine
-        machine.sync_delay_ms = 5 + self._scene.random.random() * 80
-        self._scene.later(200, 2000, setattr, machine, "sync_delay_ms", 0.0)
+        machine = self._context.one_of(hosts).machine
+        machine.sync_delay_ms = 5 + self._context.random.random() * 80
+        self._context.later(200, 2000, setattr, machine, "sync_delay_ms", 0.0)
         return True
 
     def _disk_breaks(self) -> bool:
-        host = self._scene.expendable()
+        host = self._context.expendable()
         if host is None:
             return False
         host.machine.break_disk()
         # It may be idle: the failure is seen at the latest when its operator looks.
-        self._scene.later(200, 600, self._scene.bury, host)
+        self._context.later(200, 600, self._context.bury, host)
         return True
 
     def _disk_lost(self) -> bool:
-        host = self._scene.expendable()
+        host = self._context.expendable()
         if host is None:
             return False
         host.machine.break_disk()
-        self._scene.bury(host)
+        self._context.bury(host)
         return True
 
     def _damage_download(self) -> bool:
         """Bits of what was downloaded so far turn over, on the way or on the disk."""
-        random = self._scene.random
+        random = self._context.random
         found = [
             host.machine.files.file(path)
-            for host in self._scene.up_hosts()
+            for host in self._context.up_hosts()
             if not host.disk.broken
             for path in host.snapshots.partial_files()
         ]

@@ -7,7 +7,7 @@ then the mark is lost, and the process is started again on the same page cache.
 import errno
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.machine import FAILED_SYNCS
 
@@ -17,8 +17,8 @@ ERRORS = (errno.EIO, *FAILED_SYNCS, errno.ENOSPC, errno.EDQUOT)
 class FailingSyncs:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -26,15 +26,15 @@ class FailingSyncs:
 
     def heal(self) -> None:
         """See `Family`."""
-        for host in self._scene.cluster.hosts.values():
+        for host in self._context.cluster.hosts.values():
             host.machine.files.failing_sync = None
 
     def _fails_once(self) -> bool:
-        error = self._scene.random.choice(ERRORS)
+        error = self._context.random.choice(ERRORS)
         is_full = error not in FAILED_SYNCS
-        loses_mark = is_full or self._scene.random.random() < 0.6
-        hosts = self._scene.up_hosts()
-        host = self._scene.one_of(hosts) if loses_mark and hosts else self._scene.expendable()
+        loses_mark = is_full or self._context.random.random() < 0.6
+        hosts = self._context.up_hosts()
+        host = self._context.one_of(hosts) if loses_mark and hosts else self._context.expendable()
         if host is None:
             return False
         machine = host.machine
@@ -44,7 +44,7 @@ class FailingSyncs:
             machine.disk_faults.append("a sync failed")
             machine.keeps_mark = not loses_mark
         machine.files.failing_sync = error
-        self._scene.later(500, 1500, self._is_over, host)
+        self._context.later(500, 1500, self._is_over, host)
         return True
 
     def _is_over(self, host: SimulatedHost) -> None:

@@ -6,7 +6,7 @@ from quorum_simulation.faults.bit_rot import BitRot
 from quorum_simulation.faults.clocks import ClockFaults
 from quorum_simulation.faults.disks import DiskFaults
 from quorum_simulation.faults.failing_syncs import FailingSyncs
-from quorum_simulation.faults.family import Family, Scene
+from quorum_simulation.faults.family import Family, FaultContext
 from quorum_simulation.faults.forgeries import ForgeryFaults
 from quorum_simulation.faults.full_disks import FullDisks
 from quorum_simulation.faults.links import LinkFaults
@@ -15,7 +15,7 @@ from quorum_simulation.faults.power import PowerFaults
 from quorum_simulation.faults.processes import ProcessFaults
 from quorum_simulation.faults.weather import WeatherFaults
 
-FAMILIES: tuple[Callable[[Scene], Family], ...] = (
+FAMILIES: tuple[Callable[[FaultContext], Family], ...] = (
     ProcessFaults,
     LinkFaults,
     WeatherFaults,

@@ -1,4 +1,4 @@
-"""The shape of a family of faults, and the scene on which all of them act.
+"""The shape of a family of faults, and the context on which all of them act.
 
 Owns what several families need: whom to hit, how to start a process again, what is dead for good. Must not know
 any kind of fault, nor when one strikes.
@@ -39,7 +39,7 @@ class Family(Protocol):
         """The faults stop: mend what would not mend by itself."""
 
 
-class Scene:
+class FaultContext:
     """Cluster, plan and chance of a history."""
 
     def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:

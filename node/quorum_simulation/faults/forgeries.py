@@ -23,7 +23,7 @@ from quorum_node.raft.messages import (
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_simulation.cluster import CLUSTER_ID
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 NOBODY = Endpoint("CONTROLLER", "nobody", 9093)
@@ -34,9 +34,9 @@ BURST = 12
 class ForgeryFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._random = scene.random
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
+        self._random = context.random
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -52,16 +52,16 @@ class ForgeryFaults:
         """See `Family`."""
 
     def _burst(self, forge: Callable[[SimulatedHost], Request]) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return False
         for _ in range(1 + self._random.randrange(BURST)):
-            self._scene.later(0, 300, self._send, self._random.choice(hosts), forge)
+            self._context.later(0, 300, self._send, self._random.choice(hosts), forge)
         return True
 
     def _send(self, host: SimulatedHost, forge: Callable[[SimulatedHost], Request]) -> None:
         if host.up:
-            self._scene.cluster.ask(host, forge(host), lambda response: None)
+            self._context.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
         """A replica that is no voter yet and hears nobody is not raised: see docs/explanation/reliability.md, "What a peer is believed"."""
@@ -87,7 +87,7 @@ class ForgeryFaults:
     def _end(self, host: SimulatedHost) -> Request:
         leader_id = self._random.choice((-1, self._key().id, host.replica.leader_id))
         successors = (self._key(), host.key) if self._random.random() < 0.7 else ()
-        self._scene.cluster.forged_end_ms = self._scene.cluster.scheduler.now_ms
+        self._context.cluster.forged_end_ms = self._context.cluster.scheduler.now_ms
         return EndQuorumEpochRequest(CLUSTER_ID, leader_id, self._epoch(host), successors)
 
     def _address(self, host: SimulatedHost) -> Request:
@@ -127,17 +127,17 @@ class ForgeryFaults:
 
     def _has_formed(self) -> bool:
         """Whether a static quorum has voters that a replica with an empty disk does not know yet."""
-        hosts = self._scene.cluster.hosts.values()
+        hosts = self._context.cluster.hosts.values()
         return any(host.was_up and not host.replica.ids_only for host in hosts)
 
     def _key(self) -> ReplicaKey:
         """Somebody's, or nobody's."""
-        hosts = list(self._scene.cluster.hosts.values())
+        hosts = list(self._context.cluster.hosts.values())
         stranger = ReplicaKey(self._random.randrange(1, 20), UUID(int=self._random.randrange(9)))
         return self._random.choice([*(host.key for host in hosts), stranger])
 
     def _endpoint(self) -> Endpoint:
-        address = self._random.choice(list(self._scene.cluster.hosts))
+        address = self._random.choice(list(self._context.cluster.hosts))
         return Endpoint("CONTROLLER", address, 9093)
 
     def _epoch(self, host: SimulatedHost) -> int:

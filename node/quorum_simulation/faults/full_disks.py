@@ -5,15 +5,15 @@ Nothing is wrong with such a disk. It takes no more log, no quorum-state and no 
 
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 
 class FullDisks:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -25,19 +25,19 @@ class FullDisks:
 
     def heal(self) -> None:
         """See `Family`."""
-        for host in self._scene.cluster.hosts.values():
+        for host in self._context.cluster.hosts.values():
             host.machine.files.full = host.machine.files.full_at_sync = False
 
     def _begin(self, *, at_sync: bool) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return False
-        self._fill(self._scene.one_of(hosts), at_sync=at_sync)
+        self._fill(self._context.one_of(hosts), at_sync=at_sync)
         return True
 
     def _pool(self) -> bool:
         """All disks of the quorum are volumes of one pool: the quorum stops, and no member is condemned."""
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         for host in hosts:
             self._fill(host, at_sync=True)
         return bool(hosts)
@@ -46,8 +46,8 @@ class FullDisks:
         files = host.machine.files
         files.full, files.full_at_sync = not at_sync, at_sync
         host.machine.was_full = True
-        self._scene.later(200, 1500, self._mend, host)
+        self._context.later(200, 1500, self._mend, host)
 
     def _mend(self, host: SimulatedHost) -> None:
         host.machine.files.full = host.machine.files.full_at_sync = False
-        self._scene.restart(host)
+        self._context.restart(host)

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 
 
 class LinkFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._cluster = scene.cluster
-        self._random = scene.random
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._random = context.random
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -34,14 +34,14 @@ class LinkFaults:
         return self._cut({(a, b) for a in left for b in addresses if b not in left}, both_ways=True)
 
     def _isolate_leader(self) -> bool:
-        leader = self._scene.some_leader()
+        leader = self._context.some_leader()
         if leader is None:
             return False
         others = [a for a in self._cluster.hosts if a != leader.address]
         struck = self._cut({(leader.address, other) for other in others}, both_ways=True)
         if self._random.random() < 0.5:
             # Resets get through: the others know at once, while the old leader believes in itself.
-            self._scene.reset_connections(leader.address)
+            self._context.reset_connections(leader.address)
         return struck
 
     def _leader_with_few(self) -> bool:
@@ -52,7 +52,7 @@ class LinkFaults:
         voters = leader.replica.voters.latest.voters
         room = majority(len(voters)) - 2  # besides the leader
         side = {leader.address}
-        up_hosts = self._scene.up_hosts()
+        up_hosts = self._context.up_hosts()
         for host in self._random.sample(up_hosts, len(up_hosts)):
             is_voter = host.key in voters
             if host is not leader and (room > 0 or not is_voter):
@@ -77,11 +77,11 @@ class LinkFaults:
         blocked = self._cluster.network.blocked
         fresh = pairs - blocked
         blocked |= fresh
-        self._scene.later(100, 3000, blocked.difference_update, fresh)
+        self._context.later(100, 3000, blocked.difference_update, fresh)
         return bool(fresh)
 
     def _close_connections(self) -> bool:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if hosts:
-            self._scene.reset_connections(self._scene.one_of(hosts).address)
+            self._context.reset_connections(self._context.one_of(hosts).address)
         return bool(hosts)

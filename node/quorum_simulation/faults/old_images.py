@@ -12,7 +12,7 @@ from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.roles import Follower
 from quorum_simulation.cluster import Cluster
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.files.file_system import Image
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.machine import Machine
@@ -32,11 +32,11 @@ class _Kept:
 class OldImages:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
         self._images: deque[_Kept] = deque(maxlen=KEPT)
         self._ended = False
-        scene.cluster.scheduler.after(TAKE_EVERY_MS, self._take)
+        context.cluster.scheduler.after(TAKE_EVERY_MS, self._take)
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -51,24 +51,24 @@ class OldImages:
         """An image of one disk, whatever its process is doing."""
         if self._ended:
             return
-        self._scene.later(0.5 * TAKE_EVERY_MS, 1.5 * TAKE_EVERY_MS, self._take)
-        hosts = self._scene.up_hosts()
+        self._context.later(0.5 * TAKE_EVERY_MS, 1.5 * TAKE_EVERY_MS, self._take)
+        hosts = self._context.up_hosts()
         if hosts:
-            machine = self._scene.random.choice(hosts).machine
+            machine = self._context.random.choice(hosts).machine
             self._images.append(_Kept(machine, machine.files.image(), _voters_of(machine)))
 
     def _come_back(self) -> bool:
         usable = [each for each in self._images if self._may_come_back(each)]
         if not usable:
             return False
-        kept = self._scene.random.choice(usable)
+        kept = self._context.random.choice(usable)
         self._images = deque((e for e in self._images if e.machine is not kept.machine), KEPT)
         kept.machine.go_back(kept.image)
-        self._scene.later(2, 400, self._scene.restart, kept.machine.first)
+        self._context.later(2, 400, self._context.restart, kept.machine.first)
         return True
 
     def _may_come_back(self, kept: _Kept) -> bool:
-        machine, cluster = kept.machine, self._scene.cluster
+        machine, cluster = kept.machine, self._context.cluster
         if not machine.first.up or machine.retired or kept.voters != _voters_of(machine):
             return False
         if cluster.with_witness and not machine.first.config.witness:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.host import SimulatedHost
 
 CALLS = 14
@@ -12,8 +12,8 @@ CALLS = 14
 class PowerFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -26,29 +26,29 @@ class PowerFaults:
 
     def heal(self) -> None:
         """See `Family`."""
-        for host in self._scene.cluster.hosts.values():
+        for host in self._context.cluster.hosts.values():
             host.machine.files.calls_left = None
 
     def _some_host(self) -> SimulatedHost | None:
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
         if not hosts:
             return None
-        leader = self._scene.some_leader() if self._scene.random.random() < 0.4 else None
-        return leader or self._scene.one_of(hosts)
+        leader = self._context.some_leader() if self._context.random.random() < 0.4 else None
+        return leader or self._context.one_of(hosts)
 
     def _kill(self) -> bool:
         """What the process wrote is in the page cache of a living kernel."""
         host = self._some_host()
         if host is not None:
             host.machine.crash(power=False)
-            self._scene.later(5, 800, self._scene.restart, host)
+            self._context.later(5, 800, self._context.restart, host)
         return host is not None
 
     def _in_a_write(self) -> bool:
         host = self._some_host()
         if host is not None:
-            host.machine.files.calls_left = self._scene.random.randrange(CALLS)
-            self._scene.later(5, 500, self._cut_at_last, host, host.run)
+            host.machine.files.calls_left = self._context.random.randrange(CALLS)
+            self._context.later(5, 500, self._cut_at_last, host, host.run)
         return host is not None
 
     def _cut_at_last(self, host: SimulatedHost, run: int) -> None:
@@ -56,29 +56,29 @@ class PowerFaults:
         if host.up and host.run == run and host.machine.files.calls_left is not None:
             host.machine.crash()
         host.machine.files.calls_left = None  # nobody would start it after a cut that comes later
-        self._scene.later(5, 1000, self._scene.restart, host)
+        self._context.later(5, 1000, self._context.restart, host)
 
     def _in_a_start(self) -> bool:
         host = self._some_host()
         if host is not None:
-            host.machine.crash(power=self._scene.random.random() < 0.5)
-            self._scene.later(5, 500, self._start_and_cut, host)
+            host.machine.crash(power=self._context.random.random() < 0.5)
+            self._context.later(5, 500, self._start_and_cut, host)
         return host is not None
 
     def _start_and_cut(self, host: SimulatedHost) -> None:
-        host.machine.files.calls_left = self._scene.random.randrange(CALLS)
-        self._scene.restart(host)
-        self._scene.later(1, 20, self._cut_at_last, host, host.run)
+        host.machine.files.calls_left = self._context.random.randrange(CALLS)
+        self._context.restart(host)
+        self._context.later(1, 20, self._cut_at_last, host, host.run)
 
     def _of_all(self) -> bool:
         """Every machine at one instant; each comes back when it likes."""
-        hosts = self._scene.up_hosts()
+        hosts = self._context.up_hosts()
 
         def crash() -> None:
-            for host in self._scene.up_hosts():
+            for host in self._context.up_hosts():
                 host.machine.crash()
-                self._scene.later(5, 800, self._scene.restart, host)
+                self._context.later(5, 800, self._context.restart, host)
 
         if hosts:
-            self._scene.in_a_write(self._scene.some_leader() or hosts[0], crash)
+            self._context.in_a_write(self._context.some_leader() or hosts[0], crash)
         return bool(hosts)

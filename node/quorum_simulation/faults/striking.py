@@ -10,7 +10,7 @@ from random import Random
 from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
 from quorum_simulation.cluster import Cluster
 from quorum_simulation.faults.families import FAMILIES
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.faults.phases import DOWNLOADING, phase_of
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.membership_plan import MembershipPlan
@@ -27,8 +27,8 @@ class Faults:
         self._cluster = cluster
         self._plan = plan
         self._random = random
-        self._scene = Scene(cluster, plan, random)
-        self._families = [family(self._scene) for family in FAMILIES]
+        self._context = FaultContext(cluster, plan, random)
+        self._families = [family(self._context) for family in FAMILIES]
         self.struck: Counter[tuple[str, str]] = Counter()
         self.history: list[str] = []
         self.count = 0
@@ -60,7 +60,7 @@ class Faults:
         for family in self._families:
             family.heal()
         for host in self._cluster.hosts.values():
-            self._scene.restart(host)
+            self._context.restart(host)
 
     def phase(self, wanted: str) -> str:
         """What the quorum is busy with; see `phase_of`."""
@@ -131,13 +131,13 @@ class Faults:
 
     def _halted(self, host: SimulatedHost) -> None:
         if host.halted is HaltReason.STORAGE_FAILED and host.machine.keeps_mark:
-            self._scene.bury(host)
+            self._context.bury(host)
         elif host.halted is HaltReason.STORAGE_FAILED:
             host.machine.keeps_mark = True
-            self._scene.later(20, 800, self._scene.restart, host)
+            self._context.later(20, 800, self._context.restart, host)
         elif host.halted is HaltReason.DISK_FULL and host.disk.full:
             return  # started again when its disk is mended
         elif host.halted in (HaltReason.SHUTDOWN, HaltReason.DISK_FULL):
-            self._scene.later(20, 800, self._scene.restart, host)
+            self._context.later(20, 800, self._context.restart, host)
         else:
             raise AssertionError(f"{host.address} halted: {host.halted}")

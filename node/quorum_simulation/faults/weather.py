@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.family import FaultContext, Kind
 from quorum_simulation.network import Weather
 
 
 class WeatherFaults:
     """See the module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, context: FaultContext) -> None:
+        self._context = context
 
     def kinds(self) -> Sequence[Kind]:
         """See `Family`."""
@@ -29,13 +29,13 @@ class WeatherFaults:
 
     def _begin(self, weather: Weather) -> bool:
         self._set(weather)
-        self._scene.later(200, 2000, self._clear, weather)
+        self._context.later(200, 2000, self._clear, weather)
         return True
 
     def _clear(self, weather: Weather) -> None:
-        if self._scene.cluster.network.weather is weather:
+        if self._context.cluster.network.weather is weather:
             self._set(Weather())
 
     def _set(self, weather: Weather) -> None:
-        for partition in self._scene.cluster.partitions:
+        for partition in self._context.cluster.partitions:
             partition.network.weather = weather

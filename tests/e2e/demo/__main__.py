@@ -6,9 +6,9 @@ import traceback
 from pathlib import Path
 
 from demo.script import Demo
-from support.trial import diagnostics
-from support.trial.bed import REPOSITORY, TestbedError, programs, state_directory
-from support.trial.timeline import Timeline
+from support.kind_env import diagnostics
+from support.kind_env.testbed import REPOSITORY, TestbedError, programs, state_directory
+from support.kind_env.timeline import Timeline
 
 
 def main() -> int:
@@ -49,16 +49,16 @@ def _explain(demo: Demo, timeline: Timeline, failure: Exception) -> None:
 
 
 def _collect(demo: Demo, timeline: Timeline) -> None:
-    if demo.stage is None:
+    if demo.cluster is None:
         return
-    found = diagnostics.collect("demo", demo.stage.kubeconfig, demo.quorum)
+    found = diagnostics.collect("demo", demo.cluster.kubeconfig, demo.quorum)
     timeline.say(f"diagnostics are in {found}, the workload's files in {demo.folder}")
 
 
 def _invite(demo: Demo) -> None:
     """What a person can type now."""
-    assert demo.stage is not None
-    kubectl = f"{programs.tools().kubectl} --kubeconfig {demo.stage.kubeconfig}"
+    assert demo.cluster is not None
+    kubectl = f"{programs.tools().kubectl} --kubeconfig {demo.cluster.kubeconfig}"
     pod = "$(kubectl get pods -l app.kubernetes.io/instance=demo -o name | head -1)"
     print(
         f"""

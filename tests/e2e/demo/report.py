@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from support.trial.timeline import Step, table
+from support.kind_env.timeline import Step, table
 from support.workload.history import Event
 from support.workload.judgement import Verdict, longest_gap_ms, unknown_outcomes
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from demo.report import Report
-from support.trial import installation, stage
-from support.trial.faults import Faults
-from support.trial.load import Load
-from support.trial.quorum import Described, Quorum
-from support.trial.stage import Stage
-from support.trial.timeline import Step, Timeline
+from support.kind_env import installation, operator_cluster
+from support.kind_env.faults import Faults
+from support.kind_env.load import Load
+from support.kind_env.operator_cluster import OperatorCluster
+from support.kind_env.quorum import Described, Quorum
+from support.kind_env.timeline import Step, Timeline
 
 NAMESPACE = "default"
 NODE_PORT = 30000
@@ -23,7 +23,7 @@ class Demo:
 
     def __init__(self, timeline: Timeline, folder: Path) -> None:
         self.folder = folder
-        self.stage: Stage | None = None
+        self.cluster: OperatorCluster | None = None
         self.quorum: Quorum | None = None
         self._timeline = timeline
         self._load: Load | None = None
@@ -38,7 +38,7 @@ class Demo:
         ready = self._set_up()
         quorum = self._create(ready)
         load = self._start_load(ready, quorum)
-        faults = Faults(quorum, ready.cluster, ready.kubeconfig)
+        faults = Faults(quorum, ready.name, ready.kubeconfig)
         hurt_from = len(self._timeline.steps)
         self._scale(quorum, 5)
         self._kill_leader(quorum, faults)
@@ -53,20 +53,22 @@ class Demo:
             step.note = f"{verdict.acknowledged} records, {verdict.reads} linearizable reads"
         return Report(self._timeline.steps, hurting, load.events(), verdict)
 
-    def _set_up(self) -> Stage:
+    def _set_up(self) -> OperatorCluster:
         say = self._timeline
         with say.step("cluster", "kind with three workers; the first time its parts are built"):
-            self.stage = ready = stage.bring_up()
+            self.cluster = ready = operator_cluster.bring_up()
         with say.step("images", "the node's and the operator's image, then onto the workers"):
-            _, operator_image = stage.load_images(ready)
+            _, operator_image = operator_cluster.load_images(ready)
         with say.step("operator", "Helm, until its pod is ready"):
-            stage.install_operator(ready, operator_image)
+            operator_cluster.install_operator(ready, operator_image)
         with say.step("disks", "an XFS filesystem on a loop device each"):
-            stage.remove_quorum(ready, NAMESPACE, installation.example()["metadata"]["name"])
+            operator_cluster.remove_quorum(
+                ready, NAMESPACE, installation.example()["metadata"]["name"]
+            )
             ready.provide_disks(_SLOTS_PER_WORKER)
         return ready
 
-    def _create(self, ready: Stage) -> Quorum:
+    def _create(self, ready: OperatorCluster) -> Quorum:
         document = installation.example()
         wanted = document["spec"]["replicas"]
         with self._timeline.step(
@@ -76,7 +78,7 @@ class Demo:
             self._await_healthy(step, quorum, wanted, timeout_s=_CREATE_TIMEOUT_S)
         return quorum
 
-    def _start_load(self, ready: Stage, quorum: Quorum) -> Load:
+    def _start_load(self, ready: OperatorCluster, quorum: Quorum) -> Load:
         with self._timeline.step(
             "start writer and checker", "the first acknowledged record, through a NodePort"
         ):

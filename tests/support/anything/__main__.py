@@ -9,7 +9,7 @@ import sys
 from support.anything.catalogue import DRAWN, named
 from support.anything.ledger import ledger
 from support.anything.rounds import rounds
-from support.trial import stage
+from support.kind_env import operator_cluster
 
 
 def main() -> int:
@@ -20,9 +20,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new round later")
     options = parser.parse_args()
     acts = [named(each) for each in options.acts.split(",")] if options.acts else list(DRAWN)
-    ready = stage.bring_up()
-    _, operator_image = stage.load_images(ready)
-    stage.install_operator(ready, operator_image)
+    ready = operator_cluster.bring_up()
+    _, operator_image = operator_cluster.load_images(ready)
+    operator_cluster.install_operator(ready, operator_image)
     kept = None if options.acts or options.again else ledger()
     try:
         found = rounds(ready, seeds_of(options.seeds), acts, kept, say, seconds=options.seconds)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 if TYPE_CHECKING:
     from support.anything.hands import Hands

@@ -4,7 +4,7 @@ import re
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import Hands, NothingThere
-from support.trial.bed import nodes
+from support.kind_env.testbed import nodes
 
 _PATH = "/v1/alter-quorum"
 _ABSENT = 90

@@ -2,7 +2,7 @@
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 _ROTATE = "metadataquorum.dev/rotate-ca"
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
 from support.anything.object_acts import EARLIER, TOKEN
-from support.harness.kube_api import Json
-from support.trial import kube
-from support.trial.bed import nodes
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.testbed import nodes
 
 _PASSES = (4.0, 15.0)
 _KEPT_AWAY_S = (55.0, 70.0)
@@ -16,7 +16,7 @@ _SYSTEM = "kube-system"
 
 
 def _control_plane(hands: Hands) -> str:
-    names = nodes.node_names(hands.arena.stage.cluster)
+    names = nodes.node_names(hands.env.cluster.name)
     return next(each for each in names if each.endswith("control-plane"))
 
 

@@ -5,7 +5,7 @@ The spec changes in a round, so contents that follow from it are left out; marks
 
 from collections.abc import Mapping
 
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 BY_HAND = "by-hand"
 """Stands in all that acts write into an object."""

@@ -11,10 +11,10 @@ from functools import cached_property
 
 from support.anything.act import Drawn
 from support.anything.drift import astray, essence, of_members
-from support.harness.kube_api import ApiError, Json
-from support.trial import installation, kube
-from support.trial.arena import Arena
-from support.trial.bed import Disk, network, nodes, run
+from support.envtest.kube_api import ApiError, Json
+from support.kind_env import installation, kube
+from support.kind_env.environment import KindEnv
+from support.kind_env.testbed import Disk, network, nodes, run
 from support.workload.target import Target
 
 UUID = "metadataquorum.dev/replica-uuid"
@@ -63,10 +63,10 @@ class Member:
 class Hands:
     """On one quorum, whose resource was applied with `spec`."""
 
-    def __init__(self, arena: Arena, spec: Json) -> None:
-        self.arena = arena
-        self.quorum = arena.the_quorum
-        self.api = arena.stage.api
+    def __init__(self, env: KindEnv, spec: Json) -> None:
+        self.env = env
+        self.quorum = env.the_quorum
+        self.api = env.cluster.api
         self.namespace, self.name = self.quorum.namespace, self.quorum.name
         self.good: Json = {**dict.fromkeys(_FIELDS_AT_FIRST), **spec}
         self._first = {name: essence(self.api.get(path)) for name, path in self.owned.items()}
@@ -142,7 +142,7 @@ class Hands:
 
     @property
     def workers(self) -> list[str]:
-        names = nodes.node_names(self.arena.stage.cluster)
+        names = nodes.node_names(self.env.cluster.name)
         return sorted(each for each in names if "worker" in each)
 
     def core(self, plural: str, name: str) -> str:
@@ -234,7 +234,7 @@ class Hands:
 
     def admin(self, method: str, path: str, body: Json | None = None) -> str:
         """What the leader's admin API answers, as quorumctl would be told."""
-        load = self.arena.the_load
+        load = self.env.the_load
         target = Target(
             [load.url],
             token=self.quorum.token(),
@@ -247,7 +247,7 @@ class Hands:
             target.turn()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
-        command = [*installation.kubectl_command(self.arena.stage.kubeconfig), *words]
+        command = [*installation.kubectl_command(self.env.cluster.kubeconfig), *words]
         return run(command, timeout_s=timeout_s, check=False).stdout
 
     # ---- Putting right what is no part of the quorum

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 KNOWN_AFTER_S = 6.0
 """A leader takes a voter for live until its fetch timeout has passed, and its pod is looked at every other second."""

@@ -2,9 +2,9 @@
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import Hands, NothingThere
-from support.harness.kube_api import Json
-from support.trial import kube
-from support.trial.bed import network, nodes
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.testbed import network, nodes
 
 _PASSES = (4.0, 15.0)
 
@@ -13,7 +13,7 @@ _PASSES = (4.0, 15.0)
 def fail_disk(hands: Hands, drawn: Drawn) -> Doing:
     """Shut a member's disk down: every access gives EIO."""
     member = hands.member(drawn)
-    hands.arena.stage.volumes.disks.fail(hands.disk_of(member))
+    hands.env.cluster.volumes.disks.fail(hands.disk_of(member))
     yield f"shut down the disk of {member.name}"
 
 
@@ -22,14 +22,14 @@ def fail_disk_and_heal(hands: Hands, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and bring it back as it was."""
     member = hands.member(drawn)
     disk = hands.disk_of(member)
-    hands.arena.stage.volumes.disks.fail(disk)
+    hands.env.cluster.volumes.disks.fail(disk)
     yield f"shut down the disk of {member.name}"
-    hands.arena.stage.volumes.disks.heal(disk)
+    hands.env.cluster.volumes.disks.heal(disk)
 
 
 def _empty_the_disks(hands: Hands, message: str) -> str:
     """What the condition asks for: room on the disks that are full."""
-    disks = hands.arena.stage.volumes.disks
+    disks = hands.env.cluster.volumes.disks
     emptied = []
     for disk in disks.all():
         if (disks.mount_point(disk) / ".filler").exists():
@@ -45,7 +45,7 @@ _DISK_IS_FULL = Ending("DiskFull", "make room|enlarge the volume", _empty_the_di
 def fill_disk(hands: Hands, drawn: Drawn) -> Doing:
     """Fill a member's disk."""
     member = hands.member(drawn)
-    hands.arena.stage.volumes.disks.fill(hands.disk_of(member))
+    hands.env.cluster.volumes.disks.fill(hands.disk_of(member))
     yield f"filled the disk of {member.name}"
 
 
@@ -68,7 +68,7 @@ def lose_the_majority(hands: Hands, drawn: Drawn) -> Doing:
     others = [each for each in hands.members() if each.uuid != described.leader_uuid]
     disks = [hands.disk_of(each) for each in others]
     for each in disks:
-        hands.arena.stage.volumes.disks.fail(each)
+        hands.env.cluster.volumes.disks.fail(each)
     yield f"shut down the disks of {[each.name for each in others]}"
 
 

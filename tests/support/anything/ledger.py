@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
+from support.kind_env.testbed import REPOSITORY
 from support.requirement_inputs import Inputs
-from support.trial.bed import REPOSITORY
 
 TREE = ("node/quorum_node", "operator/quorum_operator", "crds", "helm", "tests/support/anything")
 """What runs in a round, and what decides it."""

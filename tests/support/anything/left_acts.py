@@ -3,7 +3,7 @@
 from support.anything.act import Act, Answer, Doing, Drawn, Ending, act
 from support.anything.hands import Hands
 from support.anything.host_acts import no_more_of
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 
 def _corrects(*fields: str) -> Answer:

@@ -3,7 +3,7 @@
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND
 from support.anything.hands import UUID, Hands
-from support.harness.kube_api import Json
+from support.envtest.kube_api import Json
 
 _PASSES = (4.0, 15.0)
 _PREFIX = "metadataquorum.dev"

@@ -6,8 +6,8 @@ from base64 import b64encode
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND
 from support.anything.hands import UUID, Hands, NothingThere
-from support.harness.kube_api import Json
-from support.trial import kube
+from support.envtest.kube_api import Json
+from support.kind_env import kube
 
 _DELETED_BY_A_PERSON = {
     "Pod": "pods",

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import httpx
 
-from support.harness.kube_api import ApiError, Json
-from support.trial import installation, kube
-from support.trial.kube import Kube
+from support.envtest.kube_api import ApiError, Json
+from support.kind_env import installation, kube
+from support.kind_env.kube import Kube
 
 _QUIET_S = 5.0
 _AGAIN_S = 0.3

@@ -4,8 +4,8 @@ import contextlib
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
-from support.trial import installation, kube
-from support.trial.bed import TestbedError
+from support.kind_env import installation, kube
+from support.kind_env.testbed import TestbedError
 
 _PASSES = (3.0, 10.0)
 
@@ -14,7 +14,7 @@ _PASSES = (3.0, 10.0)
 def kill_9(hands: Hands, drawn: Drawn) -> Doing:
     """Kill the process of a member with SIGKILL."""
     member = hands.member(drawn)
-    hands.arena.faults.kill_9(member.pod)
+    hands.env.faults.kill_9(member.pod)
     yield f"killed the process of {member.pod}"
 
 
@@ -25,7 +25,7 @@ def kill_9_all(hands: Hands, drawn: Drawn) -> Doing:
     for member in hands.members():
         # One that is just starting has no process yet.
         with contextlib.suppress(TestbedError):
-            hands.arena.faults.kill_9(member.pod)
+            hands.env.faults.kill_9(member.pod)
             killed.append(member.pod)
     yield f"killed the processes of {killed}"
 
@@ -34,15 +34,15 @@ def kill_9_all(hands: Hands, drawn: Drawn) -> Doing:
 def freeze(hands: Hands, drawn: Drawn) -> Doing:
     """Stop the process of a member with SIGSTOP, and let it go on."""
     member = hands.member(drawn)
-    hands.arena.faults.freeze(member.pod)
+    hands.env.faults.freeze(member.pod)
     yield f"froze the process of {member.pod}"
-    hands.arena.faults.thaw(member.pod)
+    hands.env.faults.thaw(member.pod)
 
 
 @act()
 def kill_operator(hands: Hands, drawn: Drawn) -> Doing:
     """Kill the operator's process with SIGKILL."""
-    hands.arena.kill_operator()
+    hands.env.kill_operator()
     yield "killed the operator"
 
 

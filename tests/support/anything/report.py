@@ -3,9 +3,9 @@
 from support.anything.drawing import Round
 from support.anything.hands import Hands
 from support.anything.operator_log import OperatorLog
-from support.harness.kube_api import Json
-from support.trial import kube
-from support.trial.quorum import NO_ANSWER
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.quorum import NO_ANSWER
 
 _EVENTS = 60
 _LOG_LINES = 40

@@ -9,10 +9,10 @@ from support.anything.act import Act
 from support.anything.drawing import draw
 from support.anything.ledger import Ledger, Passed
 from support.anything.running import RoundFailed, Say, run_round
-from support.trial import diagnostics
-from support.trial.arena import Arena
-from support.trial.bed import TestbedError, state_directory
-from support.trial.stage import Stage
+from support.kind_env import diagnostics
+from support.kind_env.environment import KindEnv
+from support.kind_env.operator_cluster import OperatorCluster
+from support.kind_env.testbed import TestbedError, state_directory
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Found:
 
 
 def rounds(
-    ready: Stage,
+    ready: OperatorCluster,
     seeds: Iterable[int],
     acts: Sequence[Act],
     kept: Ledger | None,
@@ -53,21 +53,21 @@ def rounds(
     return found
 
 
-def _played(ready: Stage, seed: int, acts: Sequence[Act], say: Say) -> Passed:
+def _played(ready: OperatorCluster, seed: int, acts: Sequence[Act], say: Say) -> Passed:
     plan = draw(seed, acts)
     say(str(plan))
     folder = state_directory() / "anything" / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
-    arena = Arena(ready, f"anything-{seed}", number=seed, folder=folder)
-    arena.prepare()
+    env = KindEnv(ready, f"anything-{seed}", number=seed, folder=folder)
+    env.prepare()
     try:
-        passed = run_round(arena, plan, say)
+        passed = run_round(env, plan, say)
     except RoundFailed as failure:
         say(f"seed {seed}: FAILED\n{failure}")
-        collected = diagnostics.collect(arena.namespace, ready.kubeconfig, arena.quorum)
+        collected = diagnostics.collect(env.namespace, ready.kubeconfig, env.quorum)
         say(f"seed {seed}: diagnostics in {collected}")
         raise
     finally:
-        arena.remove()
+        env.remove()
     say(f"seed {seed}: {passed}")
     return passed

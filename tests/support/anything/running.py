@@ -12,9 +12,9 @@ from support.anything.ledger import Passed
 from support.anything.report import report
 from support.anything.settled import unsettled
 from support.anything.watching import RoundWatch
-from support.trial.arena import Arena
-from support.trial.bed import TestbedError
-from support.trial.quorum import NO_ANSWER
+from support.kind_env.environment import KindEnv
+from support.kind_env.quorum import NO_ANSWER
+from support.kind_env.testbed import TestbedError
 
 SETTLED_S = 120.0
 SLOTS = 7
@@ -46,13 +46,13 @@ class Diary:
         self.say(line)
 
 
-def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
+def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
     """Raises RoundFailed when it does not settle, harm was done, or something was lost."""
     diary = Diary(say)
-    arena.stage.provide_disks(SLOTS)
-    spec = arena.document(replicas=plan.replicas, **plan.choices)["spec"]
-    arena.create_under_load(plan.replicas, **plan.choices)
-    hands = Hands(arena, spec)
+    env.cluster.provide_disks(SLOTS)
+    spec = env.document(replicas=plan.replicas, **plan.choices)["spec"]
+    env.create_under_load(plan.replicas, **plan.choices)
+    hands = Hands(env, spec)
     diary.note(f"{plan.replicas} voters serve")
     problems: list[str] = []
     answered: list[str] = []
@@ -66,10 +66,10 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
     if not problems:
         try:
-            arena.the_load.renew_token()
-            arena.the_load.renew_trust()
+            env.the_load.renew_token()
+            env.the_load.renew_trust()
             recoveries = answered.count("QuorumLost")
-            acknowledged = arena.prove_nothing_lost(recoveries=recoveries).acknowledged
+            acknowledged = env.prove_nothing_lost(recoveries=recoveries).acknowledged
         except AssertionError as error:
             problems = [f"records: {error}"]
     if problems:

@@ -5,8 +5,8 @@ Settled means: the wanted voters are live and confirmed, no condition complains,
 
 from collections.abc import Iterable, Iterator
 
-from support.harness.kube_api import Json
-from support.trial.quorum import Described
+from support.envtest.kube_api import Json
+from support.kind_env.quorum import Described
 
 GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady", "Updated"})
 """Every other condition is a complaint when it is true."""

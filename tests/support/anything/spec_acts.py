@@ -2,7 +2,7 @@
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
-from support.trial.bed import STORAGE_CLASS, nodes
+from support.kind_env.testbed import STORAGE_CLASS, nodes
 
 NODE_IMAGE = "metadataquorum-node:dev"
 SAME_IMAGE = "metadataquorum-node:again"

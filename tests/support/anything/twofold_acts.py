@@ -2,14 +2,14 @@
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
-from support.trial.bed import nodes
+from support.kind_env.testbed import nodes
 
 _PASSES = (4.0, 15.0)
 
 
 def _fail_disk(hands: Hands, drawn: Drawn) -> str:
     member = hands.member(drawn)
-    hands.arena.stage.volumes.disks.fail(hands.disk_of(member))
+    hands.env.cluster.volumes.disks.fail(hands.disk_of(member))
     return f"shut down the disk of {member.name}"
 
 
@@ -42,7 +42,7 @@ def new_property_while_disk_fails(hands: Hands, drawn: Drawn) -> Doing:
 def kill_operator_while_disk_fails(hands: Hands, drawn: Drawn) -> Doing:
     """Shut a member's disk down, and kill the operator."""
     told = _fail_disk(hands, drawn)
-    hands.arena.kill_operator()
+    hands.env.kill_operator()
     yield f"{told}; killed the operator"
 
 

@@ -7,9 +7,9 @@ from typing import Self
 from support.anything.hands import UUID, Hands
 from support.anything.harm import Sample
 from support.anything.operator_log import OperatorLog
-from support.harness.kube_api import Json
-from support.trial.looking import Looking
-from support.trial.quorum import NO_ANSWER, Quorum
+from support.envtest.kube_api import Json
+from support.kind_env.looking import Looking
+from support.kind_env.quorum import NO_ANSWER, Quorum
 
 _LOOK_S = 0.5
 EXIT_BUG = 70
@@ -52,7 +52,7 @@ class RoundWatch(Looking):
     def look(self) -> None:
         """Of the operator's log, the members and the leader's description; clients trust whom the quorum trusts now."""
         self.log.look()
-        self._hands.arena.the_load.renew_trust()
+        self._hands.env.the_load.renew_trust()
         for found in self._hands.sets():
             uuid = (found["metadata"].get("annotations") or {}).get(UUID)
             if uuid is not None:

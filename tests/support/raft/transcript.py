@@ -69,7 +69,7 @@ from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 from support.raft.node import name_at
-from support.raft.snapshot_scene import delete_prefix, release_finish, take_snapshot
+from support.raft.snapshot_env import delete_prefix, release_finish, take_snapshot
 
 
 class Transcript:

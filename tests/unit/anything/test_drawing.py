@@ -8,7 +8,7 @@ import pytest
 from support.anything.act import Act
 from support.anything.catalogue import DRAWN, EVERY, HELD_BACK, named
 from support.anything.drawing import draw, is_bearable
-from support.trial.bed import REPOSITORY
+from support.kind_env.testbed import REPOSITORY
 
 _SEEDS = range(1, 301)
 

@@ -13,8 +13,8 @@ from support.anything.harm import Sample, Stop, harm, stops
 from support.anything.ledger import Ledger, Passed
 from support.anything.settled import complaints, unsettled
 from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.kind_env.quorum import described
 from support.requirement_inputs import Inputs
-from support.trial.quorum import described
 
 _KEYS = [(number, f"u{number}") for number in (1, 2, 3)]
 _DOCUMENT: dict[str, Any] = {

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from support.anything.operator_log import OperatorLog
-from support.harness.kube_api import Json
-from support.trial.kube import Kube
-from support.trial.waiting import wait_for
+from support.envtest.kube_api import Json
+from support.kind_env.kube import Kube
+from support.kind_env.waiting import wait_for
 
 
 class _Api:

@@ -20,89 +20,89 @@ from quorum_node.broker.outputs import (
     TruncateLog,
 )
 from quorum_node.broker.producers import Duplicate, ProducerStates
-from support.replica_scene import ME, ReplicaScene, batch, following
+from support.replica_env import ME, ReplicaEnv, batch, following
 
 WITH_LOG = OpenedLog(end_offset=20, high_watermark=12, epoch_starts=((1, 0), (3, 10)))
 
 
-def offset_of(scene: ReplicaScene) -> int | None:
-    position = scene.replica.fetch_position
+def offset_of(env: ReplicaEnv) -> int | None:
+    position = env.replica.fetch_position
     return None if position is None else position.fetch_offset
 
 
 @pytest.mark.requirement("KV3-09")
 def test_what_is_fetched_is_appended_as_it_is_and_acknowledged_when_written() -> None:
-    scene = following()
-    scene.receive(batch(0, 2, 3), batch(2, 1, 5), high_watermark=1)
-    assert scene.appended == [batch(0, 2, 3), batch(2, 1, 5)]
-    assert scene.one(SaveEpochs).starts == ((3, 0), (5, 2))
-    assert scene.replica.high_watermark == 1
-    assert offset_of(scene) is None
-    scene.write()
-    assert offset_of(scene) == 3
+    env = following()
+    env.receive(batch(0, 2, 3), batch(2, 1, 5), high_watermark=1)
+    assert env.appended == [batch(0, 2, 3), batch(2, 1, 5)]
+    assert env.one(SaveEpochs).starts == ((3, 0), (5, 2))
+    assert env.replica.high_watermark == 1
+    assert offset_of(env) is None
+    env.write()
+    assert offset_of(env) == 3
 
 
 @pytest.mark.requirement("KV3-09")
 def test_the_high_watermark_is_known_as_far_as_the_log_reaches() -> None:
-    scene = following()
-    scene.receive(batch(0, 2, 5), high_watermark=9)
-    assert scene.replica.high_watermark == 2
-    scene.write()
-    scene.receive(high_watermark=1)
-    assert scene.replica.high_watermark == 2
+    env = following()
+    env.receive(batch(0, 2, 5), high_watermark=9)
+    assert env.replica.high_watermark == 2
+    env.write()
+    env.receive(high_watermark=1)
+    assert env.replica.high_watermark == 2
 
 
 def test_batches_of_a_newer_epoch_than_was_asked_for_are_left() -> None:
-    scene = following()
-    scene.receive(batch(0, 1, 5), batch(1, 1, 6), batch(2, 1, 5))
-    assert scene.appended == [batch(0, 1, 5)]
+    env = following()
+    env.receive(batch(0, 1, 5), batch(1, 1, 6), batch(2, 1, 5))
+    assert env.appended == [batch(0, 1, 5)]
 
 
 @pytest.mark.parametrize(("epoch", "offset"), [(4, 20), (6, 20), (5, 19), (5, 21)])
 def test_an_answer_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
-    scene = following(WITH_LOG)
-    assert scene.step(BatchesFetched(epoch, offset, (batch(20, 1, 5),), 20, 0)) == []
-    assert scene.step(LogDiverged(epoch, offset, EpochEnd(1, 5))) == []
-    assert scene.step(FetchRefused(epoch, offset, BrokerError.FENCED_LEADER_EPOCH)) == []
-    assert offset_of(scene) == 20
+    env = following(WITH_LOG)
+    assert env.step(BatchesFetched(epoch, offset, (batch(20, 1, 5),), 20, 0)) == []
+    assert env.step(LogDiverged(epoch, offset, EpochEnd(1, 5))) == []
+    assert env.step(FetchRefused(epoch, offset, BrokerError.FENCED_LEADER_EPOCH)) == []
+    assert offset_of(env) == 20
 
 
 @pytest.mark.requirement("KV3-09")
 def test_a_diverging_log_is_cut_by_epoch_and_producers_are_what_is_left() -> None:
-    scene = following(WITH_LOG)
-    scene.step(LogDiverged(5, 20, EpochEnd(3, 15)))
-    assert scene.one(TruncateLog).end_offset == 15
-    assert offset_of(scene) is None
+    env = following(WITH_LOG)
+    env.step(LogDiverged(5, 20, EpochEnd(3, 15)))
+    assert env.one(TruncateLog).end_offset == 15
+    assert offset_of(env) is None
     left = ProducerStates()
     left.append(batch(4, 2, 1, 7, 0))
-    scene.step(Truncated(left.snapshot()))
-    assert offset_of(scene) == 15
-    scene.told(ME, 6, 10)
-    assert scene.leader.state.producers.check(batch(0, 2, -1, 7, 0)) == Duplicate(4, 6)
+    env.step(Truncated(left.snapshot()))
+    assert offset_of(env) == 15
+    env.told(ME, 6, 10)
+    assert env.leader.state.producers.check(batch(0, 2, -1, 7, 0)) == Duplicate(4, 6)
 
 
 @pytest.mark.requirement("KV3-09")
 def test_an_epoch_that_the_leader_lacks_takes_another_question() -> None:
-    scene = following(WITH_LOG)
-    scene.step(LogDiverged(5, 20, EpochEnd(2, 14)))
-    assert scene.one(TruncateLog).end_offset == 10
-    scene.step(Truncated(()))
-    position = scene.replica.fetch_position
+    env = following(WITH_LOG)
+    env.step(LogDiverged(5, 20, EpochEnd(2, 14)))
+    assert env.one(TruncateLog).end_offset == 10
+    env.step(Truncated(()))
+    position = env.replica.fetch_position
     assert position is not None
     assert (position.fetch_offset, position.last_fetched_epoch) == (10, 1)
 
 
 def test_an_epoch_that_was_entered_without_records_is_given_up_without_cutting_any() -> None:
-    scene = ReplicaScene(WITH_LOG)
-    scene.told(ME, 5, 9)
-    scene.told(2, 6, 10)
-    position = scene.replica.fetch_position
+    env = ReplicaEnv(WITH_LOG)
+    env.told(ME, 5, 9)
+    env.told(2, 6, 10)
+    position = env.replica.fetch_position
     assert position is not None
     assert (position.fetch_offset, position.last_fetched_epoch) == (20, 5)
-    scene.step(LogDiverged(6, 20, EpochEnd(3, 20)))
-    assert scene.all(TruncateLog) == []
-    assert scene.one(SaveEpochs).starts == ((1, 0), (3, 10))
-    position = scene.replica.fetch_position
+    env.step(LogDiverged(6, 20, EpochEnd(3, 20)))
+    assert env.all(TruncateLog) == []
+    assert env.one(SaveEpochs).starts == ((1, 0), (3, 10))
+    position = env.replica.fetch_position
     assert position is not None
     assert position.last_fetched_epoch == 3
 
@@ -112,29 +112,29 @@ def test_committed_records_survive_a_change_of_leaders_before_their_high_waterma
     None
 ):
     """KIP-101's first example: cutting to the high watermark would drop what is committed."""
-    scene = following(WITH_LOG)
-    scene.told(3, 6, 10)
-    assert scene.all(TruncateLog) == []
-    assert offset_of(scene) == 20
+    env = following(WITH_LOG)
+    env.told(3, 6, 10)
+    assert env.all(TruncateLog) == []
+    assert offset_of(env) == 20
 
 
 @pytest.mark.requirement("KV3-09")
 def test_a_log_without_any_epoch_is_cut_to_its_high_watermark() -> None:
-    scene = following(OpenedLog(end_offset=20, high_watermark=12))
-    assert scene.one(TruncateLog).end_offset == 12
-    scene.step(Truncated(()))
-    assert offset_of(scene) == 12
+    env = following(OpenedLog(end_offset=20, high_watermark=12))
+    assert env.one(TruncateLog).end_offset == 12
+    env.step(Truncated(()))
+    assert offset_of(env) == 12
 
 
 def test_a_leader_that_says_it_is_newer_is_not_asked_before_metadata_tells() -> None:
-    scene = following(WITH_LOG)
-    scene.step(FetchRefused(5, 20, BrokerError.UNKNOWN_LEADER_EPOCH))
-    assert offset_of(scene) == 20
-    scene.step(FetchRefused(5, 20, BrokerError.FENCED_LEADER_EPOCH))
-    assert scene.all(StopFetching)
-    assert offset_of(scene) is None
-    scene.told(2, 6, 10)
-    assert offset_of(scene) == 20
+    env = following(WITH_LOG)
+    env.step(FetchRefused(5, 20, BrokerError.UNKNOWN_LEADER_EPOCH))
+    assert offset_of(env) == 20
+    env.step(FetchRefused(5, 20, BrokerError.FENCED_LEADER_EPOCH))
+    assert env.all(StopFetching)
+    assert offset_of(env) is None
+    env.told(2, 6, 10)
+    assert offset_of(env) == 20
 
 
 @pytest.mark.parametrize(
@@ -144,23 +144,23 @@ def test_a_leader_that_says_it_is_newer_is_not_asked_before_metadata_tells() -> 
 def test_out_of_range(
     start: int, end: int, cut_to: int | None, restart_at: int | None, then: int
 ) -> None:
-    scene = following(WITH_LOG)
-    scene.step(FetchRefused(5, 20, BrokerError.OFFSET_OUT_OF_RANGE))
-    assert scene.one(AskRange).leader_epoch == 5
-    assert scene.replica.asks_range
-    assert offset_of(scene) is None
-    assert scene.step(RangeAnswered(4, start, end)) == []
-    scene.step(RangeAnswered(5, start, end))
-    assert [each.end_offset for each in scene.all(TruncateLog)] == ([cut_to] if cut_to else [])
-    restarts = [each.start_offset for each in scene.all(RestartLog)]
+    env = following(WITH_LOG)
+    env.step(FetchRefused(5, 20, BrokerError.OFFSET_OUT_OF_RANGE))
+    assert env.one(AskRange).leader_epoch == 5
+    assert env.replica.asks_range
+    assert offset_of(env) is None
+    assert env.step(RangeAnswered(4, start, end)) == []
+    env.step(RangeAnswered(5, start, end))
+    assert [each.end_offset for each in env.all(TruncateLog)] == ([cut_to] if cut_to else [])
+    restarts = [each.start_offset for each in env.all(RestartLog)]
     assert restarts == ([restart_at] if restart_at else [])
     if cut_to or restart_at:
-        scene.step(Truncated(()))
-    assert offset_of(scene) == then
+        env.step(Truncated(()))
+    assert offset_of(env) == then
 
 
 def test_records_that_the_leader_deleted_are_deleted() -> None:
-    scene = following(WITH_LOG)
-    scene.step(BatchesFetched(5, 20, (), 20, 11))
-    assert scene.replica.start_offset == 11
-    assert scene.one(SaveEpochs).starts == ((3, 11),)
+    env = following(WITH_LOG)
+    env.step(BatchesFetched(5, 20, (), 20, 11))
+    assert env.replica.start_offset == 11
+    assert env.one(SaveEpochs).starts == ((3, 11),)

@@ -7,186 +7,186 @@ from quorum_node.broker.events import IsrRefused, IsrTaken
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.outputs import ProposeIsr
 from quorum_node.broker.settings import PartitionSettings
-from support.replica_scene import LAG_MS, ME, B, C, ReplicaScene, leading
+from support.replica_env import LAG_MS, ME, B, C, ReplicaEnv, leading
 
 
-def lagging_c() -> ReplicaScene:
+def lagging_c() -> ReplicaEnv:
     """B follows closely, C never fetches: the leader asks for an ISR without it."""
-    scene = leading()
-    scene.produce(2)
-    scene.write()
-    scene.fetched_by(B, 2)
-    scene.wait(LAG_MS)
-    assert scene.proposed() is None
-    scene.wait(1)
-    assert scene.proposed() == [ME, B]
-    return scene
+    env = leading()
+    env.produce(2)
+    env.write()
+    env.fetched_by(B, 2)
+    env.wait(LAG_MS)
+    assert env.proposed() is None
+    env.wait(1)
+    assert env.proposed() == [ME, B]
+    return env
 
 
-def asked(scene: ReplicaScene) -> ProposeIsr:
-    return scene.one(ProposeIsr)
+def asked(env: ReplicaEnv) -> ProposeIsr:
+    return env.one(ProposeIsr)
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_follower_that_never_fetches_falls_out_and_counts_until_the_controller_agrees() -> None:
-    scene = lagging_c()
-    proposal = asked(scene)
+    env = lagging_c()
+    proposal = asked(env)
     assert (proposal.leader_epoch, proposal.partition_epoch) == (5, 9)
     assert proposal.members == ((ME, 11), (B, 12))
-    assert scene.replica.high_watermark == 0
-    scene.step(IsrTaken(proposal.proposal_id, 5, 10, (ME, B)))
-    assert scene.replica.high_watermark == 2
-    assert scene.replica.partition_epoch == 10
+    assert env.replica.high_watermark == 0
+    env.step(IsrTaken(proposal.proposal_id, 5, 10, (ME, B)))
+    assert env.replica.high_watermark == 2
+    assert env.replica.partition_epoch == 10
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_slow_follower_falls_out_and_one_with_everything_stays_however_silent() -> None:
-    scene = leading()
-    scene.produce()
-    scene.write()
-    scene.fetched_by(B, 1)
-    scene.fetched_by(C, 1)
-    scene.wait(10 * LAG_MS)
-    assert scene.proposed() is None
-    scene.fetched_by(B, 1)
-    scene.fetched_by(C, 1)
-    scene.produce()
-    scene.write()
-    scene.produce()
-    scene.write()
-    scene.fetched_by(C, 2)
-    scene.fetched_by(B, 3)
-    scene.now_ms += LAG_MS
-    scene.fetched_by(C, 2)
-    assert scene.proposed() is None
-    scene.wait(1)
-    assert scene.proposed() == [ME, B]
+    env = leading()
+    env.produce()
+    env.write()
+    env.fetched_by(B, 1)
+    env.fetched_by(C, 1)
+    env.wait(10 * LAG_MS)
+    assert env.proposed() is None
+    env.fetched_by(B, 1)
+    env.fetched_by(C, 1)
+    env.produce()
+    env.write()
+    env.produce()
+    env.write()
+    env.fetched_by(C, 2)
+    env.fetched_by(B, 3)
+    env.now_ms += LAG_MS
+    env.fetched_by(C, 2)
+    assert env.proposed() is None
+    env.wait(1)
+    assert env.proposed() == [ME, B]
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_follower_is_caught_up_if_it_reaches_what_the_leader_had_at_its_last_fetch() -> None:
     """Under steady load nobody ever has everything."""
-    scene = leading(isr=(ME, B))
+    env = leading(isr=(ME, B))
     for _ in range(10):
-        end = scene.replica.end_offset
-        scene.produce()
-        scene.write()
-        scene.now_ms += LAG_MS * 0.6
-        scene.fetched_by(B, end)
-        assert scene.proposed() is None
+        end = env.replica.end_offset
+        env.produce()
+        env.write()
+        env.now_ms += LAG_MS * 0.6
+        env.fetched_by(B, end)
+        assert env.proposed() is None
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_burst_alone_is_no_lag_in_bytes() -> None:
     settings = PartitionSettings(replica_lag_max_bytes=1000)
-    scene = leading(settings=settings, isr=(ME, B))
-    scene.produce(9)
-    scene.write()
-    scene.fetched_by(B, 1, behind_bytes=1500)
-    scene.fetched_by(B, 2, behind_bytes=1200)
-    assert scene.proposed() is None
-    scene.fetched_by(B, 3, behind_bytes=900)
-    scene.fetched_by(B, 4, behind_bytes=1100)
-    scene.fetched_by(B, 5, behind_bytes=1100)
-    assert scene.proposed() is None, "it was within the limit meanwhile"
-    scene.fetched_by(B, 6, behind_bytes=1100)
-    assert scene.proposed() == [ME]
+    env = leading(settings=settings, isr=(ME, B))
+    env.produce(9)
+    env.write()
+    env.fetched_by(B, 1, behind_bytes=1500)
+    env.fetched_by(B, 2, behind_bytes=1200)
+    assert env.proposed() is None
+    env.fetched_by(B, 3, behind_bytes=900)
+    env.fetched_by(B, 4, behind_bytes=1100)
+    env.fetched_by(B, 5, behind_bytes=1100)
+    assert env.proposed() is None, "it was within the limit meanwhile"
+    env.fetched_by(B, 6, behind_bytes=1100)
+    assert env.proposed() == [ME]
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_follower_that_stays_far_behind_falls_out_after_half_a_second() -> None:
-    scene = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME, B))
-    scene.produce(9)
-    scene.write()
-    scene.fetched_by(B, 1, behind_bytes=1001)
-    scene.wait(499)
-    assert scene.proposed() is None
-    scene.wait(1)
-    assert scene.proposed() == [ME]
+    env = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME, B))
+    env.produce(9)
+    env.write()
+    env.fetched_by(B, 1, behind_bytes=1001)
+    env.wait(499)
+    assert env.proposed() is None
+    env.wait(1)
+    assert env.proposed() == [ME]
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_follower_rejoins_below_half_of_the_lag_in_bytes() -> None:
-    scene = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME,))
-    scene.fetched_by(B, 0, behind_bytes=500)
-    assert scene.proposed() is None
-    scene.fetched_by(B, 0, behind_bytes=499)
-    assert scene.proposed() == [ME, B]
+    env = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME,))
+    env.fetched_by(B, 0, behind_bytes=500)
+    assert env.proposed() is None
+    env.fetched_by(B, 0, behind_bytes=499)
+    assert env.proposed() == [ME, B]
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_follower_joins_when_it_has_what_is_committed_and_counts_from_then_on() -> None:
-    scene = leading(isr=(ME, B))
-    scene.produce(2)
-    scene.write()
-    scene.fetched_by(B, 2)
-    assert scene.replica.high_watermark == 2
-    scene.fetched_by(C, 1)
-    assert scene.proposed() is None
-    scene.fetched_by(C, 2)
-    assert scene.proposed() == [ME, B, C]
-    proposal = asked(scene)
-    scene.produce()
-    scene.write()
-    scene.fetched_by(B, 3)
-    assert scene.replica.high_watermark == 2, "C may be a member already"
-    scene.step(IsrRefused(proposal.proposal_id, IsrError.INELIGIBLE_REPLICA))
-    assert scene.proposed() is None, "not at once: the controller's reason has not gone"
-    assert scene.leader.in_sync.maximal == {ME, B}
-    scene.fetched_by(C, 2)
-    assert scene.proposed() == [ME, B, C]
+    env = leading(isr=(ME, B))
+    env.produce(2)
+    env.write()
+    env.fetched_by(B, 2)
+    assert env.replica.high_watermark == 2
+    env.fetched_by(C, 1)
+    assert env.proposed() is None
+    env.fetched_by(C, 2)
+    assert env.proposed() == [ME, B, C]
+    proposal = asked(env)
+    env.produce()
+    env.write()
+    env.fetched_by(B, 3)
+    assert env.replica.high_watermark == 2, "C may be a member already"
+    env.step(IsrRefused(proposal.proposal_id, IsrError.INELIGIBLE_REPLICA))
+    assert env.proposed() is None, "not at once: the controller's reason has not gone"
+    assert env.leader.in_sync.maximal == {ME, B}
+    env.fetched_by(C, 2)
+    assert env.proposed() == [ME, B, C]
 
 
 @pytest.mark.requirement("KV3-10")
 def test_nobody_joins_before_it_has_what_earlier_leaders_left() -> None:
     """The high watermark of a new leader may be far behind what the leader before it committed."""
     opened = OpenedLog(end_offset=20, high_watermark=5, epoch_starts=((1, 0),))
-    scene = leading(isr=(ME, B), opened=opened)
-    scene.fetched_by(C, 19)
-    assert scene.proposed() is None
-    scene.fetched_by(C, 20)
-    assert scene.proposed() == [ME, B, C]
+    env = leading(isr=(ME, B), opened=opened)
+    env.fetched_by(C, 19)
+    assert env.proposed() is None
+    env.fetched_by(C, 20)
+    assert env.proposed() == [ME, B, C]
 
 
 @pytest.mark.requirement("KV3-10")
 @pytest.mark.parametrize("epoch", [None, 14])
 def test_nobody_joins_who_is_fenced_or_was_restarted(epoch: int | None) -> None:
-    scene = leading(isr=(ME, B))
+    env = leading(isr=(ME, B))
     if epoch is None:
-        del scene.active[C]
+        del env.active[C]
     else:
-        scene.active[C] = epoch
-    scene.told(ME, 5, 9, isr=(ME, B))
-    scene.fetched_by(C, 0, broker_epoch=13)
-    assert scene.proposed() is None
+        env.active[C] = epoch
+    env.told(ME, 5, 9, isr=(ME, B))
+    env.fetched_by(C, 0, broker_epoch=13)
+    assert env.proposed() is None
 
 
 @pytest.mark.requirement("KV3-10")
 def test_an_unanswered_proposal_is_asked_again_as_it_was() -> None:
-    scene = lagging_c()
-    first = asked(scene)
-    scene.step(IsrRefused(first.proposal_id, IsrError.UNANSWERED))
-    assert asked(scene) == first
-    scene.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
-    assert asked(scene) == first, "nobody knows what became of the one before"
-    scene.step(IsrRefused(first.proposal_id, IsrError.OVERTAKEN))
-    assert scene.proposed() is None
-    scene.wait(LAG_MS)
-    assert scene.proposed() is None, "metadata has to tell first"
-    scene.told(ME, 5, 11, isr=(ME, B, C))
-    again = asked(scene)
+    env = lagging_c()
+    first = asked(env)
+    env.step(IsrRefused(first.proposal_id, IsrError.UNANSWERED))
+    assert asked(env) == first
+    env.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
+    assert asked(env) == first, "nobody knows what became of the one before"
+    env.step(IsrRefused(first.proposal_id, IsrError.OVERTAKEN))
+    assert env.proposed() is None
+    env.wait(LAG_MS)
+    assert env.proposed() is None, "metadata has to tell first"
+    env.told(ME, 5, 11, isr=(ME, B, C))
+    again = asked(env)
     assert (again.partition_epoch, again.proposal_id) == (11, first.proposal_id + 1)
 
 
 @pytest.mark.requirement("KV3-10")
 def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
-    scene = lagging_c()
-    first = asked(scene)
-    scene.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
-    assert scene.proposed() is None
-    scene.wait(1)
-    assert scene.proposed() == [ME, B]
-    assert asked(scene).proposal_id > first.proposal_id
+    env = lagging_c()
+    first = asked(env)
+    env.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
+    assert env.proposed() is None
+    env.wait(1)
+    assert env.proposed() == [ME, B]
+    assert asked(env).proposal_id > first.proposal_id
 
 
 @pytest.mark.requirement("KV3-08")
@@ -194,31 +194,31 @@ def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
 def test_an_answer_of_another_epoch_changes_nothing(
     leader_epoch: int, partition_epoch: int
 ) -> None:
-    scene = lagging_c()
-    proposal = asked(scene)
-    scene.step(IsrTaken(proposal.proposal_id, leader_epoch, partition_epoch, (ME,)))
-    assert scene.leader.in_sync.committed == {ME, B, C}
-    assert scene.leader.in_sync.proposal is not None
+    env = lagging_c()
+    proposal = asked(env)
+    env.step(IsrTaken(proposal.proposal_id, leader_epoch, partition_epoch, (ME,)))
+    assert env.leader.in_sync.committed == {ME, B, C}
+    assert env.leader.in_sync.proposal is not None
 
 
 def test_an_answer_to_an_earlier_leadership_is_ignored() -> None:
-    scene = lagging_c()
-    old = asked(scene)
-    scene.told(B, 6, 10)
-    scene.told(ME, 7, 11)
-    scene.now_ms += 2 * LAG_MS
-    scene.fetched_by(B, 2)
-    new = asked(scene)
+    env = lagging_c()
+    old = asked(env)
+    env.told(B, 6, 10)
+    env.told(ME, 7, 11)
+    env.now_ms += 2 * LAG_MS
+    env.fetched_by(B, 2)
+    new = asked(env)
     assert new.proposal_id > old.proposal_id
-    scene.step(IsrRefused(old.proposal_id, IsrError.INELIGIBLE_REPLICA))
-    assert scene.leader.in_sync.proposal is not None
+    env.step(IsrRefused(old.proposal_id, IsrError.INELIGIBLE_REPLICA))
+    assert env.leader.in_sync.proposal is not None
 
 
 @pytest.mark.requirement("KV3-10")
 def test_metadata_that_arrives_before_the_answer_is_not_undone_by_it() -> None:
-    scene = lagging_c()
-    proposal = asked(scene)
-    scene.told(ME, 5, 10, isr=(ME, B))
-    scene.told(ME, 5, 11, isr=(ME, B, C))
-    scene.step(IsrTaken(proposal.proposal_id, 5, 10, (ME, B)))
-    assert scene.leader.in_sync.committed == {ME, B, C}
+    env = lagging_c()
+    proposal = asked(env)
+    env.told(ME, 5, 10, isr=(ME, B))
+    env.told(ME, 5, 11, isr=(ME, B, C))
+    env.step(IsrTaken(proposal.proposal_id, 5, 10, (ME, B)))
+    assert env.leader.in_sync.committed == {ME, B, C}

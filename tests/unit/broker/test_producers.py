@@ -5,7 +5,7 @@ import pytest
 from quorum_node.broker.batch import SEQUENCES
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.producers import EXPIRY_MS, Duplicate, ProducerStates
-from support.replica_scene import batch
+from support.replica_env import batch
 
 P = 77
 OUT_OF_ORDER = BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -10,8 +10,8 @@ from quorum_node.controller.feature_levels import OF_A_NEW_CLUSTER
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import RegisterBrokerRecord
 from support.broker_requests import heartbeat, registration
-from support.controller_scene import play
-from support.partition_scene import FAR, PartitionScene
+from support.controller_env import play
+from support.partition_env import FAR, PartitionEnv
 
 pytestmark = pytest.mark.requirement("K631-10")
 
@@ -21,68 +21,68 @@ SESSION_MS = 9000
 BROKER, OTHER = 7, 8
 
 
-def broker(scene: PartitionScene) -> RegisterBrokerRecord:
+def broker(env: PartitionEnv) -> RegisterBrokerRecord:
     """The registration, as it is committed."""
-    found = scene.committed.image.brokers.get(BROKER)
+    found = env.committed.image.brokers.get(BROKER)
     assert found is not None
     return found
 
 
-def state(scene: PartitionScene) -> BrokerState:
+def state(env: PartitionEnv) -> BrokerState:
     """Where it stands; INITIAL and FENCED differ by whether this controller has heard of the process."""
-    found, view = broker(scene), scene.controller.view()
+    found, view = broker(env), env.controller.view()
     assert view is not None
     lease = view.leases.get(BROKER, found.broker_epoch)
     first = lease is None or lease.metadata_offset < 0
     return state_of(found.fenced, found.in_controlled_shutdown, first=first)
 
 
-async def scene_in(wanted: BrokerState) -> PartitionScene:
+async def env_in(wanted: BrokerState) -> PartitionEnv:
     """Broker 7 in a state, by its requests alone; 8 is active."""
-    scene = PartitionScene()
-    await scene.begin(OTHER)
-    answer = await scene.do(registration(BROKER))
-    scene.epochs[BROKER] = answer.broker_epoch
+    env = PartitionEnv()
+    await env.begin(OTHER)
+    answer = await env.do(registration(BROKER))
+    env.epochs[BROKER] = answer.broker_epoch
     if wanted is not INITIAL:
-        await scene.beat(BROKER)
+        await env.beat(BROKER)
     if wanted is FENCED:
-        await scene.beat(BROKER, want_fence=True)
+        await env.beat(BROKER, want_fence=True)
     if wanted in (SHUTTING_DOWN, SHUTDOWN):
-        await scene.topic((BROKER, OTHER))
-        answer = await scene.beat(BROKER, want_shut_down=True)
+        await env.topic((BROKER, OTHER))
+        answer = await env.beat(BROKER, want_shut_down=True)
         assert (answer.is_fenced, answer.should_shut_down) == (False, False), "it leads"
     if wanted is SHUTDOWN:
-        answer = await scene.beat(BROKER, want_shut_down=True)
+        answer = await env.beat(BROKER, want_shut_down=True)
         assert not answer.should_shut_down, "the leader has moved; from now on 8 has to know"
-        await scene.beat(OTHER)
-        answer = await scene.beat(BROKER, want_shut_down=True)
+        await env.beat(OTHER)
+        answer = await env.beat(BROKER, want_shut_down=True)
         assert answer.should_shut_down
-    assert state(scene) is wanted
-    return scene
+    assert state(env) is wanted
+    return env
 
 
-async def its_lease_ends(scene: PartitionScene) -> None:
+async def its_lease_ends(env: PartitionEnv) -> None:
     """Time goes by without a heartbeat of 7; that 9 comes makes the controller look."""
-    scene.now_ms += SESSION_MS
-    await scene.beat(OTHER)
-    await scene.start(9)
-    await scene.settle()
+    env.now_ms += SESSION_MS
+    await env.beat(OTHER)
+    await env.start(9)
+    await env.settle()
 
 
 @pytest.mark.parametrize("before", BrokerState)
 def test_a_new_process_begins_anew_with_a_new_epoch(before: BrokerState) -> None:
     async def test() -> None:
-        scene = await scene_in(before)
-        old = scene.epochs[BROKER]
-        answer = await scene.do(registration(BROKER, incarnation=2))
-        await scene.settle()
+        env = await env_in(before)
+        old = env.epochs[BROKER]
+        answer = await env.do(registration(BROKER, incarnation=2))
+        await env.settle()
         assert answer.broker_epoch > old
-        assert (state(scene), broker(scene).broker_epoch) == (INITIAL, answer.broker_epoch)
-        late = await scene.do(heartbeat(BROKER, old, FAR))
+        assert (state(env), broker(env).broker_epoch) == (INITIAL, answer.broker_epoch)
+        late = await env.do(heartbeat(BROKER, old, FAR))
         assert late.error_code == ErrorCode.STALE_BROKER_EPOCH
-        scene.epochs[BROKER] = answer.broker_epoch
-        assert not (await scene.beat(BROKER)).is_fenced, "the lease is restored with the new epoch"
-        assert state(scene) is ACTIVE
+        env.epochs[BROKER] = answer.broker_epoch
+        assert not (await env.beat(BROKER)).is_fenced, "the lease is restored with the new epoch"
+        assert state(env) is ACTIVE
 
     play(test)
 
@@ -90,11 +90,11 @@ def test_a_new_process_begins_anew_with_a_new_epoch(before: BrokerState) -> None
 @pytest.mark.parametrize("before", BrokerState)
 def test_the_same_process_stays_where_it_is_with_its_epoch(before: BrokerState) -> None:
     async def test() -> None:
-        scene = await scene_in(before)
-        answer = await scene.do(registration(BROKER))
-        await scene.settle()
-        assert answer.broker_epoch == scene.epochs[BROKER]
-        assert state(scene) is before
+        env = await env_in(before)
+        answer = await env.do(registration(BROKER))
+        await env.settle()
+        assert answer.broker_epoch == env.epochs[BROKER]
+        assert state(env) is before
 
     play(test)
 
@@ -111,14 +111,14 @@ def test_the_same_process_stays_where_it_is_with_its_epoch(before: BrokerState) 
 )
 def test_the_end_of_its_lease(before: BrokerState, after: BrokerState) -> None:
     async def test() -> None:
-        scene = await scene_in(before)
-        scene.now_ms += SESSION_MS - 1
-        await scene.beat(OTHER)
-        await scene.settle()
-        assert state(scene) is before, "not a millisecond before its time"
-        await its_lease_ends(scene)
-        assert state(scene) is after
-        assert broker(scene).broker_epoch == scene.epochs[BROKER]
+        env = await env_in(before)
+        env.now_ms += SESSION_MS - 1
+        await env.beat(OTHER)
+        await env.settle()
+        assert state(env) is before, "not a millisecond before its time"
+        await its_lease_ends(env)
+        assert state(env) is after
+        assert broker(env).broker_epoch == env.epochs[BROKER]
 
     play(test)
 
@@ -127,11 +127,11 @@ def test_a_lease_that_ended_is_restored_under_its_epoch() -> None:
     """The deviation from the draft: the shipped answer has no field for a new epoch."""
 
     async def test() -> None:
-        scene = await scene_in(ACTIVE)
-        await its_lease_ends(scene)
-        answer = await scene.beat(BROKER)
+        env = await env_in(ACTIVE)
+        await its_lease_ends(env)
+        answer = await env.beat(BROKER)
         assert (answer.error_code, answer.is_fenced) == (ErrorCode.NONE, False)
-        assert (state(scene), broker(scene).broker_epoch) == (ACTIVE, scene.epochs[BROKER])
+        assert (state(env), broker(env).broker_epoch) == (ACTIVE, env.epochs[BROKER])
 
     play(test)
 
@@ -140,13 +140,13 @@ def test_a_lease_that_ends_during_a_controlled_shutdown_ends_the_shutdown() -> N
     """Its leaders are moved all the same, and when it is heard of again it is told to stop, whatever it wishes by then."""
 
     async def test() -> None:
-        scene = await scene_in(SHUTTING_DOWN)
-        await its_lease_ends(scene)
-        assert (scene.partition().leader, scene.partition().isr) == (OTHER, (OTHER,))
+        env = await env_in(SHUTTING_DOWN)
+        await its_lease_ends(env)
+        assert (env.partition().leader, env.partition().isr) == (OTHER, (OTHER,))
         for wish in ({}, {"want_fence": True}, {"want_shut_down": True}):
-            answer = await scene.beat(BROKER, **wish)
+            answer = await env.beat(BROKER, **wish)
             assert (answer.is_fenced, answer.should_shut_down) == (True, True), wish
-        assert state(scene) is SHUTDOWN
+        assert state(env) is SHUTDOWN
 
     play(test)
 
@@ -156,43 +156,43 @@ def test_shutdown_is_final_for_an_epoch(before: BrokerState) -> None:
     """Of a broker that leads nothing it is granted at once; the record of it outlives the controller that granted it."""
 
     async def test() -> None:
-        scene = await scene_in(before)
-        answer = await scene.beat(BROKER, want_shut_down=True)
+        env = await env_in(before)
+        answer = await env.beat(BROKER, want_shut_down=True)
         assert (answer.is_fenced, answer.should_shut_down) == (True, True)
-        assert state(scene) is SHUTDOWN
-        await scene.lose()
-        await scene.lead(2)
-        await scene.settle()
-        answer = await scene.beat(BROKER)
+        assert state(env) is SHUTDOWN
+        await env.lose()
+        await env.lead(2)
+        await env.settle()
+        answer = await env.beat(BROKER)
         assert (answer.is_fenced, answer.should_shut_down) == (True, True)
-        assert state(scene) is SHUTDOWN
+        assert state(env) is SHUTDOWN
 
     play(test)
 
 
 def test_a_broker_that_asks_to_be_fenced_and_to_shut_down_stops_though_it_leads() -> None:
     async def test() -> None:
-        scene = await scene_in(ACTIVE)
-        await scene.topic((BROKER, OTHER))
-        answer = await scene.beat(BROKER, want_fence=True, want_shut_down=True)
+        env = await env_in(ACTIVE)
+        await env.topic((BROKER, OTHER))
+        answer = await env.beat(BROKER, want_fence=True, want_shut_down=True)
         assert (answer.is_fenced, answer.should_shut_down) == (True, True)
-        assert (state(scene), scene.partition().leader) == (SHUTDOWN, OTHER)
+        assert (state(env), env.partition().leader) == (SHUTDOWN, OTHER)
 
     play(test)
 
 
 def test_stale_metadata_revokes_the_lease_until_the_broker_has_caught_up() -> None:
     async def test() -> None:
-        scene = await scene_in(ACTIVE)
-        await scene.start(9)
-        scene.now_ms += scene.controller.settings.max_metadata_age_ms + 1
-        registered = scene.epochs[BROKER]
+        env = await env_in(ACTIVE)
+        await env.start(9)
+        env.now_ms += env.controller.settings.max_metadata_age_ms + 1
+        registered = env.epochs[BROKER]
         assert registered >= len(OF_A_NEW_CLUSTER)
-        answer = await scene.do(heartbeat(BROKER, registered, registered))
-        await scene.settle()
-        assert (answer.is_fenced, state(scene)) == (True, FENCED)
-        answer = await scene.do(heartbeat(BROKER, registered, scene.high_watermark))
-        await scene.settle()
-        assert (answer.is_fenced, state(scene)) == (False, ACTIVE)
+        answer = await env.do(heartbeat(BROKER, registered, registered))
+        await env.settle()
+        assert (answer.is_fenced, state(env)) == (True, FENCED)
+        answer = await env.do(heartbeat(BROKER, registered, env.high_watermark))
+        await env.settle()
+        assert (answer.is_fenced, state(env)) == (False, ACTIVE)
 
     play(test)

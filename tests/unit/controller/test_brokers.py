@@ -28,7 +28,7 @@ from quorum_node.records.metadata import (
 )
 from support import broker_requests
 from support.broker_requests import registration
-from support.controller_scene import CLUSTER_ID
+from support.controller_env import CLUSTER_ID
 
 TOPIC_ID = UUID(int=1 << 70)
 

@@ -34,53 +34,53 @@ from quorum_node.records.metadata import (
 )
 from support.broker_requests import registration
 from support.controlled_cluster import ControlledCluster
-from support.controller_scene import play
-from support.partition_scene import PartitionScene
+from support.controller_env import play
+from support.partition_env import PartitionEnv
 
 State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def state(scene: PartitionScene, partition_id: int = 0) -> State:
+def state(env: PartitionEnv, partition_id: int = 0) -> State:
     """Leader, ISR, eligible leader replicas, last known leader."""
-    now = scene.partition(partition_id)
+    now = env.partition(partition_id)
     return now.leader, now.isr, now.eligible_leader_replicas or (), now.last_known_elr or ()
 
 
-async def three_brokers(min_insync_replicas: int = 2) -> PartitionScene:
-    scene = PartitionScene()
-    await scene.begin(7, 8, 9)
-    await scene.topic((7, 8, 9), min_insync_replicas=str(min_insync_replicas))
-    return scene
+async def three_brokers(min_insync_replicas: int = 2) -> PartitionEnv:
+    env = PartitionEnv()
+    await env.begin(7, 8, 9)
+    await env.topic((7, 8, 9), min_insync_replicas=str(min_insync_replicas))
+    return env
 
 
-async def restart(scene: PartitionScene, broker_id: int, *, cleanly: bool, process: int) -> None:
+async def restart(env: PartitionEnv, broker_id: int, *, cleanly: bool, process: int) -> None:
     """A new process; it is fenced until its first heartbeat."""
-    epoch = scene.epochs[broker_id] if cleanly else -1
-    answer = await scene.do(registration(broker_id, process, previous_broker_epoch=epoch))
+    epoch = env.epochs[broker_id] if cleanly else -1
+    answer = await env.do(registration(broker_id, process, previous_broker_epoch=epoch))
     assert answer.error_code == ErrorCode.NONE
-    scene.epochs[broker_id] = answer.broker_epoch
-    await scene.settle()
+    env.epochs[broker_id] = answer.broker_epoch
+    await env.settle()
 
 
 @pytest.mark.requirement("KV3-09")
 def test_who_leaves_a_small_isr_may_still_be_elected() -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        await scene.fail(8)
-        assert state(scene) == (7, (7, 9), (), ()), "two are enough"
-        await scene.fail(9)
-        assert state(scene) == (7, (7,), (9,), ())
-        await scene.fail(7)
-        assert state(scene) == (NO_LEADER, (), (7, 9), (7,))
-        await scene.beat(8)
-        assert state(scene)[0] == NO_LEADER, "messages were acknowledged without 8"
-        await scene.beat(9)
-        assert state(scene) == (9, (9,), (7,), ())
-        assert scene.partition().leader_recovery_state == RECOVERED, "nothing was lost"
-        await scene.beat(7)
-        state_after = await scene.alter(9, 9, 7)
+        env = await three_brokers()
+        await env.fail(8)
+        assert state(env) == (7, (7, 9), (), ()), "two are enough"
+        await env.fail(9)
+        assert state(env) == (7, (7,), (9,), ())
+        await env.fail(7)
+        assert state(env) == (NO_LEADER, (), (7, 9), (7,))
+        await env.beat(8)
+        assert state(env)[0] == NO_LEADER, "messages were acknowledged without 8"
+        await env.beat(9)
+        assert state(env) == (9, (9,), (7,), ())
+        assert env.partition().leader_recovery_state == RECOVERED, "nothing was lost"
+        await env.beat(7)
+        state_after = await env.alter(9, 9, 7)
         assert state_after.error_code == ErrorCode.NONE
-        assert state(scene) == (9, (9, 7), (), ())
+        assert state(env) == (9, (9, 7), (), ())
 
     play(test)
 
@@ -88,13 +88,13 @@ def test_who_leaves_a_small_isr_may_still_be_elected() -> None:
 @pytest.mark.requirement("KV3-09")
 def test_an_unclean_stop_ends_every_claim_and_a_clean_one_none() -> None:
     async def test() -> None:
-        scene = await three_brokers()
+        env = await three_brokers()
         for broker_id in (8, 9):
-            await scene.fail(broker_id)
-        await restart(scene, 9, cleanly=True, process=2)
-        assert state(scene) == (7, (7,), (9,), ())
-        await restart(scene, 9, cleanly=False, process=3)
-        assert state(scene) == (7, (7,), (), ())
+            await env.fail(broker_id)
+        await restart(env, 9, cleanly=True, process=2)
+        assert state(env) == (7, (7,), (9,), ())
+        await restart(env, 9, cleanly=False, process=3)
+        assert state(env) == (7, (7,), (), ())
 
     play(test)
 
@@ -102,15 +102,15 @@ def test_an_unclean_stop_ends_every_claim_and_a_clean_one_none() -> None:
 @pytest.mark.requirement("KV3-09")
 def test_a_member_of_the_isr_that_stopped_uncleanly_leaves_it_before_it_is_registered() -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        asked = scene.ask(registration(7, 2, previous_broker_epoch=-1))
-        await scene.turn()
-        values = scene._open[-1][2]
+        env = await three_brokers()
+        asked = env.ask(registration(7, 2, previous_broker_epoch=-1))
+        await env.turn()
+        values = env._open[-1][2]
         assert [value[1] for value in values] == [5, 0], "the partition's change stands first"
-        await scene.settle()
-        scene.epochs[7] = asked.answer.broker_epoch
-        assert state(scene) == (8, (8, 9), (), ())
-        assert scene.committed.image.brokers.is_active(8)
+        await env.settle()
+        env.epochs[7] = asked.answer.broker_epoch
+        assert state(env) == (8, (8, 9), (), ())
+        assert env.committed.image.brokers.is_active(8)
 
     play(test)
 
@@ -118,48 +118,48 @@ def test_a_member_of_the_isr_that_stopped_uncleanly_leaves_it_before_it_is_regis
 @pytest.mark.requirement("KV3-09")
 def test_a_lone_leader_that_stopped_uncleanly_leads_again_and_has_to_recover() -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        await scene.alter(7, 7)
-        assert state(scene) == (7, (7,), (8, 9), ())
+        env = await three_brokers()
+        await env.alter(7, 7)
+        assert state(env) == (7, (7,), (8, 9), ())
         for broker_id in (8, 9):
-            await restart(scene, broker_id, cleanly=False, process=2)
-        await restart(scene, 7, cleanly=False, process=2)
-        assert state(scene) == (NO_LEADER, (), (), (7,))
-        await scene.beat(8)
-        assert state(scene)[0] == NO_LEADER
-        await scene.beat(7)
-        assert state(scene) == (7, (7,), (), ())
-        assert scene.partition().leader_recovery_state == RECOVERING
-        assert scene.metrics.counters["unclean_elections"] == 1
+            await restart(env, broker_id, cleanly=False, process=2)
+        await restart(env, 7, cleanly=False, process=2)
+        assert state(env) == (NO_LEADER, (), (), (7,))
+        await env.beat(8)
+        assert state(env)[0] == NO_LEADER
+        await env.beat(7)
+        assert state(env) == (7, (7,), (), ())
+        assert env.partition().leader_recovery_state == RECOVERING
+        assert env.metrics.counters["unclean_elections"] == 1
 
     play(test)
 
 
 def test_an_unclean_election_forgets_who_was_eligible() -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        await scene.alter(7, 7)
+        env = await three_brokers()
+        await env.alter(7, 7)
         for broker_id in (8, 9, 7):
-            await scene.fail(broker_id)
-        assert state(scene) == (NO_LEADER, (), (7, 8, 9), (7,))
-        await restart(scene, 8, cleanly=False, process=2)
-        await scene.beat(8)
-        assert state(scene) == (NO_LEADER, (), (7, 9), (7,))
-        await scene.elect(ElectionType.UNCLEAN)
-        assert state(scene) == (8, (8,), (), ())
+            await env.fail(broker_id)
+        assert state(env) == (NO_LEADER, (), (7, 8, 9), (7,))
+        await restart(env, 8, cleanly=False, process=2)
+        await env.beat(8)
+        assert state(env) == (NO_LEADER, (), (7, 9), (7,))
+        await env.elect(ElectionType.UNCLEAN)
+        assert state(env) == (8, (8,), (), ())
 
     play(test)
 
 
 def test_another_min_insync_replicas_forgets_who_was_eligible_under_the_one_before() -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        await scene.alter(7, 7)
-        assert state(scene)[2] == (8, 9)
-        answer = await scene.do(alter(TOPIC, "t", ConfigOperation.SET, "1"))
+        env = await three_brokers()
+        await env.alter(7, 7)
+        assert state(env)[2] == (8, 9)
+        answer = await env.do(alter(TOPIC, "t", ConfigOperation.SET, "1"))
         assert answer.responses[0].error_code == ErrorCode.NONE
-        await scene.settle()
-        assert state(scene) == (7, (7,), (), ())
+        await env.settle()
+        assert state(env) == (7, (7,), (), ())
 
     play(test)
 
@@ -177,8 +177,8 @@ def test_there_is_one_min_insync_replicas_for_all_brokers(
     broker: str, operation: ConfigOperation, error: ErrorCode
 ) -> None:
     async def test() -> None:
-        scene = await three_brokers()
-        answer = await scene.do(alter(BROKER, broker, operation, "2"))
+        env = await three_brokers()
+        answer = await env.do(alter(BROKER, broker, operation, "2"))
         assert answer.responses[0].error_code == error
 
     play(test)
@@ -202,16 +202,16 @@ def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
     monkeypatch.setattr(unclean_shutdown, "MAX_RECORDS", 2)
 
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8)
-        await scene.topic(*[(7, 8)] * 5)
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic(*[(7, 8)] * 5)
         errors = []
         for _ in range(3):
-            answer = await scene.do(registration(7, 2, previous_broker_epoch=-1))
-            await scene.settle()
+            answer = await env.do(registration(7, 2, previous_broker_epoch=-1))
+            await env.settle()
             errors.append(answer.error_code)
         assert errors == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
-        assert all(scene.partition(each).isr == (8,) for each in range(5))
+        assert all(env.partition(each).isr == (8,) for each in range(5))
 
     play(test)
 

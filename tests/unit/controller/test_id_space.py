@@ -15,8 +15,8 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import RegisterBrokerRecord, RegisterControllerRecord
 from support.broker_requests import FEATURES, heartbeat, registration
-from support.controller_scene import VOTERS, play
-from support.partition_scene import FAR, PartitionScene
+from support.controller_env import VOTERS, play
+from support.partition_env import FAR, PartitionEnv
 
 pytestmark = pytest.mark.requirement("K631-01")
 
@@ -53,11 +53,11 @@ def old_broker(broker_id: int, *directories: UUID, epoch: int = 5) -> RegisterBr
     )
 
 
-def scene(test: Callable[[PartitionScene], Awaitable[None]], *older: Any) -> None:
+def env(test: Callable[[PartitionEnv], Awaitable[None]], *older: Any) -> None:
     """Run a test on an active controller; `older` is committed before it becomes one."""
 
     async def run() -> None:
-        made = PartitionScene()
+        made = PartitionEnv()
         made.committed.replay(older)
         await made.begin()
         await test(made)
@@ -65,7 +65,7 @@ def scene(test: Callable[[PartitionScene], Awaitable[None]], *older: Any) -> Non
     play(run)
 
 
-async def code(made: PartitionScene, request: Any) -> int:
+async def code(made: PartitionEnv, request: Any) -> int:
     """The error of its answer."""
     error: int = (await made.do(request)).error_code
     await made.settle()
@@ -74,38 +74,38 @@ async def code(made: PartitionScene, request: Any) -> int:
 
 @pytest.mark.parametrize("voter", VOTERS)
 def test_a_broker_does_not_get_a_voters_id(voter: ReplicaKey) -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(voter.id)) == TAKEN
         assert made.committed.image.brokers.get(voter.id) is None
         assert await code(made, registration(7)) == ErrorCode.NONE
 
-    scene(test)
+    env(test)
 
 
 def test_a_broker_does_not_get_the_id_of_a_registered_controller() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9, U9)) == ErrorCode.NONE
         assert await code(made, registration(9)) == TAKEN
         made.seen = Replicas(fetching=(ReplicaKey(9, U9),))
         assert await code(made, registration(9)) == TAKEN
 
-    scene(test)
+    env(test)
 
 
 @pytest.mark.parametrize("uuid", [U9, None])
 def test_a_broker_does_not_get_the_id_of_a_coming_voter(uuid: UUID | None) -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         made.seen = Replicas(joining=(ReplicaKey(9, uuid),))
         assert await code(made, registration(9)) == TAKEN
         assert await code(made, registration(8)) == ErrorCode.NONE
 
-    scene(test)
+    env(test)
 
 
 def test_both_roles_of_one_process_have_one_id() -> None:
     """Its metadata log is in one of the broker's directories, or both registrations name the same process."""
 
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert VOTER.uuid is not None
         both = registration(VOTER.id, log_dirs=(V9, VOTER.uuid))
         assert await code(made, both) == ErrorCode.NONE
@@ -113,21 +113,21 @@ def test_both_roles_of_one_process_have_one_id() -> None:
         assert await code(made, registration(9, incarnation_id=PROCESS)) == ErrorCode.NONE
         assert not tuple(doubled(view(made)))
 
-    scene(test)
+    env(test)
 
 
 def test_a_process_that_tells_nothing_is_not_taken_for_the_same() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9, None, incarnation_id=None)) == ErrorCode.NONE
         assert await code(made, registration(9, incarnation_id=None)) == TAKEN
 
-    scene(test)
+    env(test)
 
 
 def test_of_a_stock_controller_the_replicas_that_fetch_tell_whether_it_is_the_same_process() -> (
     None
 ):
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9)) == ErrorCode.NONE
         other = ReplicaKey(8, V9)
         for fetching in (
@@ -141,11 +141,11 @@ def test_of_a_stock_controller_the_replicas_that_fetch_tell_whether_it_is_the_sa
         made.seen = Replicas(fetching=(other, ReplicaKey(9, U9)))
         assert await code(made, registration(9, log_dirs=(U9,))) == ErrorCode.NONE
 
-    scene(test)
+    env(test)
 
 
 def test_a_controller_does_not_get_a_brokers_id() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9, log_dirs=(V9,))) == ErrorCode.NONE
         for request in (controller(9, U9), controller(9)):
             answer = await made.do(request)
@@ -155,28 +155,28 @@ def test_a_controller_does_not_get_a_brokers_id() -> None:
         assert made.committed.image.controllers.get(9) is None
         assert await code(made, controller(9, V9)) == ErrorCode.NONE, "one process"
 
-    scene(test)
+    env(test)
 
 
 def test_a_stock_controller_beside_a_broker_is_told_by_the_replicas_that_fetch() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9, log_dirs=(V9,))) == ErrorCode.NONE
         made.seen = Replicas(fetching=(ReplicaKey(9, V9), ReplicaKey(9, U9)))
         assert await code(made, controller(9)) == TAKEN
         made.seen = Replicas(fetching=(ReplicaKey(9, V9),))
         assert await code(made, controller(9)) == ErrorCode.NONE
 
-    scene(test)
+    env(test)
 
 
 def test_a_broker_that_is_unregistered_leaves_its_id() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9)) == ErrorCode.NONE
         assert await code(made, UnregisterBrokerRequest(broker_id=9)) == ErrorCode.NONE
         assert await code(made, controller(9, U9)) == ErrorCode.NONE
         assert await code(made, registration(9)) == TAKEN
 
-    scene(test)
+    env(test)
 
 
 def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
@@ -187,7 +187,7 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
         controller_id=9, incarnation_id=UUID(int=9), end_points=(), features=()
     )
 
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert tuple(doubled(view(made))) == (VOTER.id, 9)
         warned = capsys.readouterr().out
         assert f"node ids {VOTER.id}, 9 are used by a broker and by a controller" in warned
@@ -203,20 +203,20 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
         assert await code(made, request) == ErrorCode.NONE
         assert await code(made, registration(VOTER.id)) == TAKEN, "now it would be a new one"
 
-    scene(test, old_broker(VOTER.id, V9), old_broker(9, V9, epoch=6), known)
+    env(test, old_broker(VOTER.id, V9), old_broker(9, V9, epoch=6), known)
 
 
 def test_one_process_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         assert not tuple(doubled(view(made)))
         assert "are used by a broker" not in capsys.readouterr().out
 
     assert VOTER.uuid is not None
-    scene(test, old_broker(VOTER.id, VOTER.uuid, V9))
+    env(test, old_broker(VOTER.id, VOTER.uuid, V9))
 
 
 def test_a_replica_does_not_become_a_voter_with_a_brokers_id() -> None:
-    async def test(made: PartitionScene) -> None:
+    async def test(made: PartitionEnv) -> None:
         image = made.committed.image
         assert voter_conflict(image, VOTERS, ReplicaKey(7, U9)) is not None
         assert voter_conflict(image, VOTERS, ReplicaKey(7)) is not None
@@ -226,10 +226,10 @@ def test_a_replica_does_not_become_a_voter_with_a_brokers_id() -> None:
         assert voter_conflict(image, VOTERS, replaced) is None, "the id is a voter's already"
         assert voter_conflict(image, (), replaced) is not None
 
-    scene(test, old_broker(7, V9), old_broker(VOTER.id, V9, epoch=6))
+    env(test, old_broker(7, V9), old_broker(VOTER.id, V9, epoch=6))
 
 
-def view(made: PartitionScene) -> Any:
+def view(made: PartitionEnv) -> Any:
     """What a command sees now."""
     found = made.controller.view()
     assert found is not None

@@ -15,18 +15,18 @@ from quorum_node.records.metadata import NO_LEADER, PartitionChangeRecord
 from quorum_node.schema.schema import Message
 from support.broker_requests import heartbeat
 from support.controlled_cluster import assigned
-from support.controller_scene import Asked, play
-from support.partition_scene import FAR, PartitionScene
+from support.controller_env import Asked, play
+from support.partition_env import FAR, PartitionEnv
 
 pytestmark = pytest.mark.requirement("KV3-06")
 
 PARTITIONS = 50
 
 
-async def takeover(old: PartitionScene, *, began: bool = True) -> PartitionScene:
+async def takeover(old: PartitionEnv, *, began: bool = True) -> PartitionEnv:
     """The old controller is deposed, and another node takes over with what was committed. `began`: its work goes on."""
     await old.lose()
-    new = PartitionScene(first_uuid=1 << 101)
+    new = PartitionEnv(first_uuid=1 << 101)
     new.log, new.high_watermark = list(old.log), old.high_watermark
     new.epochs = dict(old.epochs)
     new.apply()
@@ -36,16 +36,16 @@ async def takeover(old: PartitionScene, *, began: bool = True) -> PartitionScene
     return new
 
 
-async def fenced_and_no_more(scene: PartitionScene, broker_id: int) -> None:
+async def fenced_and_no_more(env: PartitionEnv, broker_id: int) -> None:
     """The record that fences a broker is committed; what it means for partitions is not."""
-    scene.ask(heartbeat(broker_id, scene.epochs[broker_id], FAR, want_fence=True))
-    await scene.commit(most=1)
-    assert not scene.committed.image.brokers.is_active(broker_id)
+    env.ask(heartbeat(broker_id, env.epochs[broker_id], FAR, want_fence=True))
+    await env.commit(most=1)
+    assert not env.committed.image.brokers.is_active(broker_id)
 
 
 def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None:
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8, 9)
         await old.topic((7, 8), (8, 7), (7, 9))
         await old.fail(9)
@@ -61,7 +61,7 @@ def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None
 
 def test_a_broker_that_fell_silent_during_the_takeover_is_fenced() -> None:
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8)
         await old.topic((7, 8))
         new = await takeover(old)
@@ -78,7 +78,7 @@ def test_a_broker_that_fell_silent_during_the_takeover_is_fenced() -> None:
 
 def test_a_partition_without_a_leader_gets_the_broker_that_came_back_before() -> None:
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8)
         await old.topic((7,), (8,))
         await old.fail(7)
@@ -95,7 +95,7 @@ def test_a_partition_without_a_leader_gets_the_broker_that_came_back_before() ->
 
 def test_a_partition_without_a_leader_that_prefers_being_online_gets_any() -> None:
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8)
         await old.topic((7, 8), unclean_leader_election_enable="true")
         await old.alter(7, 7)
@@ -109,7 +109,7 @@ def test_a_partition_without_a_leader_that_prefers_being_online_gets_any() -> No
 
 def test_a_reassignment_goes_on() -> None:
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8)
         await old.topic((7,))
         await old.do(moved(8))
@@ -143,9 +143,9 @@ CHANGES: dict[str, Message] = {
 }
 
 
-def sizes(scene: PartitionScene) -> dict[str, int]:
+def sizes(env: PartitionEnv) -> dict[str, int]:
     """Partitions of each topic."""
-    return {topic.name: len(topic.partitions) for topic in scene.committed.image.topics}
+    return {topic.name: len(topic.partitions) for topic in env.committed.image.topics}
 
 
 BEFORE = {"t": 2}
@@ -170,7 +170,7 @@ def test_a_change_of_topics_is_whole_or_absent(change: str, committed: bool) -> 
     """Never a part of it; who asked for one that is absent hears so, and asks the next controller."""
 
     async def test() -> None:
-        old = PartitionScene()
+        old = PartitionEnv()
         await old.begin(7, 8)
         await old.topic((7, 8), (7, 8))
         asked = old.ask(CHANGES[change])

@@ -10,124 +10,124 @@ from quorum_node.protocol.reassignments import (
     ReassignableTopic,
 )
 from quorum_node.records.metadata import NO_LEADER
-from support.controller_scene import play
-from support.partition_scene import PartitionScene
+from support.controller_env import play
+from support.partition_env import PartitionEnv
 
 pytestmark = pytest.mark.requirement("KV3-01")
 
 
-def counted(scene: PartitionScene) -> float:
+def counted(env: PartitionEnv) -> float:
     """What the metric says."""
-    return scene.metrics.counters["unclean_elections"]
+    return env.metrics.counters["unclean_elections"]
 
 
-async def alone_in_the_isr_and_gone(scene: PartitionScene, *replicas: int) -> None:
+async def alone_in_the_isr_and_gone(env: PartitionEnv, *replicas: int) -> None:
     """The first replica is the only one in sync, and fails."""
-    await scene.alter(replicas[0], replicas[0])
-    await scene.fail(replicas[0])
+    await env.alter(replicas[0], replicas[0])
+    await env.fail(replicas[0])
 
 
 def test_one_that_was_asked_for_is_counted() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8)
-        await scene.topic((7, 8))
-        await alone_in_the_isr_and_gone(scene, 7, 8)
-        assert (scene.partition().leader, counted(scene)) == (NO_LEADER, 0)
-        await scene.elect(ElectionType.UNCLEAN)
-        assert (scene.partition().leader, counted(scene)) == (8, 1)
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic((7, 8))
+        await alone_in_the_isr_and_gone(env, 7, 8)
+        assert (env.partition().leader, counted(env)) == (NO_LEADER, 0)
+        await env.elect(ElectionType.UNCLEAN)
+        assert (env.partition().leader, counted(env)) == (8, 1)
 
     play(test)
 
 
 def test_one_that_a_failed_broker_makes_necessary_is_counted_for_every_partition() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8)
-        await scene.topic((7, 8), (7, 8), unclean_leader_election_enable="true")
-        await alone_in_the_isr_and_gone(scene, 7, 8)
-        assert scene.partition().leader == 8
-        assert scene.partition(1).leader == 8, "clean: both were in its ISR"
-        assert counted(scene) == 1
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic((7, 8), (7, 8), unclean_leader_election_enable="true")
+        await alone_in_the_isr_and_gone(env, 7, 8)
+        assert env.partition().leader == 8
+        assert env.partition(1).leader == 8, "clean: both were in its ISR"
+        assert counted(env) == 1
 
     play(test)
 
 
 def test_the_next_one_is_counted_while_the_leader_still_recovers_from_the_first() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8, 9)
-        await scene.topic((7, 8, 9), unclean_leader_election_enable="true")
-        await alone_in_the_isr_and_gone(scene, 7, 8)
-        assert (scene.partition().leader, counted(scene)) == (8, 1)
-        await scene.fail(8)
-        assert (scene.partition().leader, counted(scene)) == (9, 2)
+        env = PartitionEnv()
+        await env.begin(7, 8, 9)
+        await env.topic((7, 8, 9), unclean_leader_election_enable="true")
+        await alone_in_the_isr_and_gone(env, 7, 8)
+        assert (env.partition().leader, counted(env)) == (8, 1)
+        await env.fail(8)
+        assert (env.partition().leader, counted(env)) == (9, 2)
 
     play(test)
 
 
-async def reassign(scene: PartitionScene, replicas: tuple[int, ...] | None) -> None:
+async def reassign(env: PartitionEnv, replicas: tuple[int, ...] | None) -> None:
     """A move of the partition, or None: back to where it came from."""
     partition = ReassignablePartition(partition_index=0, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
         topics=(ReassignableTopic(name="t", partitions=(partition,)),)
     )
-    answer = await scene.do(request)
+    answer = await env.do(request)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-    await scene.settle()
+    await env.settle()
 
 
 def test_a_cancelled_move_that_goes_back_to_a_replica_out_of_sync_is_counted() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8, 9)
-        await scene.topic((7,), unclean_leader_election_enable="true")
-        await reassign(scene, (8, 9))
-        await scene.alter(7, 7, 8)
-        await scene.fail(7)
-        await scene.beat(7)
-        assert (scene.partition().leader, scene.partition().isr) == (8, (8,))
-        assert counted(scene) == 0
-        await reassign(scene, None)
-        assert (scene.partition().leader, scene.partition().replicas) == (7, (7,))
-        assert counted(scene) == 1
+        env = PartitionEnv()
+        await env.begin(7, 8, 9)
+        await env.topic((7,), unclean_leader_election_enable="true")
+        await reassign(env, (8, 9))
+        await env.alter(7, 7, 8)
+        await env.fail(7)
+        await env.beat(7)
+        assert (env.partition().leader, env.partition().isr) == (8, (8,))
+        assert counted(env) == 0
+        await reassign(env, None)
+        assert (env.partition().leader, env.partition().replicas) == (7, (7,))
+        assert counted(env) == 1
 
     play(test)
 
 
 def test_clean_elections_are_not_counted() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8)
-        await scene.topic((7, 8), unclean_leader_election_enable="true")
-        await scene.fail(7)
-        assert scene.partition().leader == 8
-        await scene.beat(7)
-        await scene.alter(8, 8, 7)
-        await scene.elect(ElectionType.PREFERRED)
-        assert (scene.partition().leader, scene.partition().isr) == (7, (8, 7))
-        await scene.elect(ElectionType.UNCLEAN)
-        assert counted(scene) == 0
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic((7, 8), unclean_leader_election_enable="true")
+        await env.fail(7)
+        assert env.partition().leader == 8
+        await env.beat(7)
+        await env.alter(8, 8, 7)
+        await env.elect(ElectionType.PREFERRED)
+        assert (env.partition().leader, env.partition().isr) == (7, (8, 7))
+        await env.elect(ElectionType.UNCLEAN)
+        assert counted(env) == 0
 
     play(test)
 
 
 def test_one_that_is_not_committed_is_not_counted() -> None:
     async def test() -> None:
-        scene = PartitionScene()
-        await scene.begin(7, 8)
-        await scene.topic((7, 8))
-        await alone_in_the_isr_and_gone(scene, 7, 8)
+        env = PartitionEnv()
+        await env.begin(7, 8)
+        await env.topic((7, 8))
+        await alone_in_the_isr_and_gone(env, 7, 8)
         wanted = TopicPartitions(topic="t", partitions=(0,))
-        asked = scene.ask(
+        asked = env.ask(
             ElectLeadersRequest(
                 election_type=ElectionType.UNCLEAN, topic_partitions=(wanted,), timeout_ms=1000
             )
         )
-        await scene.turn()
-        assert counted(scene) == 0, "not before the commit"
-        await scene.lose()
+        await env.turn()
+        assert counted(env) == 0, "not before the commit"
+        await env.lose()
         assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
-        assert (scene.partition().leader, counted(scene)) == (NO_LEADER, 0)
+        assert (env.partition().leader, counted(env)) == (NO_LEADER, 0)
 
     play(test)

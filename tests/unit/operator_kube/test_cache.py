@@ -40,7 +40,7 @@ class Live:
         return frozenset({"live"})
 
 
-class Scene:
+class Env:
     """Copies whose content the test says; all are current unless it says otherwise."""
 
     def __init__(self, *namespaces: str) -> None:
@@ -100,27 +100,27 @@ def volume(name: str, claim: str, host: str) -> Json:
 
 
 def test_what_a_copy_has_is_answered_by_it() -> None:
-    scene = Scene()
-    scene.put(PODS, pod("q-1-1-0"))
-    scene.put(PODS, pod("other-1-1-0", labels={**OWNER.labels, "app.kubernetes.io/instance": "o"}))
+    env = Env()
+    env.put(PODS, pod("q-1-1-0"))
+    env.put(PODS, pod("other-1-1-0", labels={**OWNER.labels, "app.kubernetes.io/instance": "o"}))
     path = paths.namespaced("pods", "n")
-    assert scene.find(path, labels=OWNER.selector) == ["q-1-1-0"]
-    assert scene.get(f"{path}/q-1-1-0") is not None
-    assert scene.live.asked == []
+    assert env.find(path, labels=OWNER.selector) == ["q-1-1-0"]
+    assert env.get(f"{path}/q-1-1-0") is not None
+    assert env.live.asked == []
 
 
 def test_an_object_that_has_lost_its_label_is_read_by_its_name() -> None:
-    scene = Scene()
+    env = Env()
     path = paths.namespaced("pods", "n", "q-1-1-0")
-    assert scene.get(path) is LIVE
-    assert scene.live.asked == [path]
+    assert env.get(path) is LIVE
+    assert env.live.asked == [path]
 
 
 def test_of_a_collection_that_is_watched_whole_what_is_not_there_is_not_there() -> None:
-    scene = Scene()
-    assert scene.get(paths.volume("gone")) is None
-    assert scene.find(paths.NODES, fields="metadata.name=gone") == []
-    assert scene.live.asked == []
+    env = Env()
+    assert env.get(paths.volume("gone")) is None
+    assert env.find(paths.NODES, fields="metadata.name=gone") == []
+    assert env.live.asked == []
 
 
 @pytest.mark.parametrize(
@@ -135,116 +135,116 @@ def test_of_a_collection_that_is_watched_whole_what_is_not_there_is_not_there() 
     ],
 )
 def test_what_a_copy_may_not_have_is_asked_live(path: str, selectors: dict[str, str]) -> None:
-    scene = Scene()
-    scene.put(PODS, pod("q-1-1-0"))
-    assert scene.find(path, **selectors) == ["live"]
+    env = Env()
+    env.put(PODS, pod("q-1-1-0"))
+    assert env.find(path, **selectors) == ["live"]
 
 
 @pytest.mark.parametrize("path", [paths.namespaced("secrets", "n", "s"), paths.DEFINITION])
 def test_what_is_not_watched_is_read_live(path: str) -> None:
-    assert Scene().get(path) is LIVE
+    assert Env().get(path) is LIVE
 
 
 def test_nodes_are_found_by_name_by_label_and_by_the_mere_presence_of_one() -> None:
-    scene = Scene()
-    scene.put(HOSTS, node("h1", zone="a"))
-    scene.put(HOSTS, node("h2"))
-    assert scene.find(paths.NODES, fields="metadata.name=h2") == ["h2"]
-    assert scene.find(paths.NODES, labels="zone=a") == ["h1"]
-    assert scene.find(paths.NODES, labels="zone") == ["h1"]
-    assert scene.find(paths.NODES, labels="zone=b") == []
-    assert scene.live.asked == []
+    env = Env()
+    env.put(HOSTS, node("h1", zone="a"))
+    env.put(HOSTS, node("h2"))
+    assert env.find(paths.NODES, fields="metadata.name=h2") == ["h2"]
+    assert env.find(paths.NODES, labels="zone=a") == ["h1"]
+    assert env.find(paths.NODES, labels="zone") == ["h1"]
+    assert env.find(paths.NODES, labels="zone=b") == []
+    assert env.live.asked == []
 
 
 @pytest.mark.requirement("OP-03")
 def test_a_copy_that_cannot_be_trusted_answers_nothing(current: set[str]) -> None:
-    scene = Scene()
-    scene.put(PODS, pod("q-1-1-0"))
+    env = Env()
+    env.put(PODS, pod("q-1-1-0"))
     current.add("/api/v1/pods")
-    assert scene.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["live"]
-    assert scene.get(paths.namespaced("pods", "n", "q-1-1-0")) is LIVE
+    assert env.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["live"]
+    assert env.get(paths.namespaced("pods", "n", "q-1-1-0")) is LIVE
 
 
 def test_with_named_namespaces_each_has_a_copy_and_no_other_is_watched() -> None:
-    scene = Scene("n", "m")
-    scene.put(PODS, pod("q-1-1-0"), "n")
-    assert scene.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["q-1-1-0"]
-    assert scene.find(paths.namespaced("pods", "m"), labels=OWNER.selector) == []
-    assert scene.live.asked == []
-    assert scene.find(paths.namespaced("pods", "x"), labels=OWNER.selector) == ["live"]
-    watched = {watch.collection.path for watch in scene.cache._watches.values()}
+    env = Env("n", "m")
+    env.put(PODS, pod("q-1-1-0"), "n")
+    assert env.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["q-1-1-0"]
+    assert env.find(paths.namespaced("pods", "m"), labels=OWNER.selector) == []
+    assert env.live.asked == []
+    assert env.find(paths.namespaced("pods", "x"), labels=OWNER.selector) == ["live"]
+    watched = {watch.collection.path for watch in env.cache._watches.values()}
     assert "/api/v1/namespaces/n/pods" in watched
     assert "/api/v1/pods" not in watched
     assert paths.NODES in watched
 
 
 def test_the_api_server_selects_what_is_watched() -> None:
-    for (kind, _), watch in Scene().cache._watches.items():
+    for (kind, _), watch in Env().cache._watches.items():
         selected = watch.collection.labels == "app.kubernetes.io/name=metadataquorum"
         assert selected == (kind in SELECTED), kind
 
 
 @contextmanager
-def wakes(scene: Scene, *expected: str) -> Iterator[None]:
-    scene.woken.clear()
+def wakes(env: Env, *expected: str) -> Iterator[None]:
+    env.woken.clear()
     yield
-    assert set(scene.woken) == {("n", name) for name in expected}
+    assert set(env.woken) == {("n", name) for name in expected}
 
 
 def test_a_change_wakes_whom_it_concerns_and_nobody_else() -> None:
-    scene = Scene()
-    with wakes(scene, "q"):
-        scene.put(PODS, pod("q-1-1-0"))
+    env = Env()
+    with wakes(env, "q"):
+        env.put(PODS, pod("q-1-1-0"))
     claim = {"metadata": {"name": "data-q-1-1-0", "namespace": "n", "labels": OWNER.labels}}
-    with wakes(scene, "q"):
-        scene.put(CLAIMS, claim)
-    with wakes(scene, "q"):
-        scene.put(VOLUMES, volume("pv1", "data-q-1-1-0", "h1"))
-    with wakes(scene, "r-2"):
-        scene.put(VOLUMES, volume("pv2", "data-r-2-3-4-0", "h2"))
-    with wakes(scene):
-        scene.put(VOLUMES, volume("pv3", "somebody-elses", "h1"))
-    with wakes(scene, "q"):
-        scene.drop(PODS, pod("q-1-1-0", labels={}))
+    with wakes(env, "q"):
+        env.put(CLAIMS, claim)
+    with wakes(env, "q"):
+        env.put(VOLUMES, volume("pv1", "data-q-1-1-0", "h1"))
+    with wakes(env, "r-2"):
+        env.put(VOLUMES, volume("pv2", "data-r-2-3-4-0", "h2"))
+    with wakes(env):
+        env.put(VOLUMES, volume("pv3", "somebody-elses", "h1"))
+    with wakes(env, "q"):
+        env.drop(PODS, pod("q-1-1-0", labels={}))
 
 
 def test_a_host_wakes_those_who_have_something_on_it_when_it_comes_goes_or_falters() -> None:
-    scene = Scene()
-    scene.put(PODS, pod("q-1-1-0", host="h1"))
-    scene.put(VOLUMES, volume("pv2", "data-r-1-1-0", "host-two"))
-    with wakes(scene, "q"):
-        scene.put(HOSTS, node("h1"))
-    with wakes(scene, "r"):
-        scene.put(HOSTS, node("h2", **{"kubernetes.io/hostname": "host-two"}))
-    with wakes(scene):
-        scene.put(HOSTS, node("h3"))
+    env = Env()
+    env.put(PODS, pod("q-1-1-0", host="h1"))
+    env.put(VOLUMES, volume("pv2", "data-r-1-1-0", "host-two"))
+    with wakes(env, "q"):
+        env.put(HOSTS, node("h1"))
+    with wakes(env, "r"):
+        env.put(HOSTS, node("h2", **{"kubernetes.io/hostname": "host-two"}))
+    with wakes(env):
+        env.put(HOSTS, node("h3"))
     beat = node("h1")
     beat["status"]["conditions"][0]["lastHeartbeatTime"] = "later"
-    with wakes(scene):
-        scene.put(HOSTS, beat)
-    with wakes(scene, "q"):
-        scene.put(HOSTS, node("h1", ready="Unknown"))
-    with wakes(scene, "r"):
-        scene.drop(HOSTS, node("h2", **{"kubernetes.io/hostname": "host-two"}))
+    with wakes(env):
+        env.put(HOSTS, beat)
+    with wakes(env, "q"):
+        env.put(HOSTS, node("h1", ready="Unknown"))
+    with wakes(env, "r"):
+        env.drop(HOSTS, node("h2", **{"kubernetes.io/hostname": "host-two"}))
 
 
 def test_a_quorum_is_woken_by_its_spec_and_not_by_the_status_that_the_operator_writes() -> None:
-    scene = Scene()
+    env = Env()
     meta = {"name": "q", "namespace": "n", "uid": "u", "generation": 1}
-    scene.put(QUORUMS, {"metadata": dict(meta)})
-    with wakes(scene):
-        scene.put(
+    env.put(QUORUMS, {"metadata": dict(meta)})
+    with wakes(env):
+        env.put(
             QUORUMS, {"metadata": {**meta, "resourceVersion": "2"}, "status": {"phase": "Ready"}}
         )
-    with wakes(scene, "q"):
-        scene.put(QUORUMS, {"metadata": {**meta, "generation": 2}})
+    with wakes(env, "q"):
+        env.put(QUORUMS, {"metadata": {**meta, "generation": 2}})
 
 
 def test_of_a_node_only_what_is_judged_is_kept() -> None:
-    scene = Scene()
+    env = Env()
     found = node("h1")
     found["status"]["images"] = [{"names": ["x" * 1000]}] * 50
-    scene.put(HOSTS, found)
-    kept = scene.watch(HOSTS).objects[key_of(found)]
+    env.put(HOSTS, found)
+    kept = env.watch(HOSTS).objects[key_of(found)]
     assert "images" not in kept["status"]
     assert kept["status"]["conditions"][0]["status"] == "True"

@@ -1,6 +1,6 @@
 """What `kubectl quorum` prints, from resources that a real API server gave in each state.
 
-`RECORD_QUORUM_STATES=FOLDER pytest -m long tests/harness/test_plugin.py` records them again.
+`RECORD_QUORUM_STATES=FOLDER pytest -m long tests/envtest/test_plugin.py` records them again.
 """
 
 import copy

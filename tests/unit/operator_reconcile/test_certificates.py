@@ -23,7 +23,7 @@ from support.kept_objects import (
 )
 from support.secured_quorum import (
     TRUST,
-    Scene,
+    Env,
     bundle_in,
     leaf_in,
     leaf_path,
@@ -39,26 +39,26 @@ class Killed(BaseException):
 
 
 def test_a_quorum_that_was_formed_with_them_gets_certificates() -> None:
-    scene = Scene()
-    scene.settle()
-    made = set(scene.api.created("secrets"))
+    env = Env()
+    env.settle()
+    made = set(env.api.created("secrets"))
     assert made == {"demo-ca-1", "demo-admin-tls", *(f"demo-{each}-1-tls" for each in MEMBERS)}
-    assert scene.api.created("configmaps") == ["demo-trust"]
+    assert env.api.created("configmaps") == ["demo-trust"]
     for node_id in MEMBERS:
-        leaf = leaf_in(scene.api.objects[leaf_path(node_id)])
+        leaf = leaf_in(env.api.objects[leaf_path(node_id)])
         assert leaf.uris == {f"urn:metadataquorum:{SPACE}:demo:member:{node_id}"}
         assert OWNER.host(f"demo-{node_id}-1") in leaf.dns_names
-    assert scene.ready()["status"] == "True"
-    assert scene.api.status["tls"]["authority"] == 1
-    assert scene.nodes.doors, "the pods are asked by TLS"
+    assert env.ready()["status"] == "True"
+    assert env.api.status["tls"]["authority"] == 1
+    assert env.nodes.doors, "the pods are asked by TLS"
 
 
 def test_what_is_in_order_is_written_no_more() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.api.writes.clear()
-    scene.looks(5)
-    assert scene.api.writes == []
+    env = Env()
+    env.settle()
+    env.api.writes.clear()
+    env.looks(5)
+    assert env.api.writes == []
 
 
 def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
@@ -76,11 +76,11 @@ def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
 
 def test_there_is_no_way_back_from_tls_alone() -> None:
     api = running_quorum(3, tls=True)
-    scene = Scene(api)
-    scene.settle()
+    env = Env(api)
+    env.settle()
     api.change_spec(tls={"mode": "Disabled"})
     sets = {path: copy.deepcopy(each) for path, each in api.objects.items() if "sets/" in path}
-    asyncio.run(scene.operator().reconcile(SPACE, NAME))
+    asyncio.run(env.operator().reconcile(SPACE, NAME))
     told = api.condition("SpecInvalid")
     assert told["status"] == "True"
     assert "no way back: write Managed, or make a new MetadataQuorum" in told["message"]
@@ -89,198 +89,198 @@ def test_there_is_no_way_back_from_tls_alone() -> None:
 
 def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:
     """Else whoever deletes a ConfigMap would take TLS from all members, one by one."""
-    scene = Scene()
-    scene.settle()
-    del scene.api.objects[IDENTITY]
-    for each in scene.api.objects.values():
+    env = Env()
+    env.settle()
+    del env.api.objects[IDENTITY]
+    for each in env.api.objects.values():
         each["metadata"].get("annotations", {}).pop(names.ANNOTATION_TLS, None)
-    scene.looks(6)
-    assert scene.api.objects[IDENTITY]["data"]["tls"] == TLS_ON
-    assert not [path for verb, path in scene.api.writes if verb == "delete" and "/pods/" in path]
+    env.looks(6)
+    assert env.api.objects[IDENTITY]["data"]["tls"] == TLS_ON
+    assert not [path for verb, path in env.api.writes if verb == "delete" and "/pods/" in path]
 
 
 def test_a_leaf_that_is_deleted_is_made_again_and_the_member_takes_it_over() -> None:
-    scene = Scene()
-    scene.settle()
-    before = leaf_in(scene.api.objects.pop(leaf_path(2)))
-    scene.settle()
-    after = leaf_in(scene.api.objects[leaf_path(2)])
+    env = Env()
+    env.settle()
+    before = leaf_in(env.api.objects.pop(leaf_path(2)))
+    env.settle()
+    after = leaf_in(env.api.objects[leaf_path(2)])
     assert after.fingerprint != before.fingerprint
-    assert scene.nodes.loaded[2][0] == after
-    assert not [p for verb, p in scene.api.writes if verb == "delete" and "/pods/" in p], (
+    assert env.nodes.loaded[2][0] == after
+    assert not [p for verb, p in env.api.writes if verb == "delete" and "/pods/" in p], (
         "nobody restarts"
     )
 
 
 def test_leaves_are_renewed_one_at_a_time_and_the_leader_last() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.nodes.now += 61 * DAY_S
-    scene.api.writes.clear()
-    scene.settle()
-    order = [path for _, path in scene.api.writes if "-tls" in path and "admin" not in path]
+    env = Env()
+    env.settle()
+    env.nodes.now += 61 * DAY_S
+    env.api.writes.clear()
+    env.settle()
+    order = [path for _, path in env.api.writes if "-tls" in path and "admin" not in path]
     assert order == [leaf_path(2), leaf_path(3), leaf_path(1)]
 
 
 def test_the_next_leaf_waits_until_the_one_before_is_loaded() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.nodes.now += 61 * DAY_S
-    scene.nodes.stuck = {2}
-    scene.api.writes.clear()
-    scene.looks(6)
-    assert [path for _, path in scene.api.writes if "-1-tls" in path] == [leaf_path(2)]
-    assert (scene.ready()["status"], scene.ready()["reason"]) == ("True", "Renewing")
-    assert "demo-2-1 has not loaded" in scene.ready()["message"]
+    env = Env()
+    env.settle()
+    env.nodes.now += 61 * DAY_S
+    env.nodes.stuck = {2}
+    env.api.writes.clear()
+    env.looks(6)
+    assert [path for _, path in env.api.writes if "-1-tls" in path] == [leaf_path(2)]
+    assert (env.ready()["status"], env.ready()["reason"]) == ("True", "Renewing")
+    assert "demo-2-1 has not loaded" in env.ready()["message"]
 
 
 def test_the_authority_is_replaced_when_it_is_asked_for_once() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.ask_for(2)
-    scene.settle()
-    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
-    (left,) = bundle_in(scene.api.objects[leaf_path(1)])
+    env = Env()
+    env.settle()
+    env.ask_for(2)
+    env.settle()
+    assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    (left,) = bundle_in(env.api.objects[leaf_path(1)])
     assert left.generation == 2
-    assert scene.api.status["tls"]["authority"] == 2
-    assert scene.api.condition("TrustPending")["status"] == "False"
-    assert secret_path("demo-ca-3") not in scene.api.objects
+    assert env.api.status["tls"]["authority"] == 2
+    assert env.api.condition("TrustPending")["status"] == "False"
+    assert secret_path("demo-ca-3") not in env.api.objects
 
 
 def test_the_next_authority_signs_nothing_before_every_member_trusts_it() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.nodes.stuck = {3}
-    scene.ask_for(2)
-    scene.looks(10)
-    pending = scene.api.condition("TrustPending")
+    env = Env()
+    env.settle()
+    env.nodes.stuck = {3}
+    env.ask_for(2)
+    env.looks(10)
+    pending = env.api.condition("TrustPending")
     assert (pending["status"], pending["reason"]) == ("True", "WaitingForMembers")
     assert "demo-3-1" in pending["message"]
-    notes = scene.api.objects[secret_path("demo-ca-2")]["metadata"].get("annotations") or {}
+    notes = env.api.objects[secret_path("demo-ca-2")]["metadata"].get("annotations") or {}
     assert documents.ANNOTATION_SIGNING not in notes
-    scene.nodes.stuck.clear()
-    scene.settle()
-    assert scene.authority_of(3) == 2
+    env.nodes.stuck.clear()
+    env.settle()
+    assert env.authority_of(3) == 2
 
 
 def test_brokers_are_waited_for_until_somebody_confirms() -> None:
     broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
-    scene = Scene(running_quorum(3, tls=True))
-    scene.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
-    scene.settle()
-    leaf = leaf_in(scene.api.objects[secret_path("demo-broker-7-tls")])
+    env = Env(running_quorum(3, tls=True))
+    env.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
+    env.settle()
+    leaf = leaf_in(env.api.objects[secret_path("demo-broker-7-tls")])
     assert leaf.uris == {f"urn:metadataquorum:{SPACE}:demo:broker:7"}
-    scene.ask_for(2)
-    scene.looks(6)
-    pending = scene.api.condition("TrustPending")
+    env.ask_for(2)
+    env.looks(6)
+    pending = env.api.condition("TrustPending")
     assert (pending["status"], pending["reason"]) == ("True", "WaitingForBrokers")
     assert "broker-7" in pending["message"]
-    assert [scene.authority_of(each) for each in MEMBERS] == [1, 1, 1], "it signs nothing yet"
-    scene.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
-    scene.looks(12)
-    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
-    assert len(bundle_in(scene.api.objects[leaf_path(1)])) == 2, "the broker presents the old one"
-    scene.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
-    scene.settle()
-    assert len(bundle_in(scene.api.objects[leaf_path(1)])) == 1
+    assert [env.authority_of(each) for each in MEMBERS] == [1, 1, 1], "it signs nothing yet"
+    env.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
+    env.looks(12)
+    assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert len(bundle_in(env.api.objects[leaf_path(1)])) == 2, "the broker presents the old one"
+    env.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
+    env.settle()
+    assert len(bundle_in(env.api.objects[leaf_path(1)])) == 1
 
 
 @pytest.mark.parametrize("lost", ["demo-ca-1", "demo-1-1-tls", "demo-admin-tls"])
 def test_whatever_is_deleted_comes_back_and_nobody_is_mistrusted(lost: str) -> None:
-    scene = Scene()
-    scene.settle()
-    del scene.api.objects[secret_path(lost)]
-    scene.settle()
+    env = Env()
+    env.settle()
+    del env.api.objects[secret_path(lost)]
+    env.settle()
     if "ca" not in lost:
-        assert secret_path(lost) in scene.api.objects
+        assert secret_path(lost) in env.api.objects
     else:
-        assert scene.api.status["tls"]["authority"] == 2
+        assert env.api.status["tls"]["authority"] == 2
 
 
 def test_without_the_authoritys_key_the_operator_comes_in_with_a_pair_that_is_there() -> None:
     """Else it could ask nobody, and would wait for members that it does not reach until everything has expired."""
-    scene = Scene()
-    scene.settle()
-    del scene.api.objects[secret_path("demo-ca-1")]
-    scene.nodes.stuck = {1, 2, 3}
-    operator = scene.operator()
-    scene.looks(3, operator)
+    env = Env()
+    env.settle()
+    del env.api.objects[secret_path("demo-ca-1")]
+    env.nodes.stuck = {1, 2, 3}
+    operator = env.operator()
+    env.looks(3, operator)
     opened = operator._memory.of(OWNER).opened
     assert opened is not None
-    there = leaf_in(scene.api.objects[secret_path("demo-admin-tls")])
+    there = leaf_in(env.api.objects[secret_path("demo-admin-tls")])
     assert opened.pair is None
     assert opened.key.presented == there.fingerprint
 
 
 def test_everything_has_expired_while_no_operator_was_there() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.nodes.now += 400 * DAY_S
-    scene.nodes.loaded.clear()
-    scene.settle()
+    env = Env()
+    env.settle()
+    env.nodes.now += 400 * DAY_S
+    env.nodes.loaded.clear()
+    env.settle()
     for node_id in MEMBERS:
-        leaf = leaf_in(scene.api.objects[leaf_path(node_id)])
-        assert leaf.validity.not_after > scene.nodes.now
+        leaf = leaf_in(env.api.objects[leaf_path(node_id)])
+        assert leaf.validity.not_after > env.nodes.now
 
 
 def test_a_secret_of_somebody_else_is_neither_used_nor_changed() -> None:
-    scene = Scene()
+    env = Env()
     meta = {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}}
     foreign: dict[str, Any] = {
         "metadata": {**meta, "resourceVersion": "7"},
         "data": {"tls.key": "c2VjcmV0"},
     }
-    scene.api.objects[leaf_path(2)] = copy.deepcopy(foreign)
-    scene.looks(6)
-    assert scene.api.objects[leaf_path(2)] == foreign
-    assert (scene.ready()["status"], scene.ready()["reason"]) == ("False", "WriteRefused")
-    assert "demo-2-1-tls" in scene.ready()["message"]
-    assert leaf_path(1) in scene.api.objects
+    env.api.objects[leaf_path(2)] = copy.deepcopy(foreign)
+    env.looks(6)
+    assert env.api.objects[leaf_path(2)] == foreign
+    assert (env.ready()["status"], env.ready()["reason"]) == ("False", "WriteRefused")
+    assert "demo-2-1-tls" in env.ready()["message"]
+    assert leaf_path(1) in env.api.objects
 
 
 def test_an_authority_of_somebody_else_signs_nothing() -> None:
-    scene = Scene()
+    env = Env()
     taken: dict[str, Any] = {"metadata": {"name": "demo-ca-1", "uid": "foreign", "labels": {}}}
-    scene.api.objects[secret_path("demo-ca-1")] = copy.deepcopy(taken)
-    scene.settle()
-    assert scene.api.objects[secret_path("demo-ca-1")] == taken
-    assert scene.api.status["tls"]["authority"] == 2
+    env.api.objects[secret_path("demo-ca-1")] = copy.deepcopy(taken)
+    env.settle()
+    assert env.api.objects[secret_path("demo-ca-1")] == taken
+    assert env.api.status["tls"]["authority"] == 2
 
 
 def test_what_the_api_server_refuses_is_told_and_the_quorum_goes_on() -> None:
-    scene = Scene()
+    env = Env()
     service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
 
     def forbidden(verb: str, path: str) -> None:
         if verb != "get" and "/secrets/" in path:
             raise Forbidden(403, "Forbidden", "secrets is forbidden")
 
-    scene.api.refuse = forbidden
-    del scene.api.objects[service]
-    scene.looks(4)
-    assert service in scene.api.objects
-    assert (scene.ready()["status"], scene.ready()["reason"]) == ("False", "WriteRefused")
-    assert "secrets is forbidden" in scene.ready()["message"]
+    env.api.refuse = forbidden
+    del env.api.objects[service]
+    env.looks(4)
+    assert service in env.api.objects
+    assert (env.ready()["status"], env.ready()["reason"]) == ("False", "WriteRefused")
+    assert "secrets is forbidden" in env.ready()["message"]
 
 
 def test_a_paused_quorum_gets_nothing() -> None:
-    scene = Scene()
-    scene.api.change_spec(paused=True)
-    scene.looks(3)
-    assert not scene.api.created("secrets")
+    env = Env()
+    env.api.change_spec(paused=True)
+    env.looks(3)
+    assert not env.api.created("secrets")
 
 
 def test_no_key_is_in_the_status_nor_in_an_event() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.ask_for(2)
-    scene.settle()
-    said = f"{scene.api.status}{scene.api.events}"
+    env = Env()
+    env.settle()
+    env.ask_for(2)
+    env.settle()
+    said = f"{env.api.status}{env.api.events}"
     assert "PRIVATE" not in said
     assert "BEGIN" not in said
 
 
-def _killed_at(scene: Scene, call: int) -> bool:
+def _killed_at(env: Env, call: int) -> bool:
     """Whether the operator got so far before it was killed, at its `call`-th write: made, and its answer lost, in every second one."""
     count = 0
 
@@ -297,17 +297,17 @@ def _killed_at(scene: Scene, call: int) -> bool:
 
         return called
 
-    kept = {verb: getattr(scene.api, verb) for verb in ("create", "merge")}
+    kept = {verb: getattr(env.api, verb) for verb in ("create", "merge")}
     for verb, keep in kept.items():
-        setattr(scene.api, verb, counted(keep, verb))
+        setattr(env.api, verb, counted(keep, verb))
     try:
-        scene.looks(1)
+        env.looks(1)
         return False
     except Killed:
         return True
     finally:
         for verb, keep in kept.items():
-            setattr(scene.api, verb, keep)
+            setattr(env.api, verb, keep)
 
 
 @pytest.mark.parametrize(
@@ -318,76 +318,76 @@ def test_an_operator_that_is_killed_at_any_write_is_followed_by_one_that_ends_it
     call: int,
 ) -> None:
     """While certificates are made first, and while the authority is replaced."""
-    scene = Scene()
-    _killed_at(scene, call)
-    scene.settle()
-    scene.ask_for(2)
+    env = Env()
+    _killed_at(env, call)
+    env.settle()
+    env.ask_for(2)
     for _ in range(6):
-        _killed_at(scene, call)
-        assert scene.nodes.mistrusting() == []
-    scene.settle()
-    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
-    assert secret_path("demo-ca-3") not in scene.api.objects
+        _killed_at(env, call)
+        assert env.nodes.mistrusting() == []
+    env.settle()
+    assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert secret_path("demo-ca-3") not in env.api.objects
 
 
 def test_ways_in_that_are_used_no_more_are_closed() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.ask_for(2)
-    operator = scene.operator()
-    scene.http.clear()
-    scene.looks(12, operator)
-    assert len(scene.http) > 1
-    *earlier, last = scene.http
+    env = Env()
+    env.settle()
+    env.ask_for(2)
+    operator = env.operator()
+    env.http.clear()
+    env.looks(12, operator)
+    assert len(env.http) > 1
+    *earlier, last = env.http
     assert all(each.is_closed for each in earlier)
     assert not last.is_closed
-    del scene.api.objects[scene.api.resource_path]
+    del env.api.objects[env.api.resource_path]
     asyncio.run(operator.reconcile(SPACE, NAME))
     assert last.is_closed
 
 
 def test_what_an_annotation_asks_for_is_seen_while_all_is_at_rest() -> None:
     """What watches have brought is looked at, and no Secret is read, until then."""
-    scene = Scene()
-    scene.settle()
+    env = Env()
+    env.settle()
     kept = KeptObjects({})
-    operator = scene.operator(kept)
-    kept.objects = scene.api.objects
-    scene.looks(3, operator)
+    operator = env.operator(kept)
+    kept.objects = env.api.objects
+    env.looks(3, operator)
     known = operator._memory.known(SPACE, NAME)
     assert known is not None
     known.moved_at = float("-inf")
-    scene.api.calls.clear()
-    scene.looks(2, operator)
-    assert not scene.api.calls, "nothing is read live"
-    scene.ask_for(2)
-    scene.looks(1, operator)
-    assert secret_path("demo-ca-2") in scene.api.objects
+    env.api.calls.clear()
+    env.looks(2, operator)
+    assert not env.api.calls, "nothing is read live"
+    env.ask_for(2)
+    env.looks(1, operator)
+    assert secret_path("demo-ca-2") in env.api.objects
 
 
 def test_secrets_are_read_again_after_a_while() -> None:
-    scene = Scene()
-    scene.settle()
+    env = Env()
+    env.settle()
     kept = KeptObjects({})
-    operator = scene.operator(kept)
-    kept.objects = scene.api.objects
-    scene.looks(3, operator)
+    operator = env.operator(kept)
+    kept.objects = env.api.objects
+    env.looks(3, operator)
     known = operator._memory.known(SPACE, NAME)
     assert known is not None
     assert known.certificates is not None
     known.moved_at = float("-inf")
     known.certificates = (known.certificates[0], 0.0)
-    del scene.api.objects[leaf_path(3)]
-    scene.looks(1, operator)
-    assert leaf_path(3) in scene.api.objects
+    del env.api.objects[leaf_path(3)]
+    env.looks(1, operator)
+    assert leaf_path(3) in env.api.objects
 
 
 def test_a_write_that_comes_late_is_refused() -> None:
     """Of an operator that was held up, or of a second one: what it judged is not there any more."""
-    scene = Scene()
-    scene.settle()
+    env = Env()
+    env.settle()
     holder = holders.member(OWNER, 2, 1)
-    api: Any = scene.api
+    api: Any = env.api
 
     async def late() -> None:
         found = await store.read(api, OWNER, (holder,))
@@ -395,29 +395,29 @@ def test_a_write_that_comes_late_is_refused() -> None:
         step = steps.WriteLeaf(
             holder, 1, bundle_in(secret), documents.version_of(secret), "it is due"
         )
-        await store.write(api, OWNER, found, step, scene.nodes.now)
+        await store.write(api, OWNER, found, step, env.nodes.now)
         with pytest.raises(Conflict):
-            await store.write(api, OWNER, found, step, scene.nodes.now)
+            await store.write(api, OWNER, found, step, env.nodes.now)
         with pytest.raises(AlreadyExists):
             await store.write(
-                api, OWNER, found, steps.CreateAuthority(1, True, "again"), scene.nodes.now
+                api, OWNER, found, steps.CreateAuthority(1, True, "again"), env.nodes.now
             )
 
     asyncio.run(late())
 
 
 def test_two_operators_at_once_end_with_one_authority() -> None:
-    scene = Scene()
-    scene.settle()
-    scene.ask_for(2)
-    both = [scene.operator(), scene.operator()]
+    env = Env()
+    env.settle()
+    env.ask_for(2)
+    both = [env.operator(), env.operator()]
 
     async def run() -> None:
         for _ in range(15):
             await asyncio.gather(*(each.reconcile(SPACE, NAME) for each in both))
-            assert scene.nodes.mistrusting() == []
+            assert env.nodes.mistrusting() == []
 
     asyncio.run(run())
-    scene.settle()
-    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
-    assert secret_path("demo-ca-3") not in scene.api.objects
+    env.settle()
+    assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert secret_path("demo-ca-3") not in env.api.objects

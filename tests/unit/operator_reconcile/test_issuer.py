@@ -11,7 +11,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.errors import Forbidden, NotFound
 from support.kept_objects import SPACE, running_quorum
 from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
-from support.secured_quorum import Scene, bundle_in, leaf_in, leaf_path, secret_path
+from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
 
 MEMBERS = (1, 2, 3)
 REQUESTS = paths.namespaced("certificates", SPACE)
@@ -26,9 +26,9 @@ ASKED: dict[str, Any] = {
 class Issuing:
     """A quorum and its issuer. `works`: it answers."""
 
-    def __init__(self, *, below_a_root: bool = False, begun: bool = True, **scene: Any) -> None:
-        self.scene = Scene(running_quorum(3, tls=True), **scene)
-        self.api, self.nodes = self.scene.api, self.scene.nodes
+    def __init__(self, *, below_a_root: bool = False, begun: bool = True, **env: Any) -> None:
+        self.env = Env(running_quorum(3, tls=True), **env)
+        self.api, self.nodes = self.env.api, self.env.nodes
         self.issuer = ModelledIssuer("Issuer", self.nodes.now, below_a_root=below_a_root)
         self.works = True
         self.trust(self.issuer)
@@ -55,14 +55,14 @@ class Issuing:
             each["status"] = ready(self.nodes.now)
 
     def looks(self, times: int) -> None:
-        operator = self.scene.operator()
+        operator = self.env.operator()
         for _ in range(times):
-            self.scene.looks(1, operator)
+            self.env.looks(1, operator)
             self.fulfil()
 
     def settle(self) -> None:
         self.looks(12)
-        assert self.scene.ready()["reason"] == "CertificatesIssued", self.scene.ready()
+        assert self.env.ready()["reason"] == "CertificatesIssued", self.env.ready()
 
     def signers(self) -> set[str]:
         return {self.nodes.loaded[each][0].issuer for each in MEMBERS}
@@ -98,13 +98,13 @@ def test_every_holder_gets_what_the_issuer_has_issued(below_a_root: bool) -> Non
     assert quorum.signers() == {f"CN=Issuer{below}"}
     assert quorum.trusted() == {"CN=Issuer"}, "what a Secret has as ca.crt is not trusted"
     assert not [each for each in quorum.api.created("secrets") if "-ca-" in each]
-    ready_ = quorum.scene.ready()
+    ready_ = quorum.env.ready()
     assert (ready_["status"], ready_["message"]) == (
         "True",
         "each member has a certificate of the issuer",
     )
-    opened = quorum.scene.operator()
-    quorum.scene.looks(1, opened)
+    opened = quorum.env.operator()
+    quorum.env.looks(1, opened)
     known = opened._memory.known(SPACE, "demo")
     assert known is not None
     assert known.opened is not None
@@ -125,7 +125,7 @@ def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
     quorum = Issuing()
     quorum.works = False
     quorum.looks(3)
-    ready_ = quorum.scene.ready()
+    ready_ = quorum.env.ready()
     assert (ready_["status"], ready_["reason"]) == ("False", "Issuing")
     assert "Certificate space/demo-1-1-issued is being issued" in ready_["message"]
     assert quorum.blocked()[0] == "NothingBlocked", "it has some time"
@@ -156,7 +156,7 @@ def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
     assert reason == "IssuerFailed"
     assert "Failed: The certificate request has failed to complete" in message
     assert quorum.nodes.loaded == before
-    assert quorum.scene.ready()["status"] == "True"
+    assert quorum.env.ready()["status"] == "True"
 
 
 @pytest.mark.long
@@ -171,7 +171,7 @@ def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last()
     quorum.looks(4)
     written = [path for _, path in quorum.api.writes if "-1-tls" in path]
     assert written == [leaf_path(2)], "the next waits until it is loaded"
-    assert "demo-2-1 has not loaded" in quorum.scene.ready()["message"]
+    assert "demo-2-1 has not loaded" in quorum.env.ready()["message"]
     quorum.nodes.stuck.clear()
     quorum.settle()
     written = [path for _, path in quorum.api.writes if "-1-tls" in path]
@@ -196,7 +196,7 @@ def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trus
     quorum.trust(old, new)
     quorum.looks(6)
     assert quorum.signers() == {"CN=Issuer"}
-    assert "until demo-3-1 trusts who issued it" in quorum.scene.ready()["message"]
+    assert "until demo-3-1 trusts who issued it" in quorum.env.ready()["message"]
     quorum.nodes.stuck.clear()
     quorum.settle()
     assert quorum.signers() == {"CN=Next"}
@@ -261,13 +261,13 @@ def test_a_half_written_answer_is_not_taken_over() -> None:
 @pytest.mark.long
 def test_from_the_operators_authority_to_an_issuer_and_back() -> None:
     quorum = Issuing(begun=False)
-    quorum.scene.settle()
+    quorum.env.settle()
     quorum.api.change_spec(tls=ASKED)
     quorum.settle()
     assert quorum.trusted() == quorum.signers() == {"CN=Issuer"}
     quorum.api.change_spec(tls={"mode": "Managed", "issuerRef": None, "trustedCAs": None})
-    quorum.scene.settle()
-    assert [quorum.scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    quorum.env.settle()
+    assert [quorum.env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
     assert quorum.trusted() == {"CN=quorum CA 2,O=demo.space"}
 
 
@@ -276,16 +276,16 @@ def test_brokers_are_restarted_before_the_operators_authority_is_forgotten() -> 
     broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
     quorum = Issuing(begun=False)
     quorum.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
-    quorum.scene.settle()
+    quorum.env.settle()
     quorum.api.change_spec(tls={**ASKED, "identities": [broker]})
     quorum.looks(6)
     assert quorum.api.condition("TrustPending")["reason"] == "WaitingForBrokers"
     assert quorum.signers() == {"CN=quorum CA 1,O=demo.space"}
-    quorum.scene.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
+    quorum.env.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
     quorum.looks(12)
     assert quorum.signers() == {"CN=Issuer"}
     assert len(bundle_in(quorum.api.objects[leaf_path(1)])) == 2
-    quorum.scene.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
+    quorum.env.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
     quorum.settle()
     assert quorum.trusted() == {"CN=Issuer"}
 
@@ -339,7 +339,7 @@ def test_all_has_expired_while_no_operator_was_there() -> None:
 @pytest.mark.long
 def test_two_operators_at_once_end_alike() -> None:
     quorum = Issuing()
-    both = [quorum.scene.operator(), quorum.scene.operator()]
+    both = [quorum.env.operator(), quorum.env.operator()]
 
     async def run() -> None:
         await asyncio.gather(*(each.reconcile(SPACE, "demo") for each in both))

@@ -7,7 +7,7 @@ a real API server on a real machine is measured by `make bench-operator`.
 import pytest
 
 from quorum_operator import workers as module
-from support.harness.scale import p95
+from support.envtest.scale import p95
 from support.many_quorums import ManyQuorums
 from support.virtual_time import run
 

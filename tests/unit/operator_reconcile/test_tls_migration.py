@@ -24,7 +24,7 @@ class Killed(BaseException):
     """The operator's process ends."""
 
 
-class Scene:
+class Env:
     """A quorum of three that was formed in clear text; after every write it is looked at."""
 
     def __init__(self) -> None:
@@ -85,18 +85,18 @@ class Scene:
 
 
 def test_it_goes_to_tls_when_the_spec_says_so() -> None:
-    scene = Scene()
-    scene.rest()
-    assert (scene.stage, scene.nodes.seen) == ("Plain", [PLAIN]), "nothing by itself"
-    scene.ask("Managed")
-    scene.rest()
-    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING, CLOSED]
-    assert scene.told().startswith("CertificatesIssued")
-    assert scene.api.status["tls"]["mode"] == "Managed"
-    config = scene.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
+    env = Env()
+    env.rest()
+    assert (env.stage, env.nodes.seen) == ("Plain", [PLAIN]), "nothing by itself"
+    env.ask("Managed")
+    env.rest()
+    assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, CLOSED]
+    assert env.told().startswith("CertificatesIssued")
+    assert env.api.status["tls"]["mode"] == "Managed"
+    config = env.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
     assert "StandardAuthorizer" in config["data"]["node.properties"]
-    assert isinstance(scene.nodes.doors[-1], SecureDoor)
-    writes = scene.api.writes
+    assert isinstance(env.nodes.doors[-1], SecureDoor)
+    writes = env.api.writes
     restarted = next(
         i for i, (verb, path) in enumerate(writes) if verb == "delete" and "/pods/" in path
     )
@@ -107,73 +107,73 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
 
 @pytest.mark.long
 def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
-    scene = Scene()
-    scene.ask("Migrating")
-    scene.rest()
-    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING]
-    assert scene.api.status["tls"]["stage"] == "Dialling"
-    assert "spec.tls.mode: Managed, which closes" in scene.told()
-    assert "To go back set spec.tls.mode to Disabled" in scene.told()
-    assert scene.nodes.doors == [], (
+    env = Env()
+    env.ask("Migrating")
+    env.rest()
+    assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING]
+    assert env.api.status["tls"]["stage"] == "Dialling"
+    assert "spec.tls.mode: Managed, which closes" in env.told()
+    assert "To go back set spec.tls.mode to Disabled" in env.told()
+    assert env.nodes.doors == [], (
         "as long as pods of both kinds are there they are asked in clear text"
     )
-    scene.ask("Disabled")
-    scene.rest()
-    assert scene.nodes.seen == [PLAIN, ACCEPTING, DIALLING, ACCEPTING, PLAIN]
-    assert scene.told().startswith("Disabled")
-    scene.ask("Managed")
-    scene.rest()
-    assert scene.nodes.seen[-1] is CLOSED
+    env.ask("Disabled")
+    env.rest()
+    assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING, ACCEPTING, PLAIN]
+    assert env.told().startswith("Disabled")
+    env.ask("Managed")
+    env.rest()
+    assert env.nodes.seen[-1] is CLOSED
 
 
 @pytest.mark.long
 def test_a_spec_that_says_nothing_leaves_it_where_it_is() -> None:
-    scene = Scene()
-    scene.ask("Migrating")
-    scene.rest()
-    scene.ask(None)
-    scene.rest()
-    assert scene.stage == "Dialling"
-    assert "spec.tls.mode is not set" in scene.told()
+    env = Env()
+    env.ask("Migrating")
+    env.rest()
+    env.ask(None)
+    env.rest()
+    assert env.stage == "Dialling"
+    assert "spec.tls.mode is not set" in env.told()
 
 
 def test_the_ports_are_not_closed_to_brokers_that_speak_clear_text() -> None:
-    scene = Scene()
-    scene.nodes.clear_text = frozenset({"10.9.9.9"})
-    scene.ask("Managed")
-    scene.rest()
-    assert scene.stage == "Dialling"
-    assert "10.9.9.9" in scene.told()
-    assert scene.api.status["plan"]["step"] == "Wait"
-    scene.nodes.clear_text = frozenset()
-    scene.rest()
-    assert scene.stage == "Closed"
+    env = Env()
+    env.nodes.clear_text = frozenset({"10.9.9.9"})
+    env.ask("Managed")
+    env.rest()
+    assert env.stage == "Dialling"
+    assert "10.9.9.9" in env.told()
+    assert env.api.status["plan"]["step"] == "Wait"
+    env.nodes.clear_text = frozenset()
+    env.rest()
+    assert env.stage == "Closed"
 
 
 def test_a_member_that_does_not_start_with_certificates_stops_it_and_the_way_back_is_open() -> None:
     """Such as one of an image that does not know the key."""
-    scene = Scene()
-    scene.nodes.broken = {1, 2, 3}
-    scene.ask("Managed")
-    scene.rest()
-    stages = [scene.nodes.stage(each) for each in (1, 2, 3)]
+    env = Env()
+    env.nodes.broken = {1, 2, 3}
+    env.ask("Managed")
+    env.rest()
+    stages = [env.nodes.stage(each) for each in (1, 2, 3)]
     assert stages.count(ACCEPTING) == 1, "the others go on"
-    assert "not restarted for this stage yet" in scene.told()
-    scene.ask("Disabled")
-    scene.rest()
-    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [PLAIN] * 3
+    assert "not restarted for this stage yet" in env.told()
+    env.ask("Disabled")
+    env.rest()
+    assert [env.nodes.stage(each) for each in (1, 2, 3)] == [PLAIN] * 3
 
 
 @pytest.mark.long
 def test_from_tls_alone_there_is_no_way_back() -> None:
-    scene = Scene()
-    scene.ask("Managed")
-    scene.rest()
-    scene.ask("Disabled")
-    scene.rest()
-    assert scene.stage == "Closed"
-    assert "no way back" in scene.api.condition("SpecInvalid")["message"]
-    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+    env = Env()
+    env.ask("Managed")
+    env.rest()
+    env.ask("Disabled")
+    env.rest()
+    assert env.stage == "Closed"
+    assert "no way back" in env.api.condition("SpecInvalid")["message"]
+    assert [env.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
 
 
 @pytest.mark.parametrize(
@@ -185,37 +185,37 @@ def test_from_tls_alone_there_is_no_way_back() -> None:
     ],
 )
 def test_an_identity_that_is_deleted_on_the_way_does_not_lose_the_way(stage: TlsStage) -> None:
-    scene = Scene()
-    scene.ask("Managed")
-    operator = scene.operator()
+    env = Env()
+    env.ask("Managed")
+    operator = env.operator()
     for _ in range(MOST_LOOKS):
-        scene.look(operator)
-        if scene.stage == stage.value:
+        env.look(operator)
+        if env.stage == stage.value:
             break
     for _ in range(3):  # some of the members have come that far
-        scene.look(operator)
-    del scene.api.objects[IDENTITY]
-    scene.rest()
-    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+        env.look(operator)
+    del env.api.objects[IDENTITY]
+    env.rest()
+    assert [env.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
 
 
 def killed_after(writes: int, *modes: str) -> None:
     """The operator is killed after so many writes, again and again, and goes through these modes all the same."""
-    scene = Scene()
+    env = Env()
     for mode in modes:
-        scene.ask(mode)
+        env.ask(mode)
         for _ in range(60):
-            scene.left = writes
+            env.left = writes
             try:
-                scene.rest()
+                env.rest()
                 break
             except Killed:
-                scene.nodes.kubelet()
-                scene.complaints += scene.nodes.complaints()
-        scene.left = float("inf")
-        scene.rest()
-    assert scene.complaints == []
-    assert [scene.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
+                env.nodes.kubelet()
+                env.complaints += env.nodes.complaints()
+        env.left = float("inf")
+        env.rest()
+    assert env.complaints == []
+    assert [env.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
 
 
 def test_an_operator_that_is_killed_again_and_again_comes_to_the_end() -> None:

@@ -6,8 +6,8 @@ import subprocess
 import yaml
 
 from support import stock_kafka
-from support.trial.bed import KAFKA_IMAGE
-from support.trial.kafka import EXAMPLE, documents, identities
+from support.kind_env.kafka import EXAMPLE, documents, identities
+from support.kind_env.testbed import KAFKA_IMAGE
 
 
 def test_the_example_runs_the_version_that_the_interop_tests_run() -> None:

@@ -207,7 +207,7 @@ def _named_by_the_operator() -> set[tuple[str, str]]:
 
 
 def test_roles_name_what_the_operator_names_and_nothing_else() -> None:
-    """The verbs are tried in tests/harness, where the operator acts as its own account."""
+    """The verbs are tried in tests/envtest, where the operator acts as its own account."""
     named = {(group, resource) for group, resource, _ in GRANTED}
     statuses = {(GROUP, f"{plural}/status") for plural in (PLURAL, REASSIGNMENT_PLURAL)}
     # Granted by the chart where it is asked for: test_chart.py.

@@ -9,8 +9,8 @@ import yaml
 
 from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import read_pairs
-from support.trial.kafka import EXAMPLE
-from support.trial.python_kafka import python_documents
+from support.kind_env.kafka import EXAMPLE
+from support.kind_env.python_kafka import python_documents
 
 CLUSTER_ID = "a-cluster"
 

@@ -32,7 +32,7 @@ from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import LeaderChange, decode_control
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
-from support.raft.snapshot_scene import take_snapshot
+from support.raft.snapshot_env import take_snapshot
 
 
 def fetch(cores: Cores, node: Node, **changes: Any) -> FetchResponse | None:

@@ -7,7 +7,7 @@ from quorum_node.raft.messages import FetchSnapshotResponse
 from quorum_node.raft.outputs import ResetLog, Send
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Node, key_of
-from support.raft.snapshot_scene import (
+from support.raft.snapshot_env import (
     Watched,
     delete_prefix,
     interrupt,

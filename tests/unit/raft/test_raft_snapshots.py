@@ -23,7 +23,7 @@ from quorum_node.raft.outputs import (
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
-from support.raft.snapshot_scene import (
+from support.raft.snapshot_env import (
     Watched,
     delete_prefix,
     left_behind,

@@ -11,12 +11,12 @@ from support.source_tree import ROOT
 FILES = {
     "tests/conftest.py": "pytest_plugins = ['support.requirement_plugin']\n",
     "tests/support/requirement_plugin.py": "import quorum_node.unused\n",
-    "tests/support/scene.py": "from quorum_node.raft import voting\n",
+    "tests/support/env.py": "from quorum_node.raft import voting\n",
     "tests/unit/conftest.py": "import pytest\n",
-    "tests/unit/raft/test_voting.py": "from support.scene import play\n",
+    "tests/unit/raft/test_voting.py": "from support.env import play\n",
     "tests/unit/raft/test_other.py": "import json\n",
     "tests/unit/server/test_process.py": "ARGUMENTS = ['-m', 'quorum_node.server']\n",
-    "tests/cluster/test_real.py": "import json\n",
+    "tests/processes/test_real.py": "import json\n",
     "node/quorum_node/__init__.py": "",
     "node/quorum_node/raft/__init__.py": "",
     "node/quorum_node/raft/voting.py": (
@@ -33,7 +33,7 @@ FILES = {
     "node/quorum_node/server/__init__.py": "",
     "node/quorum_node/server/__main__.py": "import quorum_node.late\n",
     "docs/a.md": "Text.\n",
-    "tests/scenarios/one.txt": "A scene.\n",
+    "tests/scenarios/one.txt": "A env.\n",
 }
 VOTING = "tests/unit/raft/test_voting.py"
 
@@ -55,7 +55,7 @@ def test_imports_are_followed(small: Path) -> None:
     """Through the packages on the way, into functions, and past names for the type checker."""
     assert Inputs(small).covered(VOTING) == {
         "tests/conftest.py",
-        "tests/support/scene.py",
+        "tests/support/env.py",
         "tests/unit/conftest.py",
         VOTING,
         "node/quorum_node/__init__.py",
@@ -83,7 +83,7 @@ def test_a_file_beside_it_that_is_named_is_an_input(small: Path) -> None:
 
 
 def test_tests_of_processes_cover_whole_packages(small: Path) -> None:
-    covered = Inputs(small).covered("tests/cluster/test_real.py")
+    covered = Inputs(small).covered("tests/processes/test_real.py")
     assert {name for name in FILES if name.startswith("node/")} <= covered
 
 
@@ -93,7 +93,7 @@ def test_tests_of_processes_cover_whole_packages(small: Path) -> None:
         VOTING,
         "tests/conftest.py",
         "tests/unit/conftest.py",
-        "tests/support/scene.py",
+        "tests/support/env.py",
         "node/quorum_node/raft/__init__.py",
         "node/quorum_node/raft/voting.py",
         "node/quorum_node/records/batch.py",
@@ -162,9 +162,9 @@ def test_what_the_table_names_exists() -> None:
             "node/quorum_node/server/",
         ),
         ("tests/unit/raft/test_raft_transcripts.py", "tests/scenarios/figure-8.txt", "operator/"),
-        ("tests/cluster/test_failover.py", "node/quorum_node/server/__main__.py", "operator/"),
+        ("tests/processes/test_failover.py", "node/quorum_node/server/__main__.py", "operator/"),
         (
-            "tests/harness/test_repair.py",
+            "tests/envtest/test_repair.py",
             "operator/quorum_operator/run.py",
             "bench/",
         ),

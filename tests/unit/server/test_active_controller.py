@@ -15,31 +15,31 @@ from quorum_node.records.metadata import (
     encode_metadata,
 )
 from support.broker_requests import heartbeat, registration
-from support.controller_scene import VOTERS, Scene, play
+from support.controller_env import VOTERS, Env, play
 
 
-async def scene_with_broker() -> tuple[Scene, int]:
+async def env_with_broker() -> tuple[Env, int]:
     """An active controller, and the epoch of its unfenced broker 7."""
-    scene = Scene(maintained=True)
-    await scene.lead()
-    await scene.commit()
-    epoch = (await scene.do(registration(7))).broker_epoch
-    await scene.do(heartbeat(7, epoch, epoch))
-    return scene, epoch
+    env = Env(maintained=True)
+    await env.lead()
+    await env.commit()
+    epoch = (await env.do(registration(7))).broker_epoch
+    await env.do(heartbeat(7, epoch, epoch))
+    return env, epoch
 
 
 @pytest.mark.requirement("K631-03")
 def test_an_answer_leaves_after_the_commit_and_not_before() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        asked = scene.ask(registration(7))
-        await scene.turn()
+        env = Env()
+        await env.lead()
+        asked = env.ask(registration(7))
+        await env.turn()
         assert asked.answers == []
-        assert scene.controller.pending is not None
-        assert scene.controller.pending.brokers.get(7) is not None
-        assert scene.committed.image.brokers.get(7) is None
-        await scene.commit()
+        assert env.controller.pending is not None
+        assert env.controller.pending.brokers.get(7) is not None
+        assert env.committed.image.brokers.get(7) is None
+        await env.commit()
         assert asked.answer.error_code == 0
 
     play(test)
@@ -48,18 +48,18 @@ def test_an_answer_leaves_after_the_commit_and_not_before() -> None:
 @pytest.mark.requirement("K631-03")
 def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        first = scene.ask(registration(7))
-        assert scene.controller.pending is not None
-        broker = scene.controller.pending.brokers.get(7)
+        env = Env()
+        await env.lead()
+        first = env.ask(registration(7))
+        assert env.controller.pending is not None
+        broker = env.controller.pending.brokers.get(7)
         assert broker is not None
-        second = scene.ask(heartbeat(7, broker.broker_epoch, -1))
-        await scene.turn()
+        second = env.ask(heartbeat(7, broker.broker_epoch, -1))
+        await env.turn()
         assert second.answers == [], "it would tell of a registration that may never be"
-        await scene.commit()
+        await env.commit()
         assert (first.answer.error_code, second.answer.error_code) == (0, 0)
-        third = scene.ask(heartbeat(7, broker.broker_epoch, -1))
+        third = env.ask(heartbeat(7, broker.broker_epoch, -1))
         assert third.answer.is_fenced, "nothing is on its way: at once"
 
     play(test)
@@ -68,20 +68,20 @@ def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
 @pytest.mark.requirement("K631-03")
 def test_a_deposed_controllers_changes_vanish_and_their_callers_hear_not_controller() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        first = scene.ask(registration(7))
-        await scene.turn()
-        second = scene.ask(registration(8))
-        await scene.lose()
-        third = scene.ask(registration(9))
+        env = Env()
+        await env.lead()
+        first = env.ask(registration(7))
+        await env.turn()
+        second = env.ask(registration(8))
+        await env.lose()
+        third = env.ask(registration(9))
         assert [each.answer.error_code for each in (first, second, third)] == [
             ErrorCode.NOT_CONTROLLER
         ] * 3
-        assert scene.controller.pending is None
-        await scene.lead(3)
-        assert scene.controller.pending is not None
-        assert len(scene.controller.pending.brokers.by_id) == 0
+        assert env.controller.pending is None
+        await env.lead(3)
+        assert env.controller.pending is not None
+        assert len(env.controller.pending.brokers.by_id) == 0
 
     play(test)
 
@@ -91,19 +91,19 @@ def test_who_leads_no_more_decides_nothing_also_with_nothing_on_its_way() -> Non
     """Nothing fails then that would tell the controller: it has to see that it leads no more."""
 
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        await scene.commit()
-        assert scene.controller.flights == 0
-        scene.epoch = None
-        scene.controller.check()
-        assert not scene.controller.is_active
-        assert scene.controller.view() is None
-        refused = scene.ask(heartbeat(7, epoch, epoch))
+        env, epoch = await env_with_broker()
+        await env.commit()
+        assert env.controller.flights == 0
+        env.epoch = None
+        env.controller.check()
+        assert not env.controller.is_active
+        assert env.controller.view() is None
+        refused = env.ask(heartbeat(7, epoch, epoch))
         assert refused.answer.error_code == ErrorCode.NOT_CONTROLLER
-        scene.epoch = 2
-        scene.controller.check()
-        await scene.turn()
-        assert (scene.controller.is_active, scene.controller.epoch) == (True, 2)
+        env.epoch = 2
+        env.controller.check()
+        await env.turn()
+        assert (env.controller.is_active, env.controller.epoch) == (True, 2)
 
     play(test)
 
@@ -111,12 +111,12 @@ def test_who_leads_no_more_decides_nothing_also_with_nothing_on_its_way() -> Non
 @pytest.mark.requirement("K631-02")
 def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        await scene.lose()
-        before = scene.committed.image
-        await scene.lead(5)
-        assert scene.controller.pending is before, "nothing is loaded or copied"
-        answer = await scene.do(heartbeat(7, epoch, epoch))
+        env, epoch = await env_with_broker()
+        await env.lose()
+        before = env.committed.image
+        await env.lead(5)
+        assert env.controller.pending is before, "nothing is loaded or copied"
+        answer = await env.do(heartbeat(7, epoch, epoch))
         assert (answer.error_code, answer.is_fenced) == (0, False)
 
     play(test)
@@ -127,14 +127,14 @@ def test_who_leads_again_in_another_epoch_begins_anew() -> None:
     """Between two looks it may have been deposed and elected."""
 
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        scene.epoch = 5
-        scene.controller.check()
-        assert not scene.controller.is_active
-        asked = scene.ask(heartbeat(7, epoch, epoch))
+        env, epoch = await env_with_broker()
+        env.epoch = 5
+        env.controller.check()
+        assert not env.controller.is_active
+        asked = env.ask(heartbeat(7, epoch, epoch))
         assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
-        await scene.lead(5)
-        assert (scene.controller.is_active, scene.controller.epoch) == (True, 5)
+        await env.lead(5)
+        assert (env.controller.is_active, env.controller.epoch) == (True, 5)
 
     play(test)
 
@@ -144,14 +144,14 @@ def test_what_brokers_reported_in_an_earlier_epoch_does_not_count() -> None:
     """What they had applied may be gone from the log."""
 
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        reported = scene.controller.leases.get(7, epoch)
+        env, epoch = await env_with_broker()
+        reported = env.controller.leases.get(7, epoch)
         assert reported is not None
         assert reported.metadata_offset == epoch
-        await scene.lose()
-        scene.now_ms = 20_000
-        await scene.lead(5)
-        renewed = scene.controller.leases.get(7, epoch)
+        await env.lose()
+        env.now_ms = 20_000
+        await env.lead(5)
+        renewed = env.controller.leases.get(7, epoch)
         assert renewed is not None
         assert (renewed.metadata_offset, renewed.shutdown_offset) == (-1, -1)
         assert renewed.renewed_ms == 20_000, "and it has the time of a whole lease to report"
@@ -162,55 +162,55 @@ def test_what_brokers_reported_in_an_earlier_epoch_does_not_count() -> None:
 @pytest.mark.requirement("K631-02")
 def test_it_is_not_active_before_everything_committed_is_applied() -> None:
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        scene.ask(registration(8))
-        await scene.commit(apply=False)
-        await scene.lose()
-        await scene.lead(5)
-        assert not scene.controller.is_active
-        asked = scene.ask(heartbeat(7, epoch, epoch))
+        env, epoch = await env_with_broker()
+        env.ask(registration(8))
+        await env.commit(apply=False)
+        await env.lose()
+        await env.lead(5)
+        assert not env.controller.is_active
+        asked = env.ask(heartbeat(7, epoch, epoch))
         assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
-        scene.apply()
-        await scene.turn()
-        assert scene.controller.is_active
-        assert scene.controller.pending is not None
-        assert scene.controller.pending.brokers.get(8) is not None
+        env.apply()
+        await env.turn()
+        assert env.controller.is_active
+        assert env.controller.pending is not None
+        assert env.controller.pending.brokers.get(8) is not None
 
     play(test)
 
 
 def test_what_others_append_is_part_of_the_state_that_commands_see() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
+        env = Env()
+        await env.lead()
         record = ConfigRecord(resource_type=2, resource_name="t", name="a", value="b")
-        scene.append((encode_metadata(record),), lambda outcome: None)
-        assert scene.controller.pending is not None
-        assert dict(scene.controller.pending.configs.of(2, "t")) == {"a": "b"}
-        await scene.commit()
-        assert scene.controller.pending is scene.committed.image
+        env.append((encode_metadata(record),), lambda outcome: None)
+        assert env.controller.pending is not None
+        assert dict(env.controller.pending.configs.of(2, "t")) == {"a": "b"}
+        await env.commit()
+        assert env.controller.pending is env.committed.image
 
     play(test)
 
 
 def test_a_failed_append_while_it_leads_drops_the_state_until_nothing_is_on_its_way() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        first = scene.ask(registration(7))
-        await scene.turn()
-        second = scene.ask(registration(8))
-        await scene.turn()
+        env = Env()
+        await env.lead()
+        first = env.ask(registration(7))
+        await env.turn()
+        second = env.ask(registration(8))
+        await env.turn()
         # The second is refused (as by a disk that is almost full), the first goes on.
-        proposal_id, _, _ = scene._open.pop()
-        scene.appends.failed(proposal_id, RaftError.DISK_LOW)
+        proposal_id, _, _ = env._open.pop()
+        env.appends.failed(proposal_id, RaftError.DISK_LOW)
         assert second.answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert not scene.controller.is_active
-        await scene.commit()
+        assert not env.controller.is_active
+        await env.commit()
         assert first.answer.error_code == 0
-        assert scene.controller.is_active
-        assert scene.controller.pending is not None
-        assert set(scene.controller.pending.brokers.by_id) == {7}
+        assert env.controller.is_active
+        assert env.controller.pending is not None
+        assert set(env.controller.pending.brokers.by_id) == {7}
 
     play(test)
 
@@ -218,14 +218,14 @@ def test_a_failed_append_while_it_leads_drops_the_state_until_nothing_is_on_its_
 @pytest.mark.requirement("K631-13")
 def test_a_new_cluster_begins_with_the_levels_of_its_features() -> None:
     async def test() -> None:
-        scene = Scene(maintained=True)
-        await scene.lead()
-        records = await scene.commit()
+        env = Env(maintained=True)
+        await env.lead()
+        records = await env.commit()
         assert isinstance(records[0], FeatureLevelRecord)
         assert (records[0].name, records[0].feature_level) == (METADATA_VERSION, 30)
-        await scene.lose()
-        await scene.lead(2)
-        assert await scene.commit() == [], "only once"
+        await env.lose()
+        await env.lead(2)
+        assert await env.commit() == [], "only once"
 
     play(test)
 
@@ -233,24 +233,24 @@ def test_a_new_cluster_begins_with_the_levels_of_its_features() -> None:
 @pytest.mark.requirement("K631-13")
 def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> None:
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
+        env, epoch = await env_with_broker()
         level = FeatureUpdate(
             feature="transaction.version",
             max_version_level=1,
             upgrade_type=UpgradeType.SAFE_DOWNGRADE,
         )
-        scene.voters = VOTERS[:1]
-        answer = await scene.do(UpdateFeaturesRequest(feature_updates=(level,)))
+        env.voters = VOTERS[:1]
+        answer = await env.do(UpdateFeaturesRequest(feature_updates=(level,)))
         assert answer.error_code == 0, answer.error_message
-        assert scene.committed.image.features.level("transaction.version") == 1
-        await scene.lose()
-        old = Scene(maintained=True)
+        assert env.committed.image.features.level("transaction.version") == 1
+        await env.lose()
+        old = Env(maintained=True)
         start = FeatureLevelRecord(name=METADATA_VERSION, feature_level=17)
         old.committed.replay([start])
         await old.lead()
         await old.do(registration(7))
         assert old.log[-1][1][0][2] == 3, "RegisterBrokerRecord v3 at 3.7-IV2"
-        assert next(values for _, values in scene.log if values[0][1] == 0)[0][2] == 4
+        assert next(values for _, values in env.log if values[0][1] == 0)[0][2] == 4
         assert epoch >= 0
 
     play(test)
@@ -258,11 +258,11 @@ def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> 
 
 def test_a_finalized_feature_that_it_does_not_know_keeps_it_from_deciding() -> None:
     async def test() -> None:
-        scene = Scene(maintained=True)
+        env = Env(maintained=True)
         level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=2)
-        scene.committed.replay([level])
-        await scene.lead()
-        assert scene.ask(registration(7)).answer.error_code == ErrorCode.NOT_CONTROLLER
+        env.committed.replay([level])
+        await env.lead()
+        assert env.ask(registration(7)).answer.error_code == ErrorCode.NOT_CONTROLLER
 
     play(test)
 
@@ -270,16 +270,16 @@ def test_a_finalized_feature_that_it_does_not_know_keeps_it_from_deciding() -> N
 @pytest.mark.requirement("K631-08")
 def test_a_broker_without_heartbeats_is_fenced_when_its_lease_ends() -> None:
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
-        scene.now_ms += 8_999
-        scene.pending_changed()
-        assert await scene.commit() == []
-        scene.now_ms += 1
-        scene.pending_changed()
-        (record,) = await scene.commit()
+        env, epoch = await env_with_broker()
+        env.now_ms += 8_999
+        env.pending_changed()
+        assert await env.commit() == []
+        env.now_ms += 1
+        env.pending_changed()
+        (record,) = await env.commit()
         assert isinstance(record, BrokerRegistrationChangeRecord)
         assert (record.broker_id, record.fenced) == (7, 1)
-        answer = await scene.do(heartbeat(7, epoch, epoch + 10))
+        answer = await env.do(heartbeat(7, epoch, epoch + 10))
         assert not answer.is_fenced, "the lease is restored"
 
     play(test)
@@ -288,14 +288,14 @@ def test_a_broker_without_heartbeats_is_fenced_when_its_lease_ends() -> None:
 @pytest.mark.requirement("K631-08", "KV3-06")
 def test_a_new_controller_gives_every_broker_the_time_of_a_lease() -> None:
     async def test() -> None:
-        scene, _ = await scene_with_broker()
-        await scene.lose()
-        scene.now_ms += 60_000
-        await scene.lead(2)
-        assert await scene.commit() == []
-        scene.now_ms += 9_000
-        scene.pending_changed()
-        (record,) = await scene.commit()
+        env, _ = await env_with_broker()
+        await env.lose()
+        env.now_ms += 60_000
+        await env.lead(2)
+        assert await env.commit() == []
+        env.now_ms += 9_000
+        env.pending_changed()
+        (record,) = await env.commit()
         assert isinstance(record, BrokerRegistrationChangeRecord)
 
     play(test)
@@ -303,17 +303,17 @@ def test_a_new_controller_gives_every_broker_the_time_of_a_lease() -> None:
 
 def test_every_block_of_producer_ids_is_given_once() -> None:
     async def test() -> None:
-        scene, epoch = await scene_with_broker()
+        env, epoch = await env_with_broker()
         asked = [
-            scene.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch)) for _ in range(3)
+            env.ask(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch)) for _ in range(3)
         ]
-        await scene.commit()
+        await env.commit()
         assert [each.answer.producer_id_start for each in asked] == [0, 1000, 2000]
-        await scene.lose()
-        await scene.lead(2)
-        answer = await scene.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch))
+        await env.lose()
+        await env.lead(2)
+        answer = await env.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch))
         assert (answer.producer_id_start, answer.producer_id_len) == (3000, 1000)
-        stale = await scene.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch - 1))
+        stale = await env.do(AllocateProducerIdsRequest(broker_id=7, broker_epoch=epoch - 1))
         assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
 
     play(test)
@@ -322,10 +322,10 @@ def test_every_block_of_producer_ids_is_given_once() -> None:
 @pytest.mark.requirement("K631-08")
 def test_a_broker_epoch_is_the_offset_of_its_registration() -> None:
     async def test() -> None:
-        scene = Scene(maintained=True)
-        await scene.lead()
-        asked = [scene.ask(registration(each)) for each in (7, 8, 9)]
-        records = await scene.commit()
+        env = Env(maintained=True)
+        await env.lead()
+        asked = [env.ask(registration(each)) for each in (7, 8, 9)]
+        records = await env.commit()
         offsets = [n for n, each in enumerate(records) if isinstance(each, RegisterBrokerRecord)]
         assert [each.answer.broker_epoch for each in asked] == offsets
 

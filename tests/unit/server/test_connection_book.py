@@ -21,7 +21,7 @@ class Client:
         self.closed.append(why)
 
 
-class Scene:
+class Env:
     """A book whose clock the test moves."""
 
     def __init__(self, **limits: object) -> None:
@@ -40,165 +40,165 @@ class Scene:
 
 
 def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
-    scene = Scene(max_connections=16)
-    first, second, *_ = [scene.open(f"10.0.0.{n}") for n in range(16)]
+    env = Env(max_connections=16)
+    first, second, *_ = [env.open(f"10.0.0.{n}") for n in range(16)]
     first.active_at = 100.0
-    newest = scene.open("10.0.1.1")
+    newest = env.open("10.0.1.1")
     assert second.closed == ["max.connections"]
     assert not first.closed
     assert not newest.closed
-    assert len(scene.book) == 16
-    assert scene.counted == ["max.connections"]
+    assert len(env.book) == 16
+    assert env.counted == ["max.connections"]
 
 
 def test_a_flood_of_silent_connections_displaces_nobody_who_has_asked_something() -> None:
-    scene = Scene(max_connections=16)
-    asked = [scene.open(f"10.0.0.{n}") for n in range(10)]
-    shown = scene.open("10.0.0.99")
+    env = Env(max_connections=16)
+    asked = [env.open(f"10.0.0.{n}") for n in range(10)]
+    shown = env.open("10.0.0.99")
     shown.standing = 2
     for client in asked:
         client.standing = 1
     for number in range(500):
-        scene.open(f"10.0.1.{number}")
+        env.open(f"10.0.1.{number}")
     assert not any(each.closed for each in (*asked, shown))
     for number in range(500):
-        scene.open(f"10.0.2.{number}").standing = 1
+        env.open(f"10.0.2.{number}").standing = 1
     assert all(each.closed for each in asked)
     assert not shown.closed
 
 
 def test_a_flood_from_one_address_displaces_itself() -> None:
-    scene = Scene(max_connections=100, max_per_address=5)
-    others = [scene.open(f"10.0.1.{n}") for n in range(20)]
-    flood = [scene.open("10.9.9.9") for _ in range(1000)]
+    env = Env(max_connections=100, max_per_address=5)
+    others = [env.open(f"10.0.1.{n}") for n in range(20)]
+    flood = [env.open("10.9.9.9") for _ in range(1000)]
     assert not any(each.closed for each in others)
     assert sum(not each.closed for each in flood) == 5
-    assert len(scene.book) == 25
+    assert len(env.book) == 25
 
 
 def test_an_address_may_have_a_limit_of_its_own() -> None:
-    scene = Scene(max_per_address=2, per_address={"10.0.0.7": 4})
-    seven = [scene.open("10.0.0.7") for _ in range(6)]
-    eight = [scene.open("10.0.0.8") for _ in range(6)]
+    env = Env(max_per_address=2, per_address={"10.0.0.7": 4})
+    seven = [env.open("10.0.0.7") for _ in range(6)]
+    eight = [env.open("10.0.0.8") for _ in range(6)]
     assert sum(not each.closed for each in seven) == 4
     assert sum(not each.closed for each in eight) == 2
 
 
 def test_a_flood_never_closes_a_voters_connection() -> None:
-    scene = Scene(max_connections=16, max_per_address=16)
-    voters = [scene.open("10.0.0.1", voter=n) for n in (1, 2, 3)]
+    env = Env(max_connections=16, max_per_address=16)
+    voters = [env.open("10.0.0.1", voter=n) for n in (1, 2, 3)]
     for _ in range(500):
-        scene.open("10.0.0.1")
+        env.open("10.0.0.1")
     assert not any(each.closed for each in voters)
     # One that comes during the flood is let in as well, and is kept once it has spoken.
-    late = scene.open("10.0.0.1", voter=2)
+    late = env.open("10.0.0.1", voter=2)
     for _ in range(500):
-        scene.open("10.0.0.1")
+        env.open("10.0.0.1")
     assert not late.closed
 
 
 def test_who_claims_to_be_a_voter_many_times_displaces_its_own() -> None:
-    scene = Scene(max_connections=1000, max_per_address=1000)
+    env = Env(max_connections=1000, max_per_address=1000)
     for _ in range(10 * MAX_PER_VOTER):
-        scene.open(voter=1)
-    assert sum(scene.book.is_voters(each) for each in scene.book) == MAX_PER_VOTER
+        env.open(voter=1)
+    assert sum(env.book.is_voters(each) for each in env.book) == MAX_PER_VOTER
 
 
 def test_claims_protect_no_more_than_half() -> None:
-    scene = Scene(max_connections=16, max_per_address=100)
-    clients = [scene.open() for _ in range(16)]
-    protected = [scene.book.belongs_to_voter(each, n) for n, each in enumerate(clients)]
+    env = Env(max_connections=16, max_per_address=100)
+    clients = [env.open() for _ in range(16)]
+    protected = [env.book.belongs_to_voter(each, n) for n, each in enumerate(clients)]
     assert sum(protected) == 8
 
 
 def test_unfinished_requests_share_one_bound() -> None:
-    scene = Scene(queued_bytes=10 << 20)
-    clients = [scene.open() for _ in range(12)]
+    env = Env(queued_bytes=10 << 20)
+    clients = [env.open() for _ in range(12)]
     for client in clients:
-        scene.book.has_unfinished(client, 1 << 20)
+        env.book.has_unfinished(client, 1 << 20)
     assert [bool(each.closed) for each in clients] == [True, True] + [False] * 10
-    assert scene.book.unfinished_bytes == 10 << 20
-    scene.book.has_unfinished(clients[-1], 0)
-    assert scene.book.unfinished_bytes == 9 << 20
+    assert env.book.unfinished_bytes == 10 << 20
+    env.book.has_unfinished(clients[-1], 0)
+    assert env.book.unfinished_bytes == 9 << 20
     for client in clients[:-1]:
-        scene.book.lost(client)
-    assert scene.book.unfinished_bytes == 0
+        env.book.lost(client)
+    assert env.book.unfinished_bytes == 0
 
 
 def test_a_small_request_does_not_give_way_to_large_ones() -> None:
-    scene = Scene(queued_bytes=10 << 20)
-    small = scene.open(voter=1)
-    scene.book.has_unfinished(small, 2000)
-    large = [scene.open() for _ in range(20)]
+    env = Env(queued_bytes=10 << 20)
+    small = env.open(voter=1)
+    env.book.has_unfinished(small, 2000)
+    large = [env.open() for _ in range(20)]
     for client in large:
-        scene.book.has_unfinished(client, 8 << 20)
+        env.book.has_unfinished(client, 8 << 20)
     assert not small.closed
-    assert scene.book.unfinished_bytes <= 10 << 20
+    assert env.book.unfinished_bytes <= 10 << 20
 
 
 def test_idle_and_unfinished_connections_end() -> None:
-    scene = Scene(max_idle_ms=60_000, receive_timeout_ms=5000)
-    idle, slow, voter = scene.open(), scene.open(), scene.open(voter=1)
-    scene.now = 30.0
+    env = Env(max_idle_ms=60_000, receive_timeout_ms=5000)
+    idle, slow, voter = env.open(), env.open(), env.open(voter=1)
+    env.now = 30.0
     slow.unfinished_since = 20.0
     slow.active_at = 29.9  # a byte now and then
-    scene.book.sweep()
+    env.book.sweep()
     assert slow.closed == ["quorum.request.receive.timeout.ms"]
     assert not idle.closed
-    scene.now = 100.0
-    scene.book.sweep()
+    env.now = 100.0
+    env.book.sweep()
     assert idle.closed == ["connections.max.idle.ms"]
     assert not voter.closed
     voter.unfinished_since = 90.0
-    scene.book.sweep()
+    env.book.sweep()
     assert voter.closed == ["quorum.request.receive.timeout.ms"]
-    assert len(scene.book) == 0
+    assert len(env.book) == 0
 
 
-def known(scene: Scene, principal: str, address: str = "10.0.0.1") -> Client:
-    client = scene.open(address)
-    client.active_at = scene.now
-    scene.book.identified(client, principal)
+def known(env: Env, principal: str, address: str = "10.0.0.1") -> Client:
+    client = env.open(address)
+    client.active_at = env.now
+    env.book.identified(client, principal)
     return client
 
 
 def test_a_principal_has_so_many_connections_from_wherever_they_come() -> None:
-    scene = Scene(principal_connections=3)
-    others = [known(scene, "User:b", f"10.0.1.{n}") for n in range(3)]
-    first, *rest = [known(scene, "User:a", f"10.0.0.{n}") for n in range(4)]
+    env = Env(principal_connections=3)
+    others = [known(env, "User:b", f"10.0.1.{n}") for n in range(3)]
+    first, *rest = [known(env, "User:a", f"10.0.0.{n}") for n in range(4)]
     assert first.closed == ["quorum.principal.max.connections"]
-    assert scene.counted == ["quorum.principal.max.connections"]
-    scene.book.lost(rest[0])
-    known(scene, "User:a")
+    assert env.counted == ["quorum.principal.max.connections"]
+    env.book.lost(rest[0])
+    known(env, "User:a")
     assert not any(each.closed for each in (*others, *rest))
 
 
 def test_connections_of_voters_are_not_counted_for_their_principal() -> None:
-    scene = Scene(principal_connections=2)
-    voters = [known(scene, "User:member") for _ in range(2)]
+    env = Env(principal_connections=2)
+    voters = [known(env, "User:member") for _ in range(2)]
     for each in voters:
-        assert scene.book.belongs_to_voter(each, 1)
-    others = [known(scene, "User:member") for _ in range(2)]
+        assert env.book.belongs_to_voter(each, 1)
+    others = [known(env, "User:member") for _ in range(2)]
     assert not any(each.closed for each in (*voters, *others))
-    known(scene, "User:member")
+    known(env, "User:member")
     assert [bool(each.closed) for each in (*voters, *others)] == [False, False, True, False]
 
 
 def test_unfinished_requests_of_one_principal_hold_no_more_than_its_part() -> None:
     """Those of others stay, though they began earlier."""
-    scene = Scene(principal_queued_bytes=200_000)
-    other = known(scene, "User:b")
-    scene.book.has_unfinished(other, 150_000)
-    early = scene.open()
-    scene.book.has_unfinished(early, 90_000)
-    scene.book.identified(early, "User:a")
-    small, late = (known(scene, "User:a") for _ in range(2))
-    scene.book.has_unfinished(small, 1000)
-    scene.book.has_unfinished(late, 109_000)
+    env = Env(principal_queued_bytes=200_000)
+    other = known(env, "User:b")
+    env.book.has_unfinished(other, 150_000)
+    early = env.open()
+    env.book.has_unfinished(early, 90_000)
+    env.book.identified(early, "User:a")
+    small, late = (known(env, "User:a") for _ in range(2))
+    env.book.has_unfinished(small, 1000)
+    env.book.has_unfinished(late, 109_000)
     assert not any(each.closed for each in (other, early, small, late))
-    scene.book.has_unfinished(small, 1001)
+    env.book.has_unfinished(small, 1001)
     assert early.closed == ["quorum.principal.queued.max.request.bytes"]
     assert not any(each.closed for each in (other, small, late))
-    scene.book.has_unfinished(late, 0)
-    scene.book.has_unfinished(small, 199_000)
+    env.book.has_unfinished(late, 0)
+    env.book.has_unfinished(small, 199_000)
     assert not small.closed, "what was answered counts no more"

@@ -57,7 +57,7 @@ class Replica:
         return self.heard
 
 
-class Scene:
+class Env:
     """A guard and what it looks at."""
 
     def __init__(self, settings: DoorSettings | None = None) -> None:
@@ -119,99 +119,99 @@ def counted_calls(work: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize(("name", "caller"), [("Fetch", MEMBER), ("Vote", MEMBER)])
 def test_what_was_allowed_once_costs_a_look_into_a_table(name: str, caller: Caller) -> None:
-    scene, request = Scene(), Request(caller)
+    env, request = Env(), Request(caller)
     body = body_of(NAMES[name], 1)
-    first = scene.guard.request(request, body)
-    calls = counted_calls(lambda: scene.guard.request(request, body))
-    assert scene.guard.request(request, body) is first
+    first = env.guard.request(request, body)
+    calls = counted_calls(lambda: env.guard.request(request, body))
+    assert env.guard.request(request, body) is first
     assert not {"request", "why_not", "ruling", "authorize", "why_not_speaker"} & set(calls[2:])
     assert len(calls) <= 6, calls
 
 
 def test_a_decision_is_made_again_when_entries_change() -> None:
-    scene, alice = Scene(), Request(ALICE)
-    assert not scene.allows(alice, "DescribeQuorum")
-    scene.commit(entry(AclOperation.DESCRIBE))
-    assert scene.allows(alice, "DescribeQuorum")
-    assert scene.allows(alice, "DescribeQuorum")
-    scene.commit(entry(AclOperation.DESCRIBE, AclPermission.DENY, 2))
-    assert not scene.allows(alice, "DescribeQuorum")
-    scene.commit(RemoveAccessControlEntryRecord(id=UUID(int=2)))
-    assert scene.allows(alice, "DescribeQuorum")
-    scene.commit(RemoveAccessControlEntryRecord(id=UUID(int=1)))
-    assert not scene.allows(alice, "DescribeQuorum")
+    env, alice = Env(), Request(ALICE)
+    assert not env.allows(alice, "DescribeQuorum")
+    env.commit(entry(AclOperation.DESCRIBE))
+    assert env.allows(alice, "DescribeQuorum")
+    assert env.allows(alice, "DescribeQuorum")
+    env.commit(entry(AclOperation.DESCRIBE, AclPermission.DENY, 2))
+    assert not env.allows(alice, "DescribeQuorum")
+    env.commit(RemoveAccessControlEntryRecord(id=UUID(int=2)))
+    assert env.allows(alice, "DescribeQuorum")
+    env.commit(RemoveAccessControlEntryRecord(id=UUID(int=1)))
+    assert not env.allows(alice, "DescribeQuorum")
 
 
 def test_a_decision_is_made_again_when_the_voters_change() -> None:
     """A broker whose id becomes a voter's no longer fetches under it."""
-    scene, broker = Scene(), Request(BROKER)
-    assert scene.allows(broker, "Fetch")
-    scene.voters = frozenset({1})
-    scene.guard.voters_changed()
-    assert not scene.allows(broker, "Fetch")
+    env, broker = Env(), Request(BROKER)
+    assert env.allows(broker, "Fetch")
+    env.voters = frozenset({1})
+    env.guard.voters_changed()
+    assert not env.allows(broker, "Fetch")
 
 
 def test_a_decision_is_that_of_one_id_one_api_and_one_caller() -> None:
-    scene, member = Scene(), Request(MEMBER)
+    env, member = Env(), Request(MEMBER)
     for name in ("Fetch", "Vote", "BeginQuorumEpoch"):
-        assert scene.allows(member, name, 1)
-        assert not scene.allows(member, name, 2)
-        assert scene.allows(member, name, 1)
+        assert env.allows(member, name, 1)
+        assert not env.allows(member, name, 2)
+        assert env.allows(member, name, 1)
     member.caller = BROKER  # a connection that authenticates again
-    assert not scene.allows(member, "Vote", 1)
+    assert not env.allows(member, "Vote", 1)
 
 
 def test_whom_a_request_names_is_looked_at_each_time() -> None:
     """A member may add itself; that says nothing of others."""
-    scene = Scene(DoorSettings(ON, BOUND, auto_join=True))
+    env = Env(DoorSettings(ON, BOUND, auto_join=True))
     member = Request(MEMBER)
     for _ in range(2):
-        assert scene.allows(member, "AddRaftVoter", 1)
-        assert not scene.allows(member, "AddRaftVoter", 2)
+        assert env.allows(member, "AddRaftVoter", 1)
+        assert not env.allows(member, "AddRaftVoter", 2)
 
 
 def test_nothing_is_kept_where_nothing_may_be_kept_and_no_more_than_is_needed() -> None:
-    scene = Scene(DoorSettings(ON))
-    assert scene.allows(Request(ROOT, keeps=False), "Fetch")
+    env = Env(DoorSettings(ON))
+    assert env.allows(Request(ROOT, keeps=False), "Fetch")
     root = Request(ROOT)
     for node_id in range(3 * MAX_DECIDED):
-        assert scene.allows(root, "Fetch", node_id)
+        assert env.allows(root, "Fetch", node_id)
     assert root.decided is not None
     assert len(root.decided) <= MAX_DECIDED
-    assert not scene.allows(Request(ALICE), "Fetch")
+    assert not env.allows(Request(ALICE), "Fetch")
 
 
 def test_until_the_entries_are_known_roles_and_super_users_alone_count() -> None:
-    scene, alice = Scene(), Request(ALICE)
-    scene.commit(entry(AclOperation.DESCRIBE))
-    scene.replica.heard = False
-    assert not scene.allows(alice, "DescribeQuorum")
-    assert scene.allows(Request(ROOT), "DescribeQuorum")
-    assert scene.allows(Request(MEMBER), "Fetch")
-    scene.replica.heard, scene.replica.high_watermark = True, 2
-    assert not scene.allows(alice, "DescribeQuorum"), "an entry may take it away"
-    scene.replica.high_watermark = 1
-    assert scene.allows(alice, "DescribeQuorum")
-    scene.replica.heard, scene.replica.high_watermark = False, 9
-    scene.guard.voters_changed()
-    assert scene.allows(alice, "DescribeQuorum"), "once loaded it is kept up to date"
+    env, alice = Env(), Request(ALICE)
+    env.commit(entry(AclOperation.DESCRIBE))
+    env.replica.heard = False
+    assert not env.allows(alice, "DescribeQuorum")
+    assert env.allows(Request(ROOT), "DescribeQuorum")
+    assert env.allows(Request(MEMBER), "Fetch")
+    env.replica.heard, env.replica.high_watermark = True, 2
+    assert not env.allows(alice, "DescribeQuorum"), "an entry may take it away"
+    env.replica.high_watermark = 1
+    assert env.allows(alice, "DescribeQuorum")
+    env.replica.heard, env.replica.high_watermark = False, 9
+    env.guard.voters_changed()
+    assert env.allows(alice, "DescribeQuorum"), "once loaded it is kept up to date"
 
 
 def test_routes_are_judged_by_what_holds_now() -> None:
-    scene = Scene()
-    assert isinstance(scene.guard.route(ALICE, "GET", "/v1/node"), Denial)
-    scene.commit(entry(AclOperation.DESCRIBE))
-    assert isinstance(scene.guard.route(ALICE, "GET", "/v1/node"), Asked)
-    assert scene.guard.route(ALICE, "GET", "/v1/nothing") is None
+    env = Env()
+    assert isinstance(env.guard.route(ALICE, "GET", "/v1/node"), Denial)
+    env.commit(entry(AclOperation.DESCRIBE))
+    assert isinstance(env.guard.route(ALICE, "GET", "/v1/node"), Asked)
+    assert env.guard.route(ALICE, "GET", "/v1/nothing") is None
 
 
 def test_a_denial_is_told_once_and_counted_always() -> None:
-    scene, nobody = Scene(), Request(ANONYMOUS)
+    env, nobody = Env(), Request(ANONYMOUS)
     with capture_logs() as lines:
         for _ in range(3):
-            assert not scene.allows(nobody, "Vote")
-        assert not scene.allows(Request(BROKER), "Vote")
-        assert isinstance(scene.guard.route(ALICE, "DELETE", "/v1/voters/7/x"), Denial)
+            assert not env.allows(nobody, "Vote")
+        assert not env.allows(Request(BROKER), "Vote")
+        assert isinstance(env.guard.route(ALICE, "DELETE", "/v1/voters/7/x"), Denial)
     assert [line["operation"] for line in lines] == [
         "Vote",
         "Vote",
@@ -222,14 +222,14 @@ def test_a_denial_is_told_once_and_counted_always() -> None:
     assert (first["principal"], first["subject"]) == ("User:ANONYMOUS", "")
     assert (second["subject"], second["address"]) == ("urn:metadataquorum:n:q:broker:1", "10.0.0.2")
     assert third["event"].endswith("User:alice lacks ALTER on CLUSTER")
-    assert scene.denials == {
+    assert env.denials == {
         "anonymous Vote": 3,
         "broker Vote": 1,
         "none DELETE /v1/voters/{id}/{uuid}": 1,
     }
-    scene.now += TELL_EVERY_S
+    env.now += TELL_EVERY_S
     with capture_logs() as lines:
-        assert not scene.allows(nobody, "Vote")
+        assert not env.allows(nobody, "Vote")
     assert [line["sinceThen"] for line in lines] == [2]
 
 
@@ -245,9 +245,9 @@ def test_many_strangers_fill_neither_memory_nor_labels() -> None:
 
 
 def test_a_refusal_names_the_error_that_stock_kafka_names() -> None:
-    scene = Scene()
+    env = Env()
     for name in ("Vote", "AlterQuorum", "Envelope", "DescribeCluster"):
-        found = scene.guard.request(Request(ANONYMOUS), body_of(NAMES[name], 1))
+        found = env.guard.request(Request(ANONYMOUS), body_of(NAMES[name], 1))
         assert isinstance(found, Denial)
         assert found.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

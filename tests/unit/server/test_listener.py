@@ -58,7 +58,7 @@ class Wire(asyncio.Transport):
         return found
 
 
-class Scene:
+class Env:
     """One connection; requests wait in `asked` unless they are answered at once."""
 
     def __init__(
@@ -99,9 +99,9 @@ def requests(*numbers: int, name: str = "x") -> bytes:
     return b"".join(encode_request(API_VERSIONS, 3, number, "me", body) for number in numbers)
 
 
-def played(scene: Callable[[], None]) -> None:
+def played(env: Callable[[], None]) -> None:
     async def play() -> None:
-        scene()
+        env()
         for _ in range(10):
             await asyncio.sleep(0)
 
@@ -109,21 +109,21 @@ def played(scene: Callable[[], None]) -> None:
 
 
 def test_a_request_comes_from_whom_the_connection_has_proved() -> None:
-    def scene() -> None:
-        s = Scene(at_once=False)
+    def env() -> None:
+        s = Env(at_once=False)
         s.connection.data_received(requests(1, 2))
         first, second = (each.caller for each in s.asked)
         assert first is second, "it is made once for a connection"
         assert (first.principal, first.host) == ("User:ANONYMOUS", "")
         assert (first.listener, first.identity) == ("CONTROLLER", None)
 
-    played(scene)
+    played(env)
 
 
 @pytest.mark.parametrize("piece", [1, 3, 50, 10_000])
 def test_pieces_of_any_size(piece: int) -> None:
-    def scene() -> None:
-        s = Scene()
+    def env() -> None:
+        s = Env()
         stream = requests(1, 2) + requests(3, name="long" * 20_000) + requests(4)
         step = piece if piece > 3 else piece * 40
         head = stream[:200]
@@ -137,12 +137,12 @@ def test_pieces_of_any_size(piece: int) -> None:
         assert times.count == 4
         assert not s.wire.is_closed
 
-    played(scene)
+    played(env)
 
 
 def test_answers_leave_in_the_order_of_the_requests() -> None:
-    def scene() -> None:
-        s = Scene(at_once=False)
+    def env() -> None:
+        s = Env(at_once=False)
         s.connection.data_received(requests(1, 2, 3))
         for index in (2, 0):
             s.asked[index].reply(ANSWER)
@@ -150,14 +150,14 @@ def test_answers_leave_in_the_order_of_the_requests() -> None:
         s.asked[1].reply(ANSWER)
         assert s.wire.answered() == [1, 2, 3]
 
-    played(scene)
+    played(env)
 
 
 def test_many_requests_take_turns_and_the_connection_is_not_read_meanwhile() -> None:
     seen: list[int] = []
 
     async def play() -> None:
-        s = Scene()
+        s = Env()
         numbers = range(1, 3 * MAX_FRAMES_PER_TURN + 2)
         s.connection.data_received(requests(*numbers))
         seen.append(len(s.wire.answered()))
@@ -182,8 +182,8 @@ def test_many_requests_take_turns_and_the_connection_is_not_read_meanwhile() -> 
     ],
 )
 def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None:
-    def scene() -> None:
-        s = Scene()
+    def env() -> None:
+        s = Env()
         s.connection.data_received(requests(1) + data + requests(2))
         assert s.wire.is_closed
         assert s.refused == [why]
@@ -193,7 +193,7 @@ def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None
         s.connection.data_received(requests(3))
         assert s.wire.written == before
 
-    played(scene)
+    played(env)
 
 
 def test_each_of_several_listeners_has_its_own_name_limits_and_counters() -> None:
@@ -246,9 +246,9 @@ class Known(ClearText):
 
 
 def test_connections_of_one_principal_share_its_requests() -> None:
-    def scene() -> None:
+    def env() -> None:
         limits = ConnectionLimits(principal_requests=4)
-        s = Scene(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s = Env(at_once=False, gate=Known("CONTROLLER"), limits=limits)
         s.connection.data_received(requests(1, 2, 3))
         other, wire = s.connect()
         other.data_received(requests(4))
@@ -261,15 +261,15 @@ def test_connections_of_one_principal_share_its_requests() -> None:
         s.asked[1].reply(ANSWER)
         assert wire.reads, "half are answered"
 
-    played(scene)
+    played(env)
 
 
 def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
     """Another connection of the same user pays for it, too."""
     wires: list[Wire] = []
 
-    def scene() -> None:
-        s = Scene(gate=Known("CONTROLLER"))
+    def env() -> None:
+        s = Env(gate=Known("CONTROLLER"))
         s.connection.data_received(requests(1))
         assert s.wire.answered() == [1]
         s.work.add(1e6)  # others need the loop, too
@@ -282,23 +282,23 @@ def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
         other.may_read_again()
         wires.append(wire)
 
-    played(scene)
+    played(env)
     assert wires[0].answered() == [2], "there was time again"
     assert wires[0].reads
 
 
 def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() -> None:
-    scenes: list[Scene] = []
+    envs: list[Env] = []
 
-    def scene() -> None:
+    def env() -> None:
         limits = ConnectionLimits(principal_requests=2)
-        s = Scene(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s = Env(at_once=False, gate=Known("CONTROLLER"), limits=limits)
         s.connection.data_received(requests(1, 2))
         other, wire = s.connect()
         other.data_received(requests(3))
         assert not wire.reads
         s.connection.connection_lost(None)
-        scenes.append(s)
+        envs.append(s)
 
-    played(scene)
-    assert [each.request.correlation_id for each in scenes[0].asked] == [1, 2, 3]
+    played(env)
+    assert [each.request.correlation_id for each in envs[0].asked] == [1, 2, 3]

@@ -83,7 +83,7 @@ class Wire(asyncio.Transport):
         return 0
 
 
-class Scene:
+class Env:
     """A listener with SASL and a clock of its own; who has logged in is answered by who it is."""
 
     def __init__(self, **changes: int) -> None:
@@ -122,9 +122,9 @@ class Scene:
 
 
 class Client:
-    def __init__(self, scene: Scene, host: str) -> None:
-        self.scene, self.wire = scene, Wire(host)
-        self.connection = KafkaConnection(scene.listener)
+    def __init__(self, env: Env, host: str) -> None:
+        self.env, self.wire = env, Wire(host)
+        self.connection = KafkaConnection(env.listener)
         self.connection.connection_made(self.wire)
 
     def send(self, api: Api, version: int, body: Message) -> None:
@@ -157,10 +157,10 @@ class Client:
 
     def asks_who_it_is(self) -> str | None:
         """The principal of a request, None if it was not served."""
-        before = len(self.scene.served)
+        before = len(self.env.served)
         self.send(apis.API_VERSIONS, 3, VERSIONS)
         self.wire.sent.clear()
-        found = self.scene.served[before:]
+        found = self.env.served[before:]
         return found[0].caller.principal if found else None
 
     @property
@@ -180,7 +180,7 @@ def played(play: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_who_has_logged_in_is_served_as_that_user(version: int) -> None:
     def play() -> None:
-        client = Scene().client()
+        client = Env().client()
         assert client.asks_who_it_is() == "User:ANONYMOUS"
         found = client.log_in(version=version)
         assert (found.error_code, found.session_lifetime_ms) == (0, 0)
@@ -196,21 +196,21 @@ def test_a_failed_login_is_answered_late_and_then_the_connection_ends(
     user: str, password: str
 ) -> None:
     async def play() -> None:
-        client = Scene().client()
+        client = Env().client()
         challenge = client.begin(user)
         began = asyncio.get_running_loop().time()
         assert client.end(challenge, user, password) is None
         await asyncio.wait_for(client.wire.closed.wait(), 10)
         assert asyncio.get_running_loop().time() - began >= DELAY_MS / 1000
         assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
-        assert client.scene.served == []
+        assert client.env.served == []
 
     played(lambda: play())
 
 
 def test_frames_behind_a_failed_login_in_one_piece_are_not_read() -> None:
     async def play() -> None:
-        client = Scene().client()
+        client = Env().client()
         challenge = client.begin("alice")
         wrong = last_message(SHA_512, "alice", challenge, "wrong")
         right = last_message(SHA_512, "alice", challenge, "alice")
@@ -230,75 +230,75 @@ def test_frames_behind_a_failed_login_in_one_piece_are_not_read() -> None:
 
 def test_before_the_login_nothing_else_is_read_and_nothing_large() -> None:
     def play() -> None:
-        scene = Scene(max_request_bytes=2000)
-        vote, large, later = scene.client(), scene.client(), scene.client()
+        env = Env(max_request_bytes=2000)
+        vote, large, later = env.client(), env.client(), env.client()
         vote.send(apis.VOTE, 0, elections.VoteRequest(cluster_id="x", topics=()))
         assert vote.is_closed
         long = SaslAuthenticateRequest(auth_bytes=b"x" * 2000)
         large.send(apis.SASL_AUTHENTICATE, 2, long)
         assert large.is_closed
-        assert scene.malformed == [
+        assert env.malformed == [
             "api key 52 before the client has logged in",
             "a frame of 2016 bytes, the limit is 2000",
         ]
         later.log_in()
         later.send(apis.SASL_AUTHENTICATE, 2, long)
         assert not later.is_closed
-        assert len(scene.served) == 1
+        assert len(env.served) == 1
 
     played(play)
 
 
 def test_a_login_that_takes_too_long_is_given_up() -> None:
     def play() -> None:
-        scene = Scene(timeout_ms=5000)
-        slow, done = scene.client(), scene.client()
+        env = Env(timeout_ms=5000)
+        slow, done = env.client(), env.client()
         slow.begin()
         done.log_in()
-        scene.now = 5.1
-        scene.logins.sweep()
+        env.now = 5.1
+        env.logins.sweep()
         assert slow.is_closed
         assert not done.is_closed
-        assert scene.told == ["it did not log in in time (quorum.handshake.timeout.ms)"]
+        assert env.told == ["it did not log in in time (quorum.handshake.timeout.ms)"]
 
     played(play)
 
 
 def test_of_too_many_the_oldest_of_the_address_with_the_most_goes() -> None:
     def play() -> None:
-        scene = Scene(logins_max=3)
-        known = scene.client("10.0.0.9")
+        env = Env(logins_max=3)
+        known = env.client("10.0.0.9")
         known.log_in()
-        one = scene.client("10.0.0.1")
-        flood = [scene.client("10.0.0.2") for _ in range(4)]
+        one = env.client("10.0.0.1")
+        flood = [env.client("10.0.0.2") for _ in range(4)]
         assert [each.is_closed for each in (one, known)] == [False, False]
         assert [each.is_closed for each in flood] == [True, True, False, False]
-        assert len(scene.logins) == 3
+        assert len(env.logins) == 3
 
     played(play)
 
 
 def test_another_password_ends_the_session_and_that_of_nobody_else() -> None:
     def play() -> None:
-        scene = Scene()
-        alice, bob = scene.client(), scene.client()
+        env = Env()
+        alice, bob = env.client(), env.client()
         alice.log_in("alice")
         bob.log_in("bob")
-        scene.logins.sweep()
-        scene.stored.set("alice", "another")
-        scene.logins.sweep()
+        env.logins.sweep()
+        env.stored.set("alice", "another")
+        env.logins.sweep()
         assert [alice.is_closed, bob.is_closed] == [True, False]
-        assert scene.told == ["User:alice has another password now, or none"]
+        assert env.told == ["User:alice has another password now, or none"]
 
     played(play)
 
 
 def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
     def play() -> None:
-        scene = Scene()
-        client = scene.client()
+        env = Env()
+        client = env.client()
         challenge = client.begin()
-        scene.stored.set("alice", "another")
+        env.stored.set("alice", "another")
         client.end(challenge, "alice", "alice")
         assert client.is_closed
         assert client.asks_who_it_is() is None
@@ -308,9 +308,9 @@ def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
 
 def test_nobody_is_told_that_a_password_is_wrong_before_credentials_are_loaded() -> None:
     def play() -> None:
-        scene = Scene()
-        scene.stored.are_loaded = False
-        client = scene.client()
+        env = Env()
+        env.stored.are_loaded = False
+        client = env.client()
         client.send(apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
         assert client.is_closed
         assert client.answer(apis.SASL_HANDSHAKE, 1) is None
@@ -320,11 +320,11 @@ def test_nobody_is_told_that_a_password_is_wrong_before_credentials_are_loaded()
 
 def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
     async def play() -> None:
-        scene = Scene(max_reauth_ms=10_000)
-        renewing, silent, other = scene.client(), scene.client(), scene.client()
+        env = Env(max_reauth_ms=10_000)
+        renewing, silent, other = env.client(), env.client(), env.client()
         for client in (renewing, silent, other):
             assert client.log_in().session_lifetime_ms == 10_000
-        scene.now = 9.0
+        env.now = 9.0
         assert renewing.log_in().error_code == 0
         assert renewing.asks_who_it_is() == "User:alice"
         assert other.log_in("bob") is None
@@ -332,11 +332,11 @@ def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
         assert other.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
         assert other.is_closed
         assert other.connection.caller.principal == "User:alice"
-        scene.now = 10.1
-        scene.logins.sweep()
+        env.now = 10.1
+        env.logins.sweep()
         assert [each.is_closed for each in (renewing, silent)] == [False, True]
-        scene.now = 19.5
-        scene.logins.sweep()
+        env.now = 19.5
+        env.logins.sweep()
         assert renewing.is_closed
 
     played(lambda: play())
@@ -344,10 +344,10 @@ def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
 
 def test_a_session_that_is_over_serves_nothing_before_the_sweep() -> None:
     def play() -> None:
-        scene = Scene(max_reauth_ms=10_000)
-        client = scene.client()
+        env = Env(max_reauth_ms=10_000)
+        client = env.client()
         client.log_in()
-        scene.now = 10.1
+        env.now = 10.1
         assert client.asks_who_it_is() is None
         assert client.is_closed
 
@@ -384,13 +384,13 @@ def test_no_bytes_without_the_password_log_anybody_in(frames: list[bytes], piece
     """Whatever comes, in pieces of any size: nobody is somebody, and nothing but versions is served."""
 
     def play() -> None:
-        scene = Scene()
-        client, stream = scene.client(), b"".join(frames)
+        env = Env()
+        client, stream = env.client(), b"".join(frames)
         for at in range(0, len(stream), piece):
             if client.is_closed:
                 break
             client.connection.data_received(stream[at : at + piece])
         assert client.connection.caller.principal == "User:ANONYMOUS"
-        assert {each.request.api for each in scene.served} <= {apis.API_VERSIONS}
+        assert {each.request.api for each in env.served} <= {apis.API_VERSIONS}
 
     played(play)

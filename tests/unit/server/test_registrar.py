@@ -28,7 +28,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller import registrar as module
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.registrar import Registrar, own_registration
-from support.controller_scene import VOTERS, Scene, play
+from support.controller_env import VOTERS, Env, play
 
 SECOND = VOTERS[1]
 HERE = Endpoint("CONTROLLER", "two", 9093)
@@ -48,8 +48,8 @@ class Standby:
         self._answer: Callable[[Message | FailureReason], None] | None = None
         self._changed = asyncio.Event()
         self.own = own_registration(SECOND, HERE)
-        events, scene = ControllerEvents(), Scene()
-        self.registrar = Registrar(self, self.own, scene.controller, self._ask, events)
+        events, env = ControllerEvents(), Env()
+        self.registrar = Registrar(self, self.own, env.controller, self._ask, events)
         self.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=level))
 
     def leader(self) -> CurrentLeader:
@@ -214,27 +214,27 @@ def test_an_observer_whose_id_another_process_took_stays_silent() -> None:
 
 def test_the_active_controller_registers_itself() -> None:
     async def test() -> None:
-        scene = Scene(maintained=True)
+        env = Env(maintained=True)
 
         class Leading(Standby):
             def __init__(self) -> None:
                 super().__init__()
                 self.key = self.newest = VOTERS[0]
-                self.committed = scene.committed
+                self.committed = env.committed
                 self.own = own_registration(VOTERS[0], HERE)
                 events = ControllerEvents()
-                self.registrar = Registrar(self, self.own, scene.controller, self._ask, events)
+                self.registrar = Registrar(self, self.own, env.controller, self._ask, events)
 
         node = Leading()
-        await scene.lead()
-        await scene.commit()
+        await env.lead()
+        await env.commit()
         node.led_by(1, epoch=1)
         node.registrar.image_changed()
-        (record,) = await scene.commit()
+        (record,) = await env.commit()
         assert isinstance(record, RegisterControllerRecord)
         assert record.incarnation_id == node.own.incarnation_id
         node.registrar.image_changed()
-        assert await scene.commit() == []
+        assert await env.commit() == []
         assert node.asked == []
         node.registrar.close()
 

@@ -21,7 +21,7 @@ from quorum_node.storage.scrub import Pause
 pytestmark = [pytest.mark.requirement("K595-02")]
 
 
-class Scene:
+class Env:
     """The files of one replica, and what is told of them."""
 
     def __init__(self, directory: Path, rate: int) -> None:
@@ -63,7 +63,7 @@ class Scene:
         raise AssertionError(name)
 
 
-async def until(scene: Scene, what: str, check: object) -> None:
+async def until(env: Env, what: str, check: object) -> None:
     deadline = time.monotonic() + 20
     while not check():  # type: ignore[operator]
         assert time.monotonic() < deadline, what
@@ -77,21 +77,21 @@ def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_damage_in_any_round_ends_the_replica(tmp_path: Path) -> None:
     async def run(spoiled: str) -> None:
-        scene = Scene(tmp_path / spoiled, 1 << 30)
-        scene.snapshots = [SnapshotId(2, 1)]
-        scene.scrubber.start()
-        await until(scene, "three rounds", lambda: scene.count("scrub_rounds") >= 3)
-        assert scene.failures == []
-        assert len(scene.looked_at) >= 3
-        scene.append(3)  # what comes later is looked at, too
+        env = Env(tmp_path / spoiled, 1 << 30)
+        env.snapshots = [SnapshotId(2, 1)]
+        env.scrubber.start()
+        await until(env, "three rounds", lambda: env.count("scrub_rounds") >= 3)
+        assert env.failures == []
+        assert len(env.looked_at) >= 3
+        env.append(3)  # what comes later is looked at, too
         path = next((tmp_path / spoiled).glob(spoiled))
         changed = bytearray(path.read_bytes())
         changed[-12] ^= 2
         path.write_bytes(changed)
-        await until(scene, "the damage", lambda: bool(scene.failures))
-        assert path.name in str(scene.failures[0])
-        assert isinstance(scene.failures[0], StorageFailure)
-        scene.scrubber.close()
+        await until(env, "the damage", lambda: bool(env.failures))
+        assert path.name in str(env.failures[0])
+        assert isinstance(env.failures[0], StorageFailure)
+        env.scrubber.close()
 
     for spoiled in ("*.log", "quorum-state"):
         asyncio.run(run(spoiled))
@@ -100,16 +100,16 @@ def test_damage_in_any_round_ends_the_replica(tmp_path: Path) -> None:
 def test_it_reads_no_faster_than_it_may_after_the_first_round(tmp_path: Path) -> None:
     async def run() -> None:
         rate = 20_000
-        scene = Scene(tmp_path, rate)
-        scene.append(4, 1_000)
-        scene.scrubber.start()
-        await until(scene, "the first round", lambda: scene.count("scrub_rounds") >= 1)
-        began, before = time.monotonic(), scene.count("scrubbed_bytes")
-        await until(scene, "three more", lambda: scene.count("scrub_rounds") >= 4)
+        env = Env(tmp_path, rate)
+        env.append(4, 1_000)
+        env.scrubber.start()
+        await until(env, "the first round", lambda: env.count("scrub_rounds") >= 1)
+        began, before = time.monotonic(), env.count("scrubbed_bytes")
+        await until(env, "three more", lambda: env.count("scrub_rounds") >= 4)
         seconds = time.monotonic() - began
-        read = scene.count("scrubbed_bytes") - before
+        read = env.count("scrubbed_bytes") - before
         assert read > 2 * 4_000
         assert read / seconds < rate * 1.5
-        scene.scrubber.close()
+        env.scrubber.close()
 
     asyncio.run(run())

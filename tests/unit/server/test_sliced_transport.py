@@ -43,12 +43,12 @@ class Wire(asyncio.Transport):
 LARGE = bytes(range(256)) * (5 * SLICE_BYTES // 512)
 
 
-def play(scene: Callable[[Wire, SlicedTransport], Awaitable[None]]) -> None:
+def play(env: Callable[[Wire, SlicedTransport], Awaitable[None]]) -> None:
     async def run() -> None:
         wire = Wire()
         transport = in_slices(wire, asyncio.get_running_loop())
         assert isinstance(transport, SlicedTransport)
-        await scene(wire, transport)
+        await env(wire, transport)
 
     asyncio.run(run())
 
@@ -62,7 +62,7 @@ def test_in_clear_text_nothing_stands_between() -> None:
 
 
 def test_what_is_short_leaves_at_once_and_what_is_large_a_slice_a_turn_in_order() -> None:
-    async def scene(wire: Wire, transport: SlicedTransport) -> None:
+    async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(b"first")
         assert wire.written == b"first"
         transport.write(LARGE)
@@ -78,11 +78,11 @@ def test_what_is_short_leaves_at_once_and_what_is_large_a_slice_a_turn_in_order(
         assert turns >= len(LARGE) // SLICE_BYTES
         assert wire.written == b"first" + LARGE + b"last"
 
-    play(scene)
+    play(env)
 
 
 def test_a_connection_closes_when_all_is_written() -> None:
-    async def scene(wire: Wire, transport: SlicedTransport) -> None:
+    async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(LARGE)
         transport.close()
         assert wire.ends == []
@@ -90,12 +90,12 @@ def test_a_connection_closes_when_all_is_written() -> None:
             await asyncio.sleep(0)
         assert (wire.written, wire.ends) == (LARGE, ["close"])
 
-    play(scene)
+    play(env)
 
 
 @pytest.mark.parametrize("by", ["this side", "the other side"])
 def test_an_aborted_connection_writes_nothing_more(by: str) -> None:
-    async def scene(wire: Wire, transport: SlicedTransport) -> None:
+    async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(LARGE)
         await asyncio.sleep(0)
         wire.abort() if by == "the other side" else transport.abort()
@@ -105,7 +105,7 @@ def test_an_aborted_connection_writes_nothing_more(by: str) -> None:
         assert transport.get_write_buffer_size() == 0
         assert len(wire.written) <= SLICE_BYTES
 
-    play(scene)
+    play(env)
 
 
 def test_over_a_real_connection_every_byte_comes(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
-from support.controller_scene import VOTERS, Scene, play
+from support.controller_env import VOTERS, Env, play
 
 pytestmark = pytest.mark.requirement("K631-07")
 
@@ -36,7 +36,7 @@ class Node:
     """Node 1 and its coordinator; the test is the clock, the other nodes and the disk."""
 
     def __init__(self, policy: SnapshotPolicy = POLICY) -> None:
-        self.scene = Scene(maintained=True)
+        self.env = Env(maintained=True)
         self.key = VOTERS[0]
         self.known = CurrentLeader(NO_LEADER, 0)
         self.asked: list[tuple[str, ControllerHeartbeatRequest]] = []
@@ -50,23 +50,23 @@ class Node:
         self.coordinator = SnapshotCoordinator(
             self,
             self,
-            self.scene.controller,
+            self.env.controller,
             self._ask,
-            Chance(lambda: self.scene.now_ms),
+            Chance(lambda: self.env.now_ms),
             ControllerEvents(),
             policy,
         )
-        self.scene.turns = self.coordinator.turns
+        self.env.turns = self.coordinator.turns
 
     @property
     def committed(self) -> CommittedImage:
-        return self.scene.committed
+        return self.env.committed
 
     def leader(self) -> CurrentLeader:
         return self.known
 
     def leading_epoch(self) -> int | None:
-        return self.scene.epoch
+        return self.env.epoch
 
     def is_leader(self) -> bool:
         return self.leading
@@ -102,9 +102,9 @@ class Node:
         """Becomes the active controller, with something committed."""
         self.leading = True
         self.led_by(1, epoch=1)
-        await self.scene.lead()
-        await self.scene.commit()
-        self.scene.now_ms += SETTLING_MS
+        await self.env.lead()
+        await self.env.commit()
+        self.env.now_ms += SETTLING_MS
 
     def beats(self, node_id: int, offset: int, record_bytes: int, uuid: UUID | None = None) -> bool:
         """Another controller's heartbeat; without a UUID that of a node of an older version."""
@@ -115,7 +115,7 @@ class Node:
             age_ms=0,
             directory_id=uuid,
         )
-        answer = self.scene.ask(request).answer
+        answer = self.env.ask(request).answer
         assert isinstance(answer, ControllerHeartbeatResponse)
         assert answer.error_code == 0
         return answer.start_snapshot
@@ -200,9 +200,9 @@ def test_without_an_active_controller_it_waits_a_while_and_goes_by_itself() -> N
         node.answer(
             ControllerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER, start_snapshot=False)
         )
-        node.scene.now_ms += SILENT_MS - 1
+        node.env.now_ms += SILENT_MS - 1
         assert not node.due()
-        node.scene.now_ms += 1
+        node.env.now_ms += 1
         assert node.due()
         node.coordinator.close()
 
@@ -222,9 +222,9 @@ def test_the_active_controller_lets_the_others_write_hands_over_and_writes_if_it
         assert not node.beats(2, 5, 0)
         assert not node.due()
         assert node.handed_over == [VOTERS[2]]
-        node.scene.epoch = None
+        node.env.epoch = None
         assert not node.due(), "the handover is on its way"
-        node.scene.epoch = 1
+        node.env.epoch = 1
         assert node.due(), "it leads all the same: nobody took over"
         assert node.handed_over == [VOTERS[2]]
         node.coordinator.close()
@@ -243,7 +243,7 @@ def test_a_replica_with_the_id_of_the_leader_asks_for_its_turn_too() -> None:
         assert node.asked, "the leader is another replica of the same id"
         assert node.asked[0][1].directory_id == node.key.uuid
         node.answer(told(False))
-        node.scene.now_ms += SILENT_MS - 1
+        node.env.now_ms += SILENT_MS - 1
         assert not node.due(), "it is coordinated"
         node.coordinator.close()
 
@@ -263,7 +263,7 @@ def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
         assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
         assert not node.beats(3, 1, 0, VOTERS[2].uuid)
         assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
-        node.scene.seen = Replicas(fetching=(*VOTERS, new))
+        node.env.seen = Replicas(fetching=(*VOTERS, new))
         assert not node.beats(2, 1, 0)
         assert node.beats(3, 0, 100), "one of the two, which does not say which"
         assert not node.beats(3, 2, 0)

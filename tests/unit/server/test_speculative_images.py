@@ -31,7 +31,7 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
 from support.applier_port import NotingPort
 from support.broker_requests import heartbeat, registration
-from support.controller_scene import Scene, play
+from support.controller_env import Env, play
 
 pytestmark = pytest.mark.requirement("K631-03")
 
@@ -99,83 +99,83 @@ def test_only_what_replay_will_read_is_kept() -> None:
 
 def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() -> None:
     async def test() -> None:
-        scene = Scene(maintained=True)
-        await scene.lead()
-        await scene.commit()
-        epoch = (await scene.do(registration(7))).broker_epoch
-        before = scene.committed.image
-        asked = scene.ask(heartbeat(7, epoch, epoch))
-        pending = scene.controller.pending
+        env = Env(maintained=True)
+        await env.lead()
+        await env.commit()
+        epoch = (await env.do(registration(7))).broker_epoch
+        before = env.committed.image
+        asked = env.ask(heartbeat(7, epoch, epoch))
+        pending = env.controller.pending
         assert pending is not None
-        assert scene.committed.image is before
-        await scene.commit()
+        assert env.committed.image is before
+        await env.commit()
         assert not asked.answer.is_fenced
-        assert scene.committed.image is pending
-        assert scene.speculative == len(scene.log)
+        assert env.committed.image is pending
+        assert env.speculative == len(env.log)
 
     play(test)
 
 
 def test_what_was_not_committed_is_never_taken_over() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        scene.ask(registration(7))
-        await scene.turn()
-        await scene.lose()
-        assert len(scene.controller.speculative) == 0
-        await scene.lead(3)
-        await scene.do(registration(8))
-        assert set(scene.committed.image.brokers.by_id) == {8}
+        env = Env()
+        await env.lead()
+        env.ask(registration(7))
+        await env.turn()
+        await env.lose()
+        assert len(env.controller.speculative) == 0
+        await env.lead(3)
+        await env.do(registration(8))
+        assert set(env.committed.image.brokers.by_id) == {8}
 
     play(test)
 
 
 def test_what_replay_has_done_already_is_not_kept() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        scene.ask(registration(7))
-        await scene.commit(apply_first=True)
-        assert set(scene.committed.image.brokers.by_id) == {7}
-        assert len(scene.controller.speculative) == 0
+        env = Env()
+        await env.lead()
+        env.ask(registration(7))
+        await env.commit(apply_first=True)
+        assert set(env.committed.image.brokers.by_id) == {7}
+        assert len(env.controller.speculative) == 0
 
     play(test)
 
 
 def test_a_deposed_controller_forgets_what_is_committed_and_not_applied() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        scene.ask(registration(7))
-        await scene.commit(apply=False)
-        assert len(scene.controller.speculative) == 1
-        await scene.lose()
-        assert len(scene.controller.speculative) == 0
-        scene.apply()
-        assert set(scene.committed.image.brokers.by_id) == {7}
+        env = Env()
+        await env.lead()
+        env.ask(registration(7))
+        await env.commit(apply=False)
+        assert len(env.controller.speculative) == 1
+        await env.lose()
+        assert len(env.controller.speculative) == 0
+        env.apply()
+        assert set(env.committed.image.brokers.by_id) == {7}
 
     play(test)
 
 
-def append(scene: Scene, *records: MetadataMessage) -> None:
+def append(env: Env, *records: MetadataMessage) -> None:
     """As the admin API does."""
-    scene.append(tuple(map(encode_metadata, records)), lambda outcome: None)
+    env.append(tuple(map(encode_metadata, records)), lambda outcome: None)
 
 
-def decide(scene: Scene, *records: MetadataMessage, atomic: bool = True) -> None:
+def decide(env: Env, *records: MetadataMessage, atomic: bool = True) -> None:
     """As a command does."""
-    scene.controller.carry_out(Decision(records, atomic=atomic), lambda error: None)
+    env.controller.carry_out(Decision(records, atomic=atomic), lambda error: None)
 
 
 def test_what_others_append_is_taken_over_as_well() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        append(scene, config(1))
-        await scene.commit()
-        assert scene.speculative == 1
-        assert scene.committed.image == ClusterImage().replay(config(1))
+        env = Env()
+        await env.lead()
+        append(env, config(1))
+        await env.commit()
+        assert env.speculative == 1
+        assert env.committed.image == ClusterImage().replay(config(1))
 
     play(test)
 
@@ -184,14 +184,14 @@ def test_of_a_decision_in_several_batches_no_more_is_seen_than_is_committed() ->
     large = [replace(config(number), value="v" * (1 << 20)) for number in range(6)]
 
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        decide(scene, *large, atomic=False)
-        first = await scene.commit(most=1)
+        env = Env()
+        await env.lead()
+        decide(env, *large, atomic=False)
+        first = await env.commit(most=1)
         assert 0 < len(first) < len(large)
-        assert scene.committed.image == ClusterImage().replay_all(first)
-        await scene.commit()
-        assert scene.committed.image == ClusterImage().replay_all(large)
+        assert env.committed.image == ClusterImage().replay_all(first)
+        await env.commit()
+        assert env.committed.image == ClusterImage().replay_all(large)
 
     play(test)
 
@@ -201,13 +201,13 @@ def test_a_transaction_that_somebody_begins_here_is_replayed(
     write: Callable[..., None],
 ) -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        write(scene, BeginTransactionRecord(), config(1))
-        await scene.commit()
-        assert scene.committed.in_transaction
-        assert scene.committed.image == ClusterImage()
-        assert scene.speculative == 0
+        env = Env()
+        await env.lead()
+        write(env, BeginTransactionRecord(), config(1))
+        await env.commit()
+        assert env.committed.in_transaction
+        assert env.committed.image == ClusterImage()
+        assert env.speculative == 0
 
     play(test)
 
@@ -217,26 +217,26 @@ def test_a_decision_that_says_something_else_in_the_log_is_replayed() -> None:
     quota = ClientQuotaRecord(entity=(), key="producer_byte_rate", value=nan, remove=False)
 
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        decide(scene, quota)
-        await scene.commit(apply=False)
-        assert len(scene.controller.speculative) == 0
+        env = Env()
+        await env.lead()
+        decide(env, quota)
+        await env.commit(apply=False)
+        assert len(env.controller.speculative) == 0
 
     play(test)
 
 
 def test_a_decision_that_failed_is_not_the_next_append() -> None:
     async def test() -> None:
-        scene = Scene()
-        await scene.lead()
-        scene.ask(registration(7))
-        await scene.lose()
-        scene.epoch = 2  # it leads again, and has not become active yet
-        append(scene, config(1))
-        await scene.commit()
-        assert scene.committed.image == ClusterImage().replay(config(1))
-        assert scene.speculative == 0
+        env = Env()
+        await env.lead()
+        env.ask(registration(7))
+        await env.lose()
+        env.epoch = 2  # it leads again, and has not become active yet
+        append(env, config(1))
+        await env.commit()
+        assert env.committed.image == ClusterImage().replay(config(1))
+        assert env.speculative == 0
 
     play(test)
 

@@ -41,7 +41,7 @@ def _as_logging_was() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-class Scene:
+class Env:
     """This node is member 1; member 2 is dialled."""
 
     def __init__(self, folder: Path, there: Issued, handle: Handle = grant, **own: Any) -> None:
@@ -83,15 +83,15 @@ def dialled(folder: Path, shown: Issued, **own: Any) -> tuple[object, list[str]]
     found: list[Any] = []
 
     async def play() -> None:
-        scene = Scene(folder, certificate_of("member", 2, CA), **own)
+        env = Env(folder, certificate_of("member", 2, CA), **own)
         write_folder(folder / "shown", shown, CA.certificate)
-        scene.theirs.server.load_cert_chain(
+        env.theirs.server.load_cert_chain(
             folder / "shown" / "tls.crt", folder / "shown" / "tls.key"
         )
-        await scene.start()
-        scene.pool.send(0, 1, scene.peer.endpoint, VOTE_REQUEST, 5000)
-        found.extend((await scene.outcomes.of(1), scene.refusals))
-        scene.end()
+        await env.start()
+        env.pool.send(0, 1, env.peer.endpoint, VOTE_REQUEST, 5000)
+        found.extend((await env.outcomes.of(1), env.refusals))
+        env.end()
 
     configure_logging("info")
     uvloop.run(play())
@@ -194,13 +194,13 @@ def test_a_member_that_refuses_this_nodes_certificate_is_told_of(
     alerts: bool, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def play() -> None:
-        scene = Scene(tmp_path, certificate_of("member", 2, CA))
+        env = Env(tmp_path, certificate_of("member", 2, CA))
         listening, thread = strict_server(tmp_path, alerts=alerts)
         place = Endpoint("", "127.0.0.1", listening.getsockname()[1])
         for number in range(5):
-            scene.pool.send(0, number, place, VOTE_REQUEST, 5000)
-            assert isinstance(await scene.outcomes.of(number), FailureReason)
-        scene.pool.close()
+            env.pool.send(0, number, place, VOTE_REQUEST, 5000)
+            assert isinstance(await env.outcomes.of(number), FailureReason)
+        env.pool.close()
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
         thread.join()
@@ -225,27 +225,27 @@ def test_another_certificate_is_shown_on_new_connections_and_old_ones_end_when_t
             else:
                 await grant(request, writer)
 
-        scene = Scene(tmp_path, certificate_of("member", 2, CA), handle)
-        await scene.start()
-        send = partial(scene.pool.send, 0)
-        send(1, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        env = Env(tmp_path, certificate_of("member", 2, CA), handle)
+        await env.start()
+        send = partial(env.pool.send, 0)
+        send(1, env.peer.endpoint, VOTE_REQUEST, 5000)
         await begun.wait()
         fresh = certificate_of("member", 1, CA)
         write_folder(tmp_path / "1", fresh, CA.certificate)
-        assert look_again(scene.files)
-        scene.pool.renew()
-        send(2, scene.peer.endpoint, VOTE_REQUEST, 5000)
-        assert await scene.outcomes.of(2) == ANSWER
-        assert 1 not in scene.outcomes.ended, "the old connection still waits for its answer"
-        shown = [each.get_extra_info("peercert")["serialNumber"] for each in scene.peer.writers]
+        assert look_again(env.files)
+        env.pool.renew()
+        send(2, env.peer.endpoint, VOTE_REQUEST, 5000)
+        assert await env.outcomes.of(2) == ANSWER
+        assert 1 not in env.outcomes.ended, "the old connection still waits for its answer"
+        shown = [each.get_extra_info("peercert")["serialNumber"] for each in env.peer.writers]
         assert [int(each, 16) == fresh.certificate.serial_number for each in shown] == [False, True]
         request, writer = parked[0]
         await grant(request, writer)
-        assert await scene.outcomes.of(1) == ANSWER
+        assert await env.outcomes.of(1) == ANSWER
         async with asyncio.timeout(5):
             await writer.wait_closed()
-        assert not scene.peer.writers[1].is_closing()
-        scene.end()
+        assert not env.peer.writers[1].is_closing()
+        env.end()
 
     uvloop.run(play())
 
@@ -253,17 +253,17 @@ def test_another_certificate_is_shown_on_new_connections_and_old_ones_end_when_t
 def test_a_connection_is_renewed_when_who_answers_has_to_prove_it_anew(tmp_path: Path) -> None:
     async def play() -> None:
         shown = certificate_of("member", 2, CA)
-        scene = Scene(tmp_path, shown)
-        await scene.start()
-        scene.pool.send(0, 1, scene.peer.endpoint, VOTE_REQUEST, 5000)
-        await scene.outcomes.of(1)
+        env = Env(tmp_path, shown)
+        await env.start()
+        env.pool.send(0, 1, env.peer.endpoint, VOTE_REQUEST, 5000)
+        await env.outcomes.of(1)
         end = shown.certificate.not_valid_after_utc.timestamp()
         for number, before, connections in ((2, end - 1, 1), (3, end, 2)):
-            scene.pool.renew(proven_before=before)
-            scene.pool.send(0, number, scene.peer.endpoint, VOTE_REQUEST, 5000)
-            assert await scene.outcomes.of(number) == ANSWER
-            assert len(scene.peer.writers) == connections
-        scene.end()
+            env.pool.renew(proven_before=before)
+            env.pool.send(0, number, env.peer.endpoint, VOTE_REQUEST, 5000)
+            assert await env.outcomes.of(number) == ANSWER
+            assert len(env.peer.writers) == connections
+        env.end()
 
     uvloop.run(play())
 
@@ -275,15 +275,15 @@ def test_every_request_on_a_connection_that_ends_is_told_of(tmp_path: Path) -> N
         async def handle(request: Request, writer: asyncio.StreamWriter) -> None:
             begun.set()
 
-        scene = Scene(tmp_path, certificate_of("member", 2, CA), handle)
-        await scene.start()
+        env = Env(tmp_path, certificate_of("member", 2, CA), handle)
+        await env.start()
         for number in range(3):
-            scene.pool.send(0, number, scene.peer.endpoint, VOTE_REQUEST, 5000)
+            env.pool.send(0, number, env.peer.endpoint, VOTE_REQUEST, 5000)
         await begun.wait()
-        scene.pool.renew()
-        scene.peer.writers[0].transport.abort()
+        env.pool.renew()
+        env.peer.writers[0].transport.abort()
         for number in range(3):
-            assert await scene.outcomes.of(number) is FailureReason.CLOSED
-        scene.end()
+            assert await env.outcomes.of(number) is FailureReason.CLOSED
+        env.end()
 
     uvloop.run(play())

@@ -1,0 +1,96 @@
+"""The API server is slow, is gone for a while, or does not know any more where a watch was: the operator goes on."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from kubernetes.client import Configuration
+from kubernetes.config import load_kube_config
+
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.watch import Collection, Watch
+from support.envtest.environment import Env
+from support.kind import ControlPlane
+from support.kind_env.waiting import wait_for
+
+pytestmark = pytest.mark.envtest
+
+_EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
+_SLOW_S = 1.0
+_QUORUMS = "/apis/metadataquorum.dev/v1alpha1/metadataquorums"
+
+
+def configuration(server: ControlPlane) -> Configuration:
+    found = Configuration()
+    load_kube_config(config_file=str(server.kubeconfig), client_configuration=found)
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.requirement("OP-03")
+def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
+    api_server: ControlPlane, env: Env
+) -> None:
+    """The real one's 410: it knows of this kind from the moment on in which the kind was defined."""
+    env.apply(1)
+    told: list[Any] = []
+
+    async def work() -> Watch:
+        async with KubeApi(configuration(api_server)) as api:
+            watch = Watch(api, Collection(_QUORUMS), lambda *each: told.append(each))
+            watch._version = "1"
+            watch.copies.put(("", "ghost"), {"metadata": {"name": "ghost", "resourceVersion": "1"}})
+            task = asyncio.create_task(watch.run())
+            async with asyncio.timeout(30):
+                while ("", "ghost") in watch.objects or not watch.is_current():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return watch
+
+    watch = asyncio.run(work())
+    assert watch.lists == 1
+    assert (env.namespace, "q") in watch.objects
+    assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.requirement("OP-03")
+def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(env: Env) -> None:
+    operator, proxy = env.add_operator(lease=True)
+    operator.start()
+    quorum = env.create(3, repair=_EAGER)
+    env.cluster.run(lambda: setattr(proxy, "delay_s", _SLOW_S))
+    quorum.scale(5)
+    quorum.wait_ready(5, timeout_s=180)
+    assert len(quorum.steps_since()) == 4
+    log = operator.log_path.read_text()
+    assert log.count('"event": "leading"') == 1
+    assert "no longer leading" not in log
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.requirement("OP-03")
+def test_an_api_server_that_was_gone_ends_no_operator(env: Env, api_server: ControlPlane) -> None:
+    """Longer than the lease lasts: it is taken again, and what has changed meanwhile is seen."""
+    operator, proxy = env.add_operator(lease=True)
+    operator.start()
+    quorum = env.create(3, repair=_EAGER)
+    api_server.stop_api_server()
+    gone_at = time.monotonic()
+    wait_for(
+        "it works no more",
+        lambda: "no longer leading" in operator.log_path.read_text(),
+        timeout_s=20,
+    )
+    assert time.monotonic() - gone_at < 10
+    api_server.start_api_server()
+    quorum.scale(5)
+    quorum.wait_ready(5, timeout_s=120)
+    assert len(quorum.steps_since()) == 4
+    assert operator.alive()
+    assert operator.starts == 1
+    # One that has just started does not know its roles yet, and refuses everybody.
+    proxy.to_api[:] = [each for each in proxy.to_api if each[1] != 403]

@@ -1,0 +1,151 @@
+"""Backups and restores on a real API server: the CronJob, how its Jobs ended, and a quorum that begins with an older claim."""
+
+from typing import Any
+
+import pytest
+
+from support.envtest.environment import Home
+from support.envtest.kube_api import ApiError
+from support.envtest.quorum import CREATE_TIMEOUT_S, ApiServerQuorum
+from support.kind_env.waiting import wait_for
+
+pytestmark = pytest.mark.envtest
+
+_LOOK_S = 60.0
+_BACKUP = {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin", "claimName": "backups"}
+
+
+def batch(quorum: ApiServerQuorum, plural: str, name: str) -> str:
+    return f"/apis/batch/v1/namespaces/{quorum.namespace}/{plural}/{name}"
+
+
+def condition(quorum: ApiServerQuorum, kind: str) -> dict[str, Any]:
+    found = quorum.status().get("conditions") or []
+    return next((each for each in found if each["type"] == kind), {})
+
+
+def wait_reason(quorum: ApiServerQuorum, reason: str) -> None:
+    wait_for(
+        f"BackupCurrent has the reason {reason}",
+        lambda: condition(quorum, "BackupCurrent").get("reason") == reason,
+        timeout_s=_LOOK_S,
+        seen=quorum.summary,
+    )
+
+
+def finish(quorum: ApiServerQuorum, name: str) -> None:
+    """A Job as `kubectl create job --from=cronjob/q-backup` makes it, ended as its controller would say it."""
+    api = quorum.api
+    template = api.get(batch(quorum, "cronjobs", "q-backup"))["spec"]["jobTemplate"]
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": template["metadata"]["labels"]},
+        "spec": {**template["spec"], "suspend": True},
+    }
+    api.create(batch(quorum, "jobs", name).rpartition("/")[0], body)
+    at = api.get(batch(quorum, "jobs", name))["metadata"]["creationTimestamp"]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": at, "reason": "CompletionsReached"}
+        for kind in ("SuccessCriteriaMet", "Complete")
+    ]
+    status = {"startTime": at, "completionTime": at, "succeeded": 1, "conditions": conditions}
+    api.merge(f"{batch(quorum, 'jobs', name)}/status", {"status": status})
+
+
+def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> None:
+    quorum, api = home.quorum, home.env.api
+    quorum.patch({"backup": _BACKUP})
+    wait_reason(quorum, "FirstPending")
+    path = batch(quorum, "cronjobs", "q-backup")
+    made = api.get(path)
+    assert made["spec"]["timeZone"] == "Europe/Berlin"
+    api.merge(path, {"spec": {"schedule": "0 0 1 1 *"}})
+    wait_for(
+        "the schedule is put back",
+        lambda: api.get(path)["spec"]["schedule"] == _BACKUP["schedule"],
+        timeout_s=_LOOK_S,
+    )
+    finish(quorum, "q-backup-now")
+    wait_reason(quorum, "BackupRecent")
+    assert quorum.status()["backup"]["lastSuccessAt"]
+    events = {each["reason"] for each in home.env.events("q")}
+    assert "BackupWritten" in events
+    quorum.patch({"backup": None})
+    wait_reason(quorum, "Disabled")
+    assert api.find(path) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"backup": {**_BACKUP, "schedule": "nightly"}}, "must have the five fields of cron"),
+        ({"backup": {**_BACKUP, "keep": 0}}, "spec.backup.keep"),
+        ({"restoreFrom": {"claimName": "b"}}, "spec.restoreFrom needs spec.clusterId"),
+        (
+            {"clusterId": "c", "restoreFrom": {"claimName": "b", "path": "a/../../b"}},
+            "is relative to the volume, without '..'",
+        ),
+        (
+            {"clusterId": "c", "restoreFrom": {"claimName": "b", "clusterId": "c"}},
+            "is for records that begin a new cluster",
+        ),
+        (
+            {
+                "clusterId": "c",
+                "restoreFrom": {"claimName": "b"},
+                "earlierClaims": {"policy": "Adopt", "clusterId": "c"},
+            },
+            "choose one of them",
+        ),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_with_what_to_do(
+    home: Home, spec: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ApiError) as refused:
+        home.env.apply(1, name="wrong", **spec)
+    assert words in str(refused.value)
+
+
+def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
+    with pytest.raises(ApiError) as refused:
+        home.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
+    assert "make a new MetadataQuorum" in str(refused.value)
+
+
+@pytest.mark.long
+def test_a_new_quorum_begins_with_a_claim_of_the_one_before(home: Home) -> None:
+    """The last of this file: the resource is another one after it."""
+    env, quorum = home.env, home.quorum
+    load = env.start_load(quorum)
+    load.wait_for_acknowledgement(timeout_s=60)
+    verdict = env.prove_nothing_lost(load)
+    assert verdict.acknowledged > 0
+    quorum.wait_ready(3)
+    cluster_id = quorum.status()["clusterId"]
+    voter = quorum.voter(leader=True)
+    pod = quorum.pod_of(voter.id, voter.uuid)
+    claim, before = f"data-{pod}", quorum.fetch_from(pod, "/v1/configs")["entries"]
+    assert before
+    env.api.delete(quorum.path)
+    quorum.wait_gone(timeout_s=_LOOK_S)
+    wait_for("its sets are gone", lambda: not quorum.incarnations(), timeout_s=_LOOK_S)
+    wait_for("its pods are gone", lambda: not quorum.pods(), timeout_s=_LOOK_S)
+    env.quorums.remove(quorum)
+
+    again = env.apply(
+        3,
+        clusterId=cluster_id,
+        earlierClaims={"policy": "Leave"},
+        restoreFrom={"claimName": claim},
+    )
+    found = again.wait_ready(3, timeout_s=CREATE_TIMEOUT_S)
+    assert again.status()["clusterId"] == cluster_id
+    voter = again.voter(leader=True, described=found)
+    pod = again.pod_of(voter.id, voter.uuid)
+    assert again.fetch_from(pod, "/v1/configs")["entries"] == before
+    founder = next(each for each in again.pods() if each["metadata"]["name"].startswith("q-1-"))
+    assert again.restarts(founder["metadata"]["name"]) == 0, "the option is withdrawn in passing"
+    claims = {each["metadata"]["name"] for each in again.claims()}
+    assert claim in claims, "it is only read"

@@ -1,0 +1,60 @@
+"""Larger volumes on a real API server: claims grow where their class says so, and the same replicas run on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.envtest.environment import Home
+from support.envtest.quorum import ApiServerQuorum
+from support.envtest.volumes import DIRECTORY_CLASS
+from support.kind_env.waiting import wait_for
+
+pytestmark = [pytest.mark.envtest, pytest.mark.long]
+
+_CLASS = f"/apis/storage.k8s.io/v1/storageclasses/{DIRECTORY_CLASS}"
+
+
+@pytest.fixture
+def growing_class(home: Home) -> Iterator[None]:
+    """For the time of a test: the class is shared by all tests of the session."""
+    api = home.env.api
+    before = api.get(_CLASS).get("allowVolumeExpansion")
+    api.merge(_CLASS, {"allowVolumeExpansion": True})
+    yield
+    api.merge(_CLASS, {"allowVolumeExpansion": before})
+
+
+def sizes(quorum: ApiServerQuorum) -> set[str]:
+    return {each["spec"]["resources"]["requests"]["storage"] for each in quorum.claims()}
+
+
+def reason(quorum: ApiServerQuorum) -> str:
+    found = quorum.status().get("conditions") or []
+    return next((each["reason"] for each in found if each["type"] == "StorageChanging"), "")
+
+
+@pytest.mark.usefixtures("growing_class")
+def test_claims_grow_in_place_and_nothing_restarts(home: Home) -> None:
+    quorum = home.quorum
+    keys, claims = quorum.wait_ready(3).keys, quorum.claims_by_uid()
+    pods = {pod["metadata"]["uid"] for pod in quorum.pods()}
+    quorum.patch({"storage": {"size": "300Mi", "storageClassName": DIRECTORY_CLASS}})
+    wait_for("all claims ask for more", lambda: sizes(quorum) == {"300Mi"}, timeout_s=60)
+    wait_for("it is done", lambda: reason(quorum) == "AsWanted", timeout_s=60, seen=quorum.summary)
+    assert quorum.wait_ready(3).keys == keys
+    assert quorum.claims_by_uid() == claims
+    assert {pod["metadata"]["uid"] for pod in quorum.pods()} == pods
+
+
+def test_a_class_that_does_not_grow_is_told_before_anything_moves(home: Home) -> None:
+    quorum = home.quorum
+    claims = quorum.claims_by_uid()
+    size = quorum.resource()["spec"]["storage"]["size"]
+    larger = {"size": "400Mi", "storageClassName": DIRECTORY_CLASS}
+    quorum.patch({"paused": True, "storage": larger})
+    wait_for("it is told", lambda: reason(quorum) == "Replacing", timeout_s=60)
+    quorum.patch({"storage": {**larger, "size": size}})
+    wait_for("nothing is wanted", lambda: reason(quorum) == "AsWanted", timeout_s=60)
+    quorum.patch({"paused": False})
+    quorum.wait_ready(3)
+    assert quorum.claims_by_uid() == claims

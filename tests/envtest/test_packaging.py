@@ -1,0 +1,251 @@
+"""Chart and plain manifests on a real API server of their own: installed, upgraded, uninstalled.
+
+No pod runs here; that the operator works with what is installed is shown by tests/e2e.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import chart
+from support.envtest.kube_api import ApiError
+from support.kind import ControlPlane
+from support.kind_env import kube
+from support.kind_env.kube import Kube
+from support.kind_env.testbed import TestbedError, programs, run
+from support.kind_env.waiting import wait_for
+
+pytestmark = pytest.mark.envtest
+
+_DEFINITION = f"{kube.CRDS}/metadataquorums.metadataquorum.dev"
+_DEFINITIONS = (_DEFINITION, f"{kube.CRDS}/partitionreassignments.metadataquorum.dev")
+_DEPLOYMENT = kube.apps(chart.NAMESPACE, "deployments", chart.RELEASE)
+_QUORUM = {
+    "apiVersion": kube.API_VERSION,
+    "kind": "MetadataQuorum",
+    "metadata": {"name": "q"},
+    "spec": {"replicas": 3},
+}
+
+
+_NOT_READY = 429
+_GONE_S = 240.0
+"""The API server's own patience with what it deletes is a minute, and it tries again."""
+
+
+class Empty:
+    """An API server on which nothing was installed before."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.api = Kube(kubeconfig)
+        self._helm = [str(programs.helm()), "--kubeconfig", str(kubeconfig)]
+        self._helm += ["--namespace", chart.NAMESPACE]
+        self._kubectl = [str(programs.kubectl()), "--kubeconfig", str(kubeconfig)]
+
+    def install(self, *settings: str, adopt: bool = False) -> None:
+        command = [*self._helm, "upgrade", "--install", "--create-namespace"]
+        command += ["--take-ownership"] if adopt else []
+        for setting in settings:
+            command += ["--set", setting]
+        run([*command, chart.RELEASE, str(chart.CHART)], timeout_s=60)
+
+    def uninstall(self) -> None:
+        run([*self._helm, "uninstall", chart.RELEASE, "--wait"], timeout_s=60)
+
+    def kubectl(self, *arguments: str) -> None:
+        run([*self._kubectl, *arguments], timeout_s=60)
+
+    def add_quorum(self) -> None:
+        def served() -> bool:
+            found = self.api.find(_DEFINITION) or {}
+            conditions = found.get("status", {}).get("conditions") or []
+            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+        wait_for("the definition is served", served, timeout_s=20)
+        self.api.create(kube.quorums("default"), _QUORUM)
+
+    def has_quorum(self) -> bool:
+        return self.api.find(kube.quorums("default", "q")) is not None
+
+    def wait_listed(self) -> None:
+        """Until resources of each kind can be listed. A definition that is deleted before that is tried again later
+        and later, as the API server can't tell what is left of it.
+        """
+
+        def listed() -> bool:
+            try:
+                return all(
+                    self.api.list(of("default")) is not None
+                    for of in (kube.quorums, kube.reassignments)
+                )
+            except ApiError as error:
+                if error.status == _NOT_READY:
+                    return False
+                raise
+
+        wait_for("resources are listed", listed, timeout_s=60)
+
+    def wait_gone(self) -> None:
+        """A definition goes after its last resource, and a namespace after its last object: one with
+        a finalizer would hold them."""
+        for path in (*_DEFINITIONS, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
+            wait_for(
+                f"no {path}",
+                lambda path=path: self.api.find(path) is None,
+                timeout_s=_GONE_S,
+                seen=lambda path=path: self._state_of(path),
+            )
+
+    def _state_of(self, path: str) -> object:
+        """What keeps it, as the API server says."""
+        found = self.api.find(path) or {}
+        return found.get("metadata", {}).get("finalizers"), found.get("status")
+
+
+@contextlib.contextmanager
+def running_operator(kubeconfig: Path, log: Path) -> Iterator[None]:
+    settings = {
+        "KUBECONFIG": str(kubeconfig),
+        "WATCH_NAMESPACE": "default",
+        "METADATAQUORUM_OPERATOR_LISTEN": "127.0.0.1:0",
+    }
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "quorum_operator"],
+            env={**os.environ, **settings},
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture
+def empty() -> Iterator[Empty]:
+    """One for each test: what a busy API server deletes may take it minutes, and the next test would wait for that."""
+    with ControlPlane() as running:
+        made = Empty(running.kubeconfig)
+        yield made
+        made.api.close()
+
+
+@pytest.mark.requirement("OP-02")
+def test_helm_installs_upgrades_and_leaves_quorums_alone(empty: Empty) -> None:
+    empty.install()
+    assert empty.api.find(_DEPLOYMENT)
+    empty.add_quorum()
+    empty.install("replicaCount=2")
+    assert empty.api.get(_DEPLOYMENT)["spec"]["replicas"] == 2
+    empty.uninstall()
+    assert empty.api.find(_DEPLOYMENT) is None
+    assert empty.has_quorum(), "an uninstall takes no quorum with it"
+    empty.install()
+    assert empty.has_quorum(), "a release installed later takes over"
+    empty.uninstall()
+    for definition in _DEFINITIONS:
+        assert empty.api.find(definition), "kept, as chart's values say"
+
+
+@pytest.mark.requirement("OP-02")
+def test_plain_manifests_install_and_go_in_one_command_each(empty: Empty) -> None:
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    assert empty.api.find(_DEPLOYMENT)
+    empty.add_quorum()
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    empty.wait_listed()
+    empty.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false")
+    empty.wait_gone()
+
+
+@pytest.mark.long
+def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    empty.add_quorum()
+    with pytest.raises(TestbedError, match="ownership"):
+        empty.install()
+    empty.install(adopt=True)
+    assert empty.has_quorum()
+
+
+@pytest.mark.long
+def test_an_operator_that_is_there_first_waits_for_the_definition(
+    empty: Empty, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with running_operator(empty.kubeconfig, log):
+        wait_for(
+            "a word of it", lambda: "no resource definition yet" in log.read_text(), timeout_s=30
+        )
+        empty.kubectl("apply", *[f"--filename={file}" for file in chart.CRDS])
+        empty.add_quorum()
+        identity = kube.core("default", "configmaps", "q-identity")
+        wait_for("its work", lambda: empty.api.find(identity), timeout_s=30, seen=log.read_text)
+
+
+@pytest.mark.long
+def test_quorums_do_not_wait_for_the_definition_of_reassignments(
+    empty: Empty, tmp_path: Path
+) -> None:
+    """As after an upgrade of the operator alone."""
+    (quorums,) = (file for file in chart.CRDS if file.stem == "metadataquorums")
+    empty.kubectl("apply", "-f", str(quorums))
+    empty.add_quorum()
+    log = tmp_path / "log"
+    with running_operator(empty.kubeconfig, log):
+        path = kube.quorums("default", "q")
+        wait_for(
+            "its work",
+            lambda: "status" in empty.api.get(path),
+            timeout_s=40,
+            seen=log.read_text,
+        )
+        assert "going on without partitionreassignments" in log.read_text()
+
+
+@pytest.mark.long
+def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
+    for name in ("blue", "green"):
+        empty.api.create(
+            kube.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        )
+    empty.install("watchNamespaces={blue,green}")
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+    for name in ("blue", "green"):
+        assert empty.api.find(f"{rbac}/{name}/roles/{chart.RELEASE}")
+    account = f"system:serviceaccount:{chart.NAMESPACE}:{chart.RELEASE}"
+    allowed = {name: may(empty.api, account, name) for name in ("blue", "green", "default")}
+    assert allowed == {"blue": True, "green": True, "default": False}
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-02")
+def test_an_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
+    """The version before watched all of the cluster by default."""
+    empty.install("watchNamespaces={*}")
+    empty.add_quorum()
+    with pytest.raises(TestbedError, match=r"those in default without an operator") as refused:
+        empty.install("replicaCount=1")  # with no value at all helm keeps those of before
+    assert f"watchNamespaces={{{chart.NAMESPACE},default}}" in str(refused.value)
+    empty.install(f"watchNamespaces={{{chart.NAMESPACE},default}}")
+    empty.install("replicaCount=1")  # a release that was given names may be given others
+
+
+def may(api: Kube, user: str, namespace: str) -> bool:
+    """Whether this account may make a StatefulSet there."""
+    asked = {"namespace": namespace, "group": "apps", "resource": "statefulsets", "verb": "create"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": asked},
+    }
+    answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])

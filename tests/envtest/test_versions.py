@@ -1,0 +1,156 @@
+"""Versions of the resources on a real API server: one object by either name, the stored version changed and changed back, and an
+operator that knows the older version alone."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import chart
+from support.envtest.environment import Env, install_definitions
+from support.envtest.killer import EAGER
+from support.envtest.kube_api import ApiError, Json
+from support.kind_env import kube
+from support.kind_env.kube import Kube
+from support.previous_version import OPERATOR_OF_ONE_VERSION, NoHistory, previous_operator
+
+pytestmark = pytest.mark.envtest
+
+OLD, NEW = "v1alpha1", "v1beta1"
+_WINDOW = {"start": "0 2 * * sat", "durationMinutes": 60, "timeZone": "UTC"}
+SPEC: Json = {
+    "replicas": 5,
+    "paused": True,
+    "storage": {"size": "2Gi", "keepFailedFor": "72h"},
+    "update": {"soakSeconds": 60, "windows": [_WINDOW]},
+    "podTemplate": {"labels": {"team": "a"}},
+}
+
+
+def by(version: str, path: str) -> str:
+    return path.replace(f"/{kube.API_VERSION}/", f"/metadataquorum.dev/{version}/")
+
+
+def newer(path: str) -> str:
+    return path.replace(f"/{OLD}/", f"/{NEW}/")
+
+
+def resource(name: str, version: str) -> Json:
+    return {
+        "apiVersion": f"metadataquorum.dev/{version}",
+        "kind": "MetadataQuorum",
+        "metadata": {"name": name},
+        "spec": copy.deepcopy(SPEC),
+    }
+
+
+def _filled(spec: Json) -> Json:
+    """What was asked for, with the defaults that the API server gave it."""
+    return {
+        key: {**spec[key], **value} if isinstance(value, dict) else value
+        for key, value in SPEC.items()
+    }
+
+
+def same(one: Json, other: Json) -> bool:
+    """But for the version that it was asked by, and whose fields a manager's fields are."""
+    parts = ("spec", "status")
+    return one["metadata"]["uid"] == other["metadata"]["uid"] and all(
+        one.get(part) == other.get(part) for part in parts
+    )
+
+
+@pytest.fixture
+def definition(env: Env) -> Iterator[str]:
+    """Path of the definition, which is put back as it is checked in."""
+    (file,) = [each for each in chart.CRDS if each.stem == "metadataquorums"]
+    document = yaml.safe_load(file.read_text())
+    path = f"{kube.CRDS}/{document['metadata']['name']}"
+    yield path
+    install_definitions(env.api)
+
+
+def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
+    """What docs/how-to/upgrade.md says: store by another version, write all objects again, and forget the earlier one."""
+    versions = api.get(definition)["spec"]["versions"]
+    for each in versions:
+        each["storage"] = each["name"] == version
+    api.merge(definition, {"spec": {"versions": versions}})
+    for path in objects:
+        api.call("PUT", path, api.get(path))
+    api.merge(f"{definition}/status", {"status": {"storedVersions": [version]}})
+
+
+def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
+    env: Env, definition: str
+) -> None:
+    api = env.api
+    old, new = (by(OLD, kube.quorums(env.namespace, name)) for name in ("old", "new"))
+    api.call("POST", by(OLD, kube.quorums(env.namespace)), resource("old", OLD))
+    api.call("POST", by(NEW, kube.quorums(env.namespace)), resource("new", NEW))
+    api.merge(f"{old}/status", {"status": {"phase": "Ready", "clusterId": "c", "voters": 5}})
+    before = {path: api.get(path) for path in (old, new)}
+    assert api.get(definition)["status"]["storedVersions"] == [OLD]
+    for path, found in before.items():
+        assert found["spec"] == {**found["spec"], **_filled(found["spec"])}
+        other = api.get(newer(path))
+        assert other["apiVersion"] == f"metadataquorum.dev/{NEW}"
+        assert same(found, other)
+    for version in (NEW, OLD):
+        store(api, definition, version, [old, new])
+        assert api.get(definition)["status"]["storedVersions"] == [version]
+        for path, found in before.items():
+            assert same(api.get(path), found)
+            assert same(api.get(newer(path)), found)
+    # As an earlier chart has it, which `helm rollback` applies: objects that were made by the newer name stay.
+    earlier = [each for each in api.get(definition)["spec"]["versions"] if each["name"] == OLD]
+    api.merge(definition, {"spec": {"versions": earlier}})
+    for path, found in before.items():
+        assert same(api.get(path), found)
+
+
+def test_both_versions_refuse_the_same_in_the_same_words(env: Env) -> None:
+    wrong: list[Json] = [
+        {"storage": {"keepFailedFor": "1 week"}},
+        {"update": {"windows": [{"start": "saturdays", "durationMinutes": 60}]}},
+        {"update": {"windows": [{"start": "0 2 * * sat"}]}},
+        {"replicas": 4},
+    ]
+    for spec in wrong:
+        said = []
+        for version in (OLD, NEW):
+            body = {**resource("q", version), "spec": spec}
+            with pytest.raises(ApiError) as refused:
+                env.api.call("POST", by(version, kube.quorums(env.namespace)), body)
+            assert refused.value.status == 422
+            said.append(str(refused.value).replace(version, OLD))
+        assert said[0] == said[1]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(280)
+def test_an_operator_of_the_version_before_goes_on_with_what_this_one_has_made(
+    env: Env, tmp_path: Path
+) -> None:
+    try:
+        older = previous_operator(tmp_path / "earlier-operator", OPERATOR_OF_ONE_VERSION)
+    except NoHistory as error:
+        pytest.skip(str(error))
+    env.refuses = True  # rights are those of this version
+    this, _ = env.add_operator(lease=False)
+    this.start()
+    quorum = env.create(
+        3, disks=True, repair=EAGER, update={"soakSeconds": 5}, tls={"mode": "Disabled"}
+    )
+    load = env.start_load(quorum)
+    before = quorum.wait_ready(3)
+    assert this.stop() == 0
+    env.api.merge(by(NEW, quorum.path), {"metadata": {"annotations": {"written": "by v1beta1"}}})
+    earlier, _ = env.add_operator(lease=False, **older)
+    earlier.start()
+    failed = quorum.fail_disk(quorum.voter(leader=False, described=before))
+    after = quorum.wait_replaced(failed, 3)
+    assert len(after.keys & before.keys) == 2
+    env.prove_nothing_lost(load)

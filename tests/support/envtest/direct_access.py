@@ -1,0 +1,32 @@
+"""What an operator needs to call the API server itself, without the recording proxy in between.
+
+Owns the credentials: a token of the operator's own service account, with the rights that the manifests grant it. Where
+times are measured the proxy would be most of what is measured.
+"""
+
+from pathlib import Path
+
+import yaml
+
+from support.envtest.kube_api import ApiError, Json
+from support.kind_env import kube
+from support.kind_env.kube import Kube
+
+_LASTS_S = 4 * 3600
+
+
+def kubeconfig_of_account(api: Kube, administrators: Path, namespace: str, name: str) -> str:
+    """A kubeconfig of a service account, which is made where it is missing; for the cluster of another kubeconfig."""
+    path = kube.core(namespace, "serviceaccounts", name)
+    meta = {"name": name, "namespace": namespace}
+    try:
+        api.create(path.rpartition("/")[0], {"metadata": meta})
+    except ApiError as error:
+        if error.status != 409:
+            raise
+    wanted = {"spec": {"expirationSeconds": _LASTS_S}}
+    token = api.create(f"{path}/token", wanted)["status"]["token"]
+    document: Json = yaml.safe_load(administrators.read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    return yaml.safe_dump(document)

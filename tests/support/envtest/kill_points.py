@@ -1,0 +1,113 @@
+"""Every call of the operator as a point at which it can be killed.
+
+Owns the naming of calls: a purpose is what a call is for, free of what differs between two runs of
+the same move (namespace, generated names, node ids, replica UUIDs, addresses). The n-th call of one
+purpose is a point. Status writes and events say what was seen or done, and a node is asked whether it takes
+the token; how many of these there are depends on timing, so of each only the first is a point.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from support.envtest.http_proxy import Call
+from support.envtest.kube_api import Json
+
+_MEMBER = re.compile(r"\bq-\d+-\d+\b")
+_ANNOTATIONS = "metadataquorum.dev/"
+_TOKEN_CHECK = "node POST node"
+"""Asks a node whether it takes the token: it changes nothing, and comes when objects are looked at."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """The `occurrence`-th call (from 1) of a purpose, counted from the start of the move."""
+
+    purpose: str
+    occurrence: int
+
+    def __str__(self) -> str:
+        return f"{self.purpose} #{self.occurrence}"
+
+
+def is_about_lease(call: Call) -> bool:
+    """Whether it takes, renews or reads the operators' lease."""
+    return not call.target and "/leases" in call.path
+
+
+def purpose(call: Call) -> str:
+    """What the call is for."""
+    if call.target:
+        kind = call.path.split("/")[2]
+        return f"node {call.method} {kind}"
+    parts = call.path.split("/namespaces/", 1)[-1].split("/")[1:]
+    place = "/".join(_MEMBER.sub("q-N-I", part) for part in parts)
+    body = _body(call)
+    if place == "events":
+        return f"event {body.get('reason')}"
+    if place.endswith("/status"):
+        status = body.get("status", {})
+        plan = status.get("plan") or {}
+        return f"status {status.get('phase')}, plan {plan.get('step')}"
+    return " ".join(part for part in (call.method, place, _content(call, body)) if part)
+
+
+def is_told(what: str) -> bool:
+    """Whether a purpose only tells or asks (status, event, token), rather than does something."""
+    return what == _TOKEN_CHECK or what.startswith(("status ", "event "))
+
+
+def _content(call: Call, body: Json) -> str:
+    """What a write changes, by annotation and replica count; else the object's name."""
+    if call.method == "POST":
+        return _MEMBER.sub("q-N-I", str(body.get("metadata", {}).get("name", "")))
+    changed = [
+        key.removeprefix(_ANNOTATIONS)
+        for key in body.get("metadata", {}).get("annotations", {})
+        if key.startswith(_ANNOTATIONS)
+    ]
+    replicas = body.get("spec", {}).get("replicas") if isinstance(body.get("spec"), dict) else None
+    return " ".join([*sorted(changed), *([] if replicas is None else [f"replicas={replicas}"])])
+
+
+def _body(call: Call) -> Json:
+    try:
+        found = json.loads(call.body) if call.body else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {"operations": found}
+
+
+def points(calls: Iterable[Call]) -> tuple[Point, ...]:
+    """All points of one move, in order; renewals of the lease come whenever they are due, and are none."""
+    counts: Counter[str] = Counter()
+    found = []
+    for call in calls:
+        if is_about_lease(call):
+            continue
+        what = purpose(call)
+        counts[what] += 1
+        if counts[what] == 1 or not is_told(what):
+            found.append(Point(what, counts[what]))
+    return tuple(found)
+
+
+def acts(found: Iterable[Point]) -> tuple[Point, ...]:
+    """The points that do something; two clean runs have the very same."""
+    return tuple(point for point in found if not is_told(point.purpose))
+
+
+def matcher(point: Point) -> Callable[[Call], bool]:
+    """True for the one call that `point` means, counting the calls it is shown."""
+    seen = 0
+
+    def wanted(call: Call) -> bool:
+        nonlocal seen
+        if purpose(call) != point.purpose:
+            return False
+        seen += 1
+        return seen == point.occurrence
+
+    return wanted

@@ -1,0 +1,132 @@
+"""Makes one kind of move again and again, and kills the operator at a call of it."""
+
+import time
+from collections.abc import Iterator
+
+from support.envtest import kill_points
+from support.envtest.environment import Env
+from support.envtest.http_proxy import Moment, RecordingProxy
+from support.envtest.kill_points import Point
+from support.envtest.moves import Before, Move
+from support.envtest.operator_process import OperatorProcess
+from support.envtest.quorum import ApiServerQuorum
+from support.kind_env.waiting import wait_for
+
+EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
+_REACHED_TIMEOUT_S = 60.0
+_MOVES_PER_QUORUM = 20
+
+Operator = tuple[OperatorProcess, RecordingProxy]
+
+
+class Killer:
+    """On a fresh quorum now and then."""
+
+    def __init__(self, env: Env, move: type[Move]) -> None:
+        self._env = env
+        self._move = move
+        self._operators = self._start()
+        self._benches = self._quorums()
+
+    def _start(self) -> dict[str, Operator]:
+        """Those that run, by the name under which they would hold the lease."""
+        made = self._env.add_operator()
+        made[0].start()
+        return {"": made}
+
+    def _at_work(self) -> Operator:
+        return self._operators[""]
+
+    def _revive(self, killed: OperatorProcess) -> None:
+        killed.start()
+
+    def _quorums(self) -> Iterator[ApiServerQuorum]:
+        """The number of replacements per hour is capped, so a quorum does not serve forever."""
+        while True:
+            quorum = self._env.create(3, disks=self._move.disks, repair=EAGER)
+            for _ in range(_MOVES_PER_QUORUM):
+                shrink_again(quorum)
+                yield quorum
+            self._env.discard(quorum)
+
+    def record(self) -> tuple[Point, ...]:
+        """The points of a clean move."""
+        quorum = next(self._benches)
+        move = self._move(quorum, Before.of(quorum))
+        try:
+            move.prepare()
+            _, proxy = self._at_work()
+            first = len(proxy.calls)
+            move.begin()
+            move.settle()
+            return kill_points.points(proxy.calls[first:])
+        finally:
+            move.clean_up()
+
+    def kill_at(self, point: Point, moment: Moment) -> None:
+        """One move with the operator killed at `point`. Raises AssertionError."""
+        quorum = next(self._benches)
+        move = self._move(quorum, Before.of(quorum))
+        try:
+            move.prepare()
+            self._killed(move, point, moment)
+            move.settle()
+        finally:
+            move.clean_up()
+
+    def _killed(self, move: Move, point: Point, moment: Moment) -> None:
+        cluster = self._env.cluster
+        operator, proxy = self._at_work()
+        hold = cluster.run(lambda: proxy.hold(kill_points.matcher(point), moment))
+        try:
+            move.begin()
+            cluster.wait_inside(str(point), hold.reached.wait, timeout_s=_REACHED_TIMEOUT_S)
+        finally:
+            operator.kill()
+            cluster.run(hold.abandon)
+            cluster.run(proxy.disarm)
+            self._revive(operator)
+
+
+class Succession(Killer):
+    """Of two operators the one that holds the lease is killed, and the other one goes on."""
+
+    def _start(self) -> dict[str, Operator]:
+        made = [self._env.add_operator(lease=True) for _ in range(2)]
+        for operator, _ in made:
+            operator.start()
+        return {f"operator-{number}": each for number, each in enumerate(made)}
+
+    def _at_work(self) -> Operator:
+        held = wait_for("one holds the lease", self._env.lease_holder, timeout_s=90)
+        return self._operators[held]
+
+    def _revive(self, killed: OperatorProcess) -> None:
+        """Not before the other one works: else it would go on with what it had begun itself."""
+        name = next(name for name, each in self._operators.items() if each[0] is killed)
+        wait_for("the other one took over", lambda: self._env.lease_holder() != name, timeout_s=90)
+        killed.start()
+
+
+def shrink_again(quorum: ApiServerQuorum) -> None:
+    """Back to three voters."""
+    if quorum.resource()["spec"]["replicas"] != 3:
+        quorum.scale(3)
+        quorum.wait_ready(3)
+
+
+def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
+    """Every point, before and after; tells all that went wrong, not only the first."""
+    reached = 0
+    wrong: list[str] = []
+    for point in chosen:
+        for moment in Moment:
+            begun = time.monotonic()
+            try:
+                killer.kill_at(point, moment)
+                reached += 1
+            except AssertionError as error:
+                wrong.append(f"{moment} {point}: {error}")
+            print(f"{time.monotonic() - begun:5.1f} s  killed {moment} {point}", flush=True)
+    assert not wrong, "\n".join(wrong)
+    assert reached == 2 * len(chosen)

@@ -1,0 +1,116 @@
+"""The workers of the harness and the choice of one for a pod: the part of a scheduler.
+
+Owns the Node objects' shape and the rules: existing, schedulable, where the pod's volumes already
+are, spread over hosts. Pure, the kubelet carries it out.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from support.envtest.container import now_text
+from support.envtest.kube_api import Json
+
+HOSTNAME = "kubernetes.io/hostname"
+_SPREAD_BY = "app.kubernetes.io/instance"
+
+
+def node(name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOSTNAME: name, "kubernetes.io/os": "linux"}},
+        "spec": {"taints": []},
+    }
+
+
+def node_status() -> Json:
+    """A Ready worker, with the heartbeat of now."""
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "HarnessReady",
+        "message": "",
+        "lastHeartbeatTime": now_text(),
+        "lastTransitionTime": now_text(),
+    }
+    room = {"cpu": "64", "memory": "256Gi", "pods": "250", "ephemeral-storage": "1Ti"}
+    return {
+        "status": {
+            "conditions": [ready],
+            "capacity": room,
+            "allocatable": room,
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "nodeInfo": _NODE_INFO,
+        }
+    }
+
+
+_NODE_INFO = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "harness",
+)
+
+
+def choose(
+    pod: Json, nodes: Iterable[Json], pods: Iterable[Json], volumes: Iterable[Json]
+) -> str | None:
+    """The name of the node for `pod`, or None when none will do.
+
+    `volumes` are the PVs that the pod's claims are bound to already.
+    """
+    counts = _neighbours(pod, pods)
+    bound_to = [_hosts_of(volume) for volume in volumes]
+    alone = _wants_to_be_alone(pod)
+    selector = pod["spec"].get("nodeSelector", {})
+    fitting = []
+    for each in nodes:
+        labels = each["metadata"].get("labels", {})
+        name = each["metadata"]["name"]
+        if each["spec"].get("unschedulable") or not selector.items() <= labels.items():
+            continue
+        if any(labels.get(HOSTNAME) not in hosts for hosts in bound_to):
+            continue
+        if alone and counts.get(name, 0):
+            continue
+        fitting.append((counts.get(name, 0), name))
+    return min(fitting)[1] if fitting else None
+
+
+def _neighbours(pod: Json, pods: Iterable[Json]) -> Mapping[str, int]:
+    """How many pods of the same instance each node has."""
+    instance = pod["metadata"].get("labels", {}).get(_SPREAD_BY)
+    counts: dict[str, int] = {}
+    for other in pods:
+        same = other["metadata"].get("labels", {}).get(_SPREAD_BY) == instance
+        same = same and other["metadata"]["namespace"] == pod["metadata"]["namespace"]
+        where = other["spec"].get("nodeName")
+        if same and where and other["metadata"]["uid"] != pod["metadata"]["uid"]:
+            counts[where] = counts.get(where, 0) + 1
+    return counts
+
+
+def _hosts_of(volume: Json) -> set[str]:
+    terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
+    return {
+        value
+        for term in terms
+        for expression in term["matchExpressions"]
+        if expression["key"] == HOSTNAME
+        for value in expression["values"]
+    }
+
+
+def _wants_to_be_alone(pod: Json) -> bool:
+    anti = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
+    required = anti.get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    return any(term.get("topologyKey") == HOSTNAME for term in required)

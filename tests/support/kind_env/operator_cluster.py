@@ -1,0 +1,101 @@
+"""The cluster with the operator on it, ready for quorums: set up once, shared by everything after.
+
+Cluster, images, disks and Helm release are reused where they are there already, so that a second
+run takes seconds. Quorums that an earlier run left behind are removed first.
+"""
+
+import os
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+from support.kind_env import installation, kube
+from support.kind_env.installation import OPERATOR_NAMESPACE
+from support.kind_env.kube import Kube
+from support.kind_env.quorum import Quorum
+from support.kind_env.testbed import (
+    Disk,
+    TestbedError,
+    Volumes,
+    lifecycle,
+    network,
+    nodes,
+    project_images,
+)
+from support.kind_env.waiting import NotInTime
+
+WORKERS = 3
+_DELETE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCluster:
+    """A running cluster with the operator."""
+
+    name: str
+    kubeconfig: Path
+    api: Kube
+    volumes: Volumes
+
+    def provide_disks(self, free_slots: int) -> None:
+        """So many free, empty disks on each worker, as PersistentVolumes of the class `disks`.
+
+        Volumes that are in use don't count and are left alone.
+        """
+        phases = self.volumes.phases()
+        wanted: list[Disk] = []
+        for worker in range(1, WORKERS + 1):
+            slots = (Disk(worker, slot) for slot in count())
+            free = (disk for disk in slots if phases.get(disk.volume_name) != "Bound")
+            wanted += islice(free, free_slots)
+        self.volumes.provide(wanted)
+
+
+def cluster_name() -> str:
+    """METADATAQUORUM_CLUSTER, so that two checkouts need not share one."""
+    return os.environ.get("METADATAQUORUM_CLUSTER", "mq")
+
+
+def bring_up() -> OperatorCluster:
+    """The cluster alone, without the operator. Links that an earlier run had cut are healed."""
+    cluster = cluster_name()
+    kubeconfig = lifecycle.up(cluster, workers=WORKERS)
+    for node in nodes.node_names(cluster):
+        network.heal(node)
+    return OperatorCluster(cluster, kubeconfig, Kube(kubeconfig), Volumes(cluster, kubeconfig))
+
+
+def load_images(cluster: OperatorCluster) -> tuple[str, str]:
+    """Builds both images where they changed and puts them onto the workers; node, operator."""
+    node_image, operator_image = project_images.build_all()
+    lifecycle.load(cluster.name, [node_image, operator_image])
+    return node_image, operator_image
+
+
+def install_operator(cluster: OperatorCluster, operator_image: str) -> None:
+    """By Helm; one that is installed already is upgraded."""
+    installation.helm_install(cluster.kubeconfig, operator_image)
+
+
+def remove_quorum(cluster: OperatorCluster, namespace: str, name: str) -> None:
+    """The resource, everything under it and its claims. Does nothing where there is none."""
+    quorum = Quorum(cluster.api, namespace, name)
+    resource = cluster.api.find(kube.quorums(namespace, name)) if _crd_exists(cluster.api) else None
+    if resource is not None:
+        cluster.api.delete(quorum.path)
+        try:
+            quorum.wait_gone(timeout_s=_DELETE_TIMEOUT_S)
+        except NotInTime as late:
+            raise TestbedError(
+                f"{late}. The operator should have removed it: look at its log with "
+                f"`kubectl -n {OPERATOR_NAMESPACE} logs deploy/{installation.RELEASE}`, or begin "
+                "anew with `make clean`."
+            ) from None
+    for claim in quorum.claims():
+        cluster.api.delete(
+            kube.core(namespace, "persistentvolumeclaims", claim["metadata"]["name"])
+        )
+
+
+def _crd_exists(api: Kube) -> bool:
+    return api.find(f"{kube.CRDS}/metadataquorums.metadataquorum.dev") is not None
