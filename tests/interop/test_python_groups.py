@@ -144,14 +144,16 @@ def test_java_and_python_coordinators_take_over_from_each_other(tmp_path: Path) 
             1,
             broker_heartbeat_interval_ms="300",
             group_initial_rebalance_delay_ms="0",
+            # As the topic is made below: a stock broker takes the number once, from its configuration.
+            offsets_topic_num_partitions="1",
         ) as stock,
     ):
         quorum.form()
         stock.start()
         ours.start()
         wait_until(lambda: is_live(ours, 101), "the stock broker is live", 90)
-        ours.create_topic(OFFSETS, [201, 101], 1, cleanup_policy="compact")
-        ours.create_topic("t", [201, 101], 2)
+        ours.create_topic_at(201, OFFSETS, [201, 101], [201], cleanup_policy="compact")
+        ours.create_topic_at(201, "t", [201, 101], [201], 2)
         both = f"{ours.bootstrap},{stock.bootstrap}"
         consumer = GroupConsumer(both, "g", "t", session_timeout_ms=45_000)
         try:

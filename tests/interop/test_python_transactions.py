@@ -43,6 +43,9 @@ def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
             1,
             broker_heartbeat_interval_ms="300",
             transaction_state_log_min_isr="1",
+            # As the topics are made below: a stock broker takes the numbers once, from its configuration.
+            transaction_state_log_num_partitions="1",
+            offsets_topic_num_partitions="1",
             group_initial_rebalance_delay_ms="0",
         ) as stock,
     ):
@@ -50,34 +53,11 @@ def mixed(root: Path) -> Iterator[tuple[PythonBrokers, JavaBrokers]]:
         stock.start()
         ours.start()
         wait_until(lambda: is_live(ours, 101), "the stock broker is live", 90)
-        ours_and_stock = ours
-        make_on(ours_and_stock, "__transaction_state", [101])
-        make_on(ours_and_stock, "__consumer_offsets", [101])
-        ours.create_topic("t", [201, 101], min_insync_replicas="2")
+        for internal in ("__transaction_state", "__consumer_offsets"):
+            ours.create_topic_at(201, internal, [101], [201], cleanup_policy="compact")
+        ours.create_topic_at(201, "t", [201, 101], [201], min_insync_replicas="2")
         wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
         yield ours, stock
-
-
-def make_on(ours: PythonBrokers, topic: str, replicas: list[int]) -> None:
-    """`create_topic` waits for brokers of ours alone."""
-    from quorum_node.protocol import create_topics
-    from quorum_node.protocol.apis import CREATE_TOPICS
-
-    assignment = create_topics.CreatableReplicaAssignment(
-        partition_index=0, broker_ids=tuple(replicas)
-    )
-    policy = create_topics.CreatableTopicConfig(name="cleanup.policy", value="compact")
-    made = create_topics.CreatableTopic(
-        name=topic,
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=(assignment,),
-        configs=(policy,),
-    )
-    answer = ours.ask(201, CREATE_TOPICS, create_topics.CreateTopicsRequest(topics=(made,)))
-    assert isinstance(answer, create_topics.CreateTopicsResponse)
-    assert not answer.topics[0].error_code, answer
-    wait_until(lambda: ours.leader(topic, 201) == 101, f"{topic} is led", 60)
 
 
 def is_live(ours: PythonBrokers, broker_id: int) -> bool:
