@@ -74,13 +74,13 @@ CASES: dict[str, tuple[str, str, Callable[[LocalQuorum, str], None]]] = {
     "a description": ("describe.describe = broken(describe.describe)", "KeyError", _describe),
     "the thread that flushes": (
         (
-            "SegmentedLog.begin_sync = lambda log, kernel: False\n"
+            "SegmentedLog.begin_sync = lambda log, elsewhere: False\n"
             "SegmentedLog.flush = broken(SegmentedLog.flush, 'log-flusher')"
         ),
         "ValueError",
         _write,
     ),
-    "the end of a sync by the kernel": (
+    "what a sync proved": (
         "SegmentedLog.end_sync = broken(SegmentedLog.end_sync)",
         "TypeError",
         _write,

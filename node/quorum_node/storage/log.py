@@ -35,7 +35,6 @@ from quorum_node.storage.errors import (
     unless_full,
 )
 from quorum_node.storage.file_system import POSIX, FileSystem
-from quorum_node.storage.kernel_sync import KernelSync
 from quorum_node.storage.leader_epochs import (
     EpochStarts,
     check_against_log,
@@ -47,6 +46,7 @@ from quorum_node.storage.log_opening import log_start, open_as_recorded
 from quorum_node.storage.recovery import LENGTH_PREFIX_BYTES
 from quorum_node.storage.seal import seal_path
 from quorum_node.storage.segment import Segment
+from quorum_node.storage.sync_elsewhere import SyncElsewhere
 from quorum_node.storage.synced_end import SyncedEnd, read_synced_end
 from quorum_node.storage.tail_cache import TailCache
 from quorum_node.storage.unsynced import Unsynced
@@ -285,23 +285,15 @@ class SegmentedLog:
         Never retried: after a StorageFailure the log refuses everything.
         """
         with self._flushing:
-            if self._begun is not None:
-                # An error is reported by one sync of a file and not by the next: this one says nothing of the other.
-                self._ended_at = self.end_sync()
+            self._await_begun()
             return self.sync(self.take_unsynced())
 
-    def begin_sync(self, kernel: KernelSync) -> bool:
-        """Begin a flush without waiting for it; `end_sync` follows. False: it takes more than one sync, so `flush` it is.
-
-        Called on the driver's thread, while no other flush is under way.
-        """
+    def begin_sync(self, elsewhere: SyncElsewhere) -> bool:
+        """Begin a flush, while no other is under way; `end_sync` follows. False: it takes more than one sync, `flush` it."""
         if self._failure is not None or len(self._dirty) != 1 or self._names_dirty or self._to_seal:
             return False
-        try:
-            next(iter(self._dirty)).begin_sync(kernel)
-        except OSError:
-            return False
-        self._begun = self._take_unsynced()
+        self._begun = self.take_unsynced()
+        next(iter(self._begun.segments)).begin_sync(elsewhere)
         return True
 
     def end_sync(self) -> int:
@@ -311,6 +303,11 @@ class SegmentedLog:
             self._check_usable()
             return self._ended_at
         return self.sync(begun, begun=True)
+
+    def _await_begun(self) -> None:
+        """A second sync proves nothing: the kernel reports an error of writing to one sync of a file only."""
+        if self._begun is not None:
+            self._ended_at = self.end_sync()
 
     def take_unsynced(self) -> Unsynced:
         """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
@@ -442,6 +439,7 @@ class SegmentedLog:
     def _drop_segments_from(self, end_offset: int) -> None:
         """Drop segments, newest first, until the last one begins before `end_offset`; keep one."""
         keep = max(1, bisect_right(self._bases, end_offset - 1))
+        self._await_begun()  # of a file that may be closed here
         with self._flushing:  # a worker may be syncing or sealing these very files
             with self._lock:
                 self._to_seal = [

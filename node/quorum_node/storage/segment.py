@@ -17,7 +17,6 @@ from crc32c import crc32c
 from quorum_node.storage.atomic_file import drop_cached, sync_data
 from quorum_node.storage.errors import StorageFailure, SyncFailed
 from quorum_node.storage.file_system import POSIX, FileSystem
-from quorum_node.storage.kernel_sync import KernelSync
 from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced
 from quorum_node.storage.recovery import (
     CONTROL_BIT,
@@ -28,6 +27,7 @@ from quorum_node.storage.recovery import (
     scan_segment,
 )
 from quorum_node.storage.seal import Seal, read_seal, write_seal
+from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 SUFFIX = ".log"
 _READ_AHEAD_BYTES = 64 * 1024
@@ -94,7 +94,7 @@ class Segment:
         """What is to be found on the disk, for `scrub`."""
         self._index_offsets = array("q")
         self._index_positions = array("q")
-        self._under_way: tuple[KernelSync, tuple[int, int | None, int]] | None = None
+        self._under_way: tuple[SyncElsewhere, tuple[int, int | None, int]] | None = None
 
     def load(self, last_epoch: int, synced: KnownSynced = NOTHING_KNOWN) -> SegmentScan:
         """Scan the file as it is on the disk, and adopt its whole batches; a torn tail is left for `cut`.
@@ -251,16 +251,16 @@ class Segment:
         sync_data(self.fd, self.files)
         self.synced = SyncedPart(*tail)
 
-    def begin_sync(self, kernel: KernelSync) -> None:
-        """Begin what `sync` does; `end_sync` follows. Raises OSError: nothing was begun."""
-        kernel.submit(self.fd)
-        self._under_way = kernel, self.tail
+    def begin_sync(self, elsewhere: SyncElsewhere) -> None:
+        """Begin what `sync` does; `end_sync` follows."""
+        elsewhere.submit(self.fd)
+        self._under_way = elsewhere, self.tail
 
     def end_sync(self) -> None:
         """Wait for the sync that was begun. Raises SyncFailed."""
         assert self._under_way is not None
-        (kernel, tail), self._under_way = self._under_way, None
-        code = kernel.wait()
+        (elsewhere, tail), self._under_way = self._under_way, None
+        code = elsewhere.wait()
         if code:
             raise SyncFailed(code, os.strerror(code))
         self.synced = SyncedPart(*tail)

@@ -134,7 +134,7 @@ def test_commit_latency_follows_a_slow_disk(
             return flush()
 
         # The thread, which can be held up without the loop, does it.
-        monkeypatch.setattr(log, "begin_sync", lambda kernel: False)
+        monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
         monkeypatch.setattr(log, "flush", held)
         held_s, sum_before = 0.3, value(node, f"{name}_sum")
         asyncio.get_running_loop().call_later(held_s, go_on.set)

@@ -1,6 +1,8 @@
 """The flusher: one sync for what comes together, and the synced end made durable soon after."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,8 @@ from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition import flusher as flusher_module
 from quorum_node.server.partition.flusher import LogFlusher
 from quorum_node.storage.errors import DiskFull, StorageFailure
-from quorum_node.storage.kernel_sync import KernelSync, open_kernel_sync
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 Result = int | StorageFailure | DiskFull
 
@@ -38,8 +40,8 @@ class RefusingLog:
     def flush(self) -> int:
         raise self.failure
 
-    def begin_sync(self, kernel: KernelSync) -> bool:
-        raise AssertionError("there is no kernel")
+    def begin_sync(self, elsewhere: SyncElsewhere) -> bool:
+        return False
 
     def end_sync(self) -> int:
         raise AssertionError("nothing was begun")
@@ -50,9 +52,9 @@ class RefusingLog:
 
 
 @pytest.mark.requirement("K595-06")
-@pytest.mark.parametrize("in_kernel", [True, False])
+@pytest.mark.parametrize("whole", [False, True])
 def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_kernel: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.02)
     log = SegmentedLog(tmp_path)
@@ -76,8 +78,9 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
 
         monkeypatch.setattr(log, "settle", settle)
         monkeypatch.setattr(log, "flush", flush)
-        kernel = open_kernel_sync() if in_kernel else None
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0), kernel)
+        if whole:
+            monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
         for offset in range(5):
             data = encode_values(
                 base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"]
@@ -94,8 +97,7 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
 
     asyncio.run(run())
     assert len(settled) <= 5
-    if open_kernel_sync() is not None:
-        assert flushes == (0 if in_kernel else 5)
+    assert flushes == (5 if whole else 0)
     log.close()
 
 
@@ -118,6 +120,34 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
             flusher.start(ticket)
             await asyncio.wait_for(heard.told.wait(), 10)
         assert log.settles == 1, "no sync is tried again"
+        flusher.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize(("code", "kind"), [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull)])
+def test_a_sync_that_fails_is_told_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+) -> None:
+    log = SegmentedLog(tmp_path)
+    log.append(
+        encode_values(base_offset=0, leader_epoch=1, timestamp_ms=0, values=[b"value"]), 0, 1, 1
+    )
+
+    def fail(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+
+    async def run() -> None:
+        heard = Heard()
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
+        flusher.start(1)
+        await asyncio.wait_for(heard.told.wait(), 10)
+        (result,) = heard.results
+        assert isinstance(result, kind)
+        assert errno.errorcode[code] in str(result)
         flusher.close()
 
     asyncio.run(run())

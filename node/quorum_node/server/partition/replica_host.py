@@ -78,7 +78,6 @@ from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.snapshotter import Snapshotter
 from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure
-from quorum_node.storage.kernel_sync import open_kernel_sync
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.snapshot_opening import WholeSnapshot
@@ -131,7 +130,7 @@ class ReplicaHost:
         self.halt: Halt | None = None
         self.peers = peers
         peers.attach(partition, self)
-        self.flusher = LogFlusher(log, self._flushed, self._metrics, open_kernel_sync())
+        self.flusher = LogFlusher(log, self._flushed, self._metrics)
         device = SnapshotDevice(snapshots, self)
         self.driver = ReplicaDriver(
             replica, log, state_file, self, clock_ms, self.flusher, self, device
