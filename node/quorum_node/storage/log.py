@@ -312,9 +312,6 @@ class SegmentedLog:
     def take_unsynced(self) -> Unsynced:
         """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
         self._check_usable()
-        return self._take_unsynced()
-
-    def _take_unsynced(self) -> Unsynced:
         with self._lock:
             unsynced = Unsynced(
                 self.end_offset,
