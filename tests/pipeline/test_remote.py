@@ -56,6 +56,7 @@ def server() -> Iterator[str]:
     finally:
         process.stdin.close()
         process.wait(START_SECONDS)
+        process.stdout.close()
 
 
 @pytest.mark.long
