@@ -283,4 +283,6 @@ class Home:
 
 
 def _tail(path: Path, lines: int) -> list[str]:
+    if not path.exists():
+        return ["(never started)"]
     return path.read_text(errors="replace").splitlines()[-lines:]

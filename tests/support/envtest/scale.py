@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 
 from quorum_node.records.identity import uuid_text
-from quorum_operator.crd import GROUP, KIND, VERSION, MetadataQuorumSpec
+from quorum_operator.crd import KIND, MetadataQuorumSpec
 from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
 from quorum_operator.desired.names import Owner
 from quorum_operator.desired.stateful_set import Member
@@ -133,7 +133,7 @@ class Fleet:
         api, space = self._env.cluster.api, self._env.namespace
         wanted = self._spec()
         resource = {
-            "apiVersion": f"{GROUP}/{VERSION}",
+            "apiVersion": kube.API_VERSION,
             "kind": KIND,
             "metadata": {"name": name},
             "spec": wanted,
