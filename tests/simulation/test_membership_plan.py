@@ -9,7 +9,7 @@ import pytest
 from quorum_node.storage.errors import StorageFailure
 from quorum_simulation.cluster import Cluster
 from quorum_simulation.faults.expendable import survives_without
-from quorum_simulation.faults.family import Env
+from quorum_simulation.faults.family import FaultContext
 from quorum_simulation.host import SimulatedHost
 from quorum_simulation.membership_plan import MembershipPlan
 
@@ -96,7 +96,7 @@ def test_nor_when_it_was_noticed_and_the_voters_are_still_the_same(
     others = [host for host in world.plan.wanted if host is not first]
     lost(first)
     give_up(first)
-    Env(world.cluster, world.plan, Random(1)).bury(first)
+    FaultContext(world.cluster, world.plan, Random(1)).bury(first)
     assert first not in world.plan.wanted
 
     def survives() -> bool:

@@ -270,6 +270,8 @@ def test_a_full_disk_is_noticed_at_a_write_or_at_a_sync() -> None:
 
 OUTSIDE = {"directory_lock", "disk_reserve", "failure_latch", "kept_copy", "file_system"}
 """What is no part of a replica's files, or copies them for people."""
+CONSTANTS = ("O_", "strerror")
+"""Names that call no file: flags, and the text of an error."""
 
 
 def test_storage_makes_its_calls_through_the_file_system() -> None:
