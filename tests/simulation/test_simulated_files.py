@@ -283,6 +283,6 @@ def test_storage_makes_its_calls_through_the_file_system() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
                 continue
-            if node.value.id in {"os", "shutil"} and not node.attr.startswith("O_"):
+            if node.value.id in {"os", "shutil"} and not node.attr.startswith(CONSTANTS):
                 found.append(f"{path.name}:{node.lineno} {node.value.id}.{node.attr}")
     assert found == []
