@@ -15,7 +15,7 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
-from quorum_pipeline.live.quorum import parsed_addresses
+from quorum_pipeline.live.controllers import controllers_of
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.state.moment import Moment
@@ -44,9 +44,7 @@ def test_from_the_archive_to_a_quorum_that_begins_anew(
         query.stop()
         quorum.put("after", "the query")
         dumps.dump(quorum.client)
-        ArchiveJob(archive, tuple(parsed_addresses(servers)), 1_000_000, None).run(
-            lambda end: None, print
-        )
+        ArchiveJob(archive, controllers_of(servers), 1_000_000, None).run(lambda end: None, print)
         records = list(quorum.log_records(quorum.leader.id))
         replicas = sorted(path.parent for path in (tmp_path / "quorum").glob("*/data/__cl*-0"))
     rows = archive.read().select("offset", "type").orderBy("offset").collect()

@@ -180,7 +180,7 @@ def test_who_is_revoked_has_to_leave_and_can_not_come_back(
     assert "has a line 1 that is no serial in hexadecimal digits" in said
     with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
         assert is_ended(again)
-    write_at_once(quorum.revoked, b"")
+    write_at_once(quorum.revoked, b"# nobody\n")
     wait_until(lambda: problem(quorum) is None, "all is good again")
     with connected(quorum, number, tmp_path / "gone") as again:
         assert not is_ended(again)
@@ -197,4 +197,4 @@ def test_a_node_whose_own_certificate_is_revoked_says_so(quorum: RevokingQuorum)
     assert line.startswith("listener CONTROLLER shows a certificate that others refuse")
     quorum.issue_for("member", 1)
     wait_until(lambda: problem(quorum) is None, "another certificate mends it")
-    write_at_once(quorum.revoked, b"")
+    write_at_once(quorum.revoked, b"# nobody\n")

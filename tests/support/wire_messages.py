@@ -50,7 +50,7 @@ def messages(
         is_private = spec.tag is not None and spec.tag >= FIRST_PRIVATE_TAG
         if not spec.in_version(version) or (is_private and not private):
             continue
-        if name == "error_code":
+        if name.endswith("error_code"):
             strategies[name] = st.integers(-1, 120)
         elif name.endswith("_ms") and spec.type is INT32:
             strategies[name] = st.integers(0, 2**31 - 1)

@@ -42,8 +42,10 @@ from quorum_operator.planner.step import (
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.taking_back import plan_taking_back
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
+from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.updates import plan_update, plan_urgent_update, plan_verdict
 from quorum_operator.planner.updates import told as told_of_update
+from quorum_operator.tls_crd import TlsMode
 
 Rule = Callable[[Situation], Step | None]
 
@@ -155,9 +157,19 @@ def _paused(at: Situation) -> Step | None:
 def _identity(at: Situation) -> Step | None:
     """Where an identity that is gone waits for members to answer, they get what they need for that."""
     step = plan_identity(at)
-    waits = isinstance(step, Wait) and at.identity is None and bool(at.current)
+    waits = isinstance(step, Wait) and at.identity is None and _is_as_asked(at)
     objects = _objects(at) if waits else None
     return step if objects is None else objects
+
+
+def _is_as_asked(at: Situation) -> bool:
+    """Whether all members were made with certificates or without, as the spec asks of a new quorum.
+
+    Without an identity the spec alone says what their objects are like: others would get properties of another kind.
+    """
+    plain = at.seen.wanted.tls_mode is TlsMode.DISABLED
+    stage = TlsStage.PLAIN if plain else TlsStage.CLOSED
+    return bool(at.current) and all(each.tls_stage is stage for each in at.current)
 
 
 def _objects(at: Situation) -> Step | None:

@@ -266,6 +266,9 @@ def test_a_pod_that_crashes_between_two_looks_at_the_configuration_is_made_again
 class SilentNodes(SoundNodes):
     """No process answers."""
 
+    def through(self, door: object) -> "SilentNodes":
+        return self
+
     async def report(self, ip: str, node_id: int) -> None:
         return None
 
@@ -276,7 +279,7 @@ class SilentNodes(SoundNodes):
 @pytest.mark.requirement("OP-01")
 def test_without_identity_and_configuration_the_members_get_what_they_need_to_answer() -> None:
     """As `kubectl delete configmaps,secrets` leaves them: the identity is rebuilt by their logs, and nobody starts without these."""
-    api = running_quorum(3)
+    api = running_quorum(3, tls=True)
     for path in (CONFIG, SECRET, f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"):
         del api.objects[path]
     made = reconciler(api, SilentNodes(3))

@@ -57,7 +57,7 @@ def test_whatever_stands_in_all_notes_of_an_object_the_quorum_is_looked_after(od
     for path in sorted(set(made.objects) - {made.resource_path}):
         api = copy.deepcopy(made)
         notes(api, path).update(dict.fromkeys(NOTES, odd))
-        reconciled(api, 2)
+        reconciled(api, 3)
         assert (api.status["phase"], api.status["voters"]) == ("Ready", 3), path
         assert not api.created("statefulsets"), path
 
