@@ -254,12 +254,15 @@ SECOND_WAITS_SECONDS = 0.1
 
 
 def first_campaign(quorum, leader) -> tuple[int, float]:
-    """Who campaigned first after the leader resigned last, and how many seconds later."""
+    """Who campaigned first after the leader resigned last, and how many seconds later.
+
+    A pre-vote does not count: who misses the leader before it is named a successor asks for one, and changes nothing.
+    """
     (*_, resigned) = times_of(leader, "resigned")
     campaigns = [
         (at, node.id)
         for node in quorum.nodes.values()
-        for at in times_of(node, "candidate", "prospective")
+        for at in times_of(node, "candidate")
         if at >= resigned
     ]
     at, first = min(campaigns)
