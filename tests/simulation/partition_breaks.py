@@ -1,15 +1,16 @@
 """Several quorum partitions in a process, broken on purpose (see `breaks.py`)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.server.peers import pool as peers
 from quorum_node.server.process import hosted_partitions
 from quorum_node.server.requests import split_request
-from quorum_node.server.wire import fetch, outbound
+from quorum_node.server.wire.partitioned_rpc import PartitionedRpc, never_shared
+from quorum_node.server.wire.rpcs import rpc_of
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -20,13 +21,14 @@ def hand_out_answers_as_they_come(patch: Patch) -> None:
 
     Would: append the records of one partition to the log of another.
     """
-    real = fetch.fetch_answers
+    real = PartitionedRpc.from_wire
 
-    def in_order(body: FetchResponse, numbers: Sequence[int]) -> Any:
-        found = [part.partition_index for topic in body.responses for part in topic.partitions]
-        return real(body, found[: len(numbers)])
+    def in_order(rpc: PartitionedRpc, body: Any, numbers: Sequence[int]) -> Any:
+        topics = rpc.answered_topics(body)
+        found = [rpc.answered_partition(part) for topic in topics for part in topic.partitions]
+        return real(rpc, body, found[: len(numbers)])
 
-    patch.setattr(outbound, "fetch_answers", in_order)
+    patch.setattr(PartitionedRpc, "from_wire", in_order)
 
 
 def wait_for_every_partition(patch: Patch) -> None:
@@ -50,7 +52,12 @@ def send_each_partition_apart(patch: Patch) -> None:
 
     Would: multiply the requests between nodes by the number of partitions.
     """
-    patch.setattr(peers, "shared_fields", lambda request: None)
+
+    def apart(request: Any) -> Any:
+        rpc: Any = rpc_of(request)
+        return replace(rpc, shared_fields=never_shared)
+
+    patch.setattr(peers, "rpc_of", apart)
 
 
 _MIXTURES = "tests/unit/server/test_partition_mixtures.py::test_"

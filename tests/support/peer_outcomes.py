@@ -9,7 +9,8 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader, VoteRequest, VoteResponse
 from quorum_node.records.identity import ReplicaKey
-from quorum_node.server.wire.vote import join_vote
+from quorum_node.server.wire.instant import Instant
+from quorum_node.server.wire.vote import VOTE as VOTE_RPC
 
 ME = ReplicaKey(1)
 VOTE_REQUEST = VoteRequest("c", ME, 5, 4, 30, ReplicaKey(2), True)
@@ -44,5 +45,5 @@ class Outcomes:
 
 async def grant(request: Request, writer: asyncio.StreamWriter) -> None:
     assert isinstance(request.body, WireVoteRequest)
-    body = join_vote(request.body, [ANSWER])
+    body = VOTE_RPC.join(request.body, [ANSWER], lambda: Instant(0, 0))
     writer.write(encode_response(VOTE, request.version, request.correlation_id, body))

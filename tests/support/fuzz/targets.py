@@ -26,7 +26,7 @@ from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.primitives import MalformedRecord
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.transport.frame_cutter import FrameCutter
-from quorum_node.server.wire.outbound import from_wire
+from quorum_node.server.wire.rpcs import from_wire
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.recovery import scan_segment
 from support.fuzz.security_entries import security

@@ -7,7 +7,7 @@ from quorum_node.raft.messages import FetchRequest as CoreFetch
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.records.control import VotersRecord, decode_control, encode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, replica_key
-from quorum_node.server.wire.fetch import split_fetch
+from quorum_node.server.wire.fetch import FETCH
 
 
 def test_the_key_that_was_asked_for_last_is_kept_for_each_id() -> None:
@@ -56,6 +56,6 @@ def test_a_fetch_names_the_object_that_stands_in_the_voters_record() -> None:
         max_bytes=1000,
         topics=(FetchTopic(topic="__cluster_metadata", partitions=(part,)),),
     )
-    ((_, fetch),) = split_fetch(body)
+    ((_, fetch),) = FETCH.split(body)
     assert isinstance(fetch, CoreFetch)
     assert fetch.replica is decoded.voters[0].key

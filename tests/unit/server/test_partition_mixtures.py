@@ -15,12 +15,12 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Message
-from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.fetch import MAX_ANSWER_BYTES
-from quorum_node.server.wire.inbound import join, split
-from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import Answer, metadata_partition
+from quorum_node.server.wire.rpcs import from_wire
+from support.wire import api_of, join, shared_fields, split, to_wire
 
 Parts = list[tuple[int, raft.OutboundRequest]]
 HERE = Endpoint(CONTROLLER, "node-1.local", 9093)
@@ -79,7 +79,7 @@ def over_the_wire(message: Message, version: int) -> Message:
     return decode(type(message), version, encode(message, version))
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 

@@ -14,16 +14,16 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.peers.pool import PeerPool
-from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.inbound import join, split
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import Answer
 from support.peer_stand_in import Peer
+from support.wire import join, split
 
 PARTITIONS = 3
 ME, PEER = ReplicaKey(1, UUID(int=1)), ReplicaKey(2, UUID(int=2))
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 

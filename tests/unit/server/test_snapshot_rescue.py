@@ -22,7 +22,8 @@ from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.starting import snapshot_rescue
 from quorum_node.server.starting.snapshot_rescue import fetch_again
-from quorum_node.server.wire.snapshots import join_fetch_snapshot, split_fetch_snapshot
+from quorum_node.server.wire import snapshots
+from quorum_node.server.wire.instant import Instant
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import SnapshotStore
 
@@ -30,6 +31,10 @@ ID = SnapshotId(100, 3)
 DATA = b"".join(encode_snapshot(ID, SnapshotBounds(5), [b"value" * 100] * 50))
 EPOCH = 7
 Answer = Callable[[raft.FetchSnapshotRequest], raft.FetchSnapshotResponse]
+
+
+def no_clock() -> Instant:
+    raise AssertionError("only DescribeQuorum tells times")
 
 
 @contextmanager
@@ -49,9 +54,9 @@ def serving(answer: Answer) -> Iterator[HostPort]:
                     request = decode_request(stream.read(size))
                     body = request.body
                     assert isinstance(body, FetchSnapshotRequest)
-                    ((_, wanted),) = split_fetch_snapshot(body)
+                    ((_, wanted),) = snapshots.FETCH_SNAPSHOT.split(body)
                     assert isinstance(wanted, raft.FetchSnapshotRequest)
-                    reply = join_fetch_snapshot(body, [answer(wanted)])
+                    reply = snapshots.FETCH_SNAPSHOT.join(body, [answer(wanted)], no_clock)
                     connection.sendall(
                         encode_response(
                             FETCH_SNAPSHOT, request.version, request.correlation_id, reply

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.protocol.apis import FETCH
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse, FetchTopic
 from quorum_node.raft import messages as raft
@@ -16,11 +15,11 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.schema.schema import Message
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.requests.split_request import PartitionRequests
-from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.fetch import fetch_request
+from quorum_node.server.wire.fetch import FETCH
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import METADATA_TOPIC_ID, metadata_partition
 
-VERSION = FETCH.max_version
+VERSION = FETCH.api.max_version
 LEADER = raft.CurrentLeader(1, 7)
 NO_NEWS = raft.FetchResponse(RaftError.NONE, LEADER, 40)
 NEWS = raft.FetchResponse(RaftError.NONE, LEADER, 41, records=b"batches")
@@ -84,7 +83,7 @@ class Asker:
         ]
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 
@@ -99,7 +98,7 @@ class Node:
     def fetch(self, *numbers: int, fetcher: int = 2, wait_ms: int = 500) -> Asker:
         key = ReplicaKey(fetcher, UUID(int=fetcher))
         part = raft.FetchRequest("c", key, 7, 40, 7, wait_ms)
-        return self.ask(fetch_request([(number, part) for number in numbers], VERSION))
+        return self.ask(FETCH.to_wire([(number, part) for number in numbers], VERSION))
 
     def ask(self, body: Message) -> Asker:
         asker = Asker()
@@ -158,7 +157,8 @@ def test_an_unknown_partition_gets_its_error_and_hurts_no_other() -> None:
 def test_an_unknown_topic_gets_its_error_and_hurts_no_other() -> None:
     async def scenario() -> None:
         node = Node(ParkingReplica(NEWS))
-        body = fetch_request([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
+        body = FETCH.to_wire([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
+        assert isinstance(body, FetchRequest)
         strange = FetchTopic(topic_id=UUID(int=99), partitions=body.topics[0].partitions)
         asker = node.ask(
             FetchRequest(

@@ -8,19 +8,22 @@ import pytest
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import ANSWER_UNSUPPORTED, FetchRequest, FetchResponse
-from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Message
-from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import controller_error, raft_error, wire_error
-from quorum_node.server.wire.inbound import join, split
-from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer, metadata_partition
-from quorum_node.server.wire.voters import update_voter_request
+from quorum_node.server.wire.rpcs import from_wire
+from support.wire import api_of, can_carry, join, split, to_wire
 
 ME = ReplicaKey(1, UUID(int=11))
 OTHER = ReplicaKey(2, UUID(int=22))
@@ -68,7 +71,9 @@ def test_compare_and_set_and_add_first_arrive() -> None:
     assert isinstance(found[1], raft.RemoveVoterRequest)
     assert found[1].expected == expected
     moved = raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8)
-    update = replace(update_voter_request(2, moved), expected_offset=5, expected_epoch=2)
+    message = to_wire([(2, moved)], 0)
+    assert isinstance(message, UpdateRaftVoterRequest)
+    update = replace(message, expected_offset=5, expected_epoch=2)
     (found,) = split(over_the_wire(update, 0))
     assert found[0].number == 2
     assert isinstance(found[1], raft.UpdateVoterRequest)
@@ -84,7 +89,7 @@ def answer_over_the_wire(message: Message, version: int) -> raft.InboundResponse
     return answer
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 

@@ -8,7 +8,7 @@ from quorum_node.protocol.apis import FETCH
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.raft import messages as raft
 from quorum_node.schema.codec import decode, encode
-from quorum_node.server.wire.fetch import fetch_request, split_fetch
+from quorum_node.server.wire import fetch
 from support.raft.cores import CLUSTER_ID, key_of
 
 pytestmark = [pytest.mark.requirement("K595-02")]
@@ -16,9 +16,9 @@ PLAIN = raft.FetchRequest(CLUSTER_ID, key_of(2), 3, 10, 3)
 
 
 def sent(request: raft.FetchRequest, version: int) -> tuple[bytes, raft.FetchRequest]:
-    data = encode(fetch_request([(0, request)], version), version)
+    data = encode(fetch.FETCH.to_wire([(0, request)], version), version)
     body = decode(FetchRequest, version, data)
-    ((_, arrived),) = split_fetch(body)
+    ((_, arrived),) = fetch.FETCH.split(body)
     assert isinstance(arrived, raft.FetchRequest)
     return data, arrived
 

@@ -20,10 +20,10 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Message
-from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.inbound import join, split
-from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import metadata_partition
+from quorum_node.server.wire.rpcs import from_wire
+from support.wire import api_of, join, shared_fields, split, to_wire
 
 K595_18 = pytest.mark.requirement("K595-18")
 
@@ -46,7 +46,7 @@ def over_the_wire(message: Message, version: int = 0) -> Message:
     return decode(type(message), version, encode(message, version))
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 

@@ -19,9 +19,9 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Message
-from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.inbound import join
-from quorum_node.server.wire.outbound import api_of, from_wire, to_wire
+from quorum_node.server.wire.instant import Instant
+from quorum_node.server.wire.rpcs import from_wire
+from support.wire import api_of, join, to_wire
 
 ME, OTHER = ReplicaKey(1, UUID(int=11)), ReplicaKey(2, UUID(int=22))
 HERE = Endpoint(CONTROLLER, "node-1.local", 9093)
@@ -39,7 +39,7 @@ CHANGES: list[Message] = [
 ]
 
 
-def no_clock() -> Now:
+def no_clock() -> Instant:
     raise AssertionError("only DescribeQuorum tells times")
 
 
@@ -125,7 +125,7 @@ def test_answers_of_other_apis_say_who_leads() -> None:
         topic_name="__cluster_metadata", partitions=(partition,)
     )
     answer = raft.DescribeQuorumResponse(RaftError.NOT_QUORUM_LEADER, LEADER)
-    body = join(describe.DescribeQuorumRequest(topics=(topic,)), [answer], lambda: Now(0, 0))
+    body = join(describe.DescribeQuorumRequest(topics=(topic,)), [answer], lambda: Instant(0, 0))
     assert isinstance(body, describe.DescribeQuorumResponse)
     body = decode(type(body), 2, encode(body, 2))
     part = body.topics[0].partitions[0]

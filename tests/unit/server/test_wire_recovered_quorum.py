@@ -9,9 +9,10 @@ from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.codec import decode, encode
-from quorum_node.server.wire.epochs import begin_answers, begin_request, join_begin
-from quorum_node.server.wire.fetch import fetch_answers, fetch_request, join_fetch, split_fetch
-from quorum_node.server.wire.vote import join_vote, vote_answers, vote_request
+from quorum_node.server.wire.epochs import BEGIN_QUORUM_EPOCH
+from quorum_node.server.wire.fetch import FETCH
+from quorum_node.server.wire.instant import Instant
+from quorum_node.server.wire.vote import VOTE
 from support.raft.cores import CLUSTER_ID, key_of
 
 pytestmark = [pytest.mark.requirement("OP-07")]
@@ -20,17 +21,21 @@ LEADER = raft.CurrentLeader(1, 3, None)
 VERSION = 18
 
 
+def no_clock() -> Instant:
+    raise AssertionError("only DescribeQuorum tells times")
+
+
 def request_over_the_wire(request: raft.FetchRequest) -> tuple[int, raft.FetchRequest]:
-    data = encode(fetch_request([(0, request)], VERSION), VERSION)
-    ((_, arrived),) = split_fetch(decode(FetchRequest, VERSION, data))
+    data = encode(FETCH.to_wire([(0, request)], VERSION), VERSION)
+    ((_, arrived),) = FETCH.split(decode(FetchRequest, VERSION, data))
     assert isinstance(arrived, raft.FetchRequest)
     return len(data), arrived
 
 
 def answer_over_the_wire(answer: raft.FetchResponse) -> tuple[int, raft.FetchResponse]:
-    body = join_fetch(fetch_request([(0, ASKED)], VERSION), [answer])
+    body = FETCH.join(FETCH.to_wire([(0, ASKED)], VERSION), [answer], no_clock)
     data = encode(body, VERSION)
-    (arrived,) = fetch_answers(decode(FetchResponse, VERSION, data), [0])
+    (arrived,) = FETCH.from_wire(decode(FetchResponse, VERSION, data), [0])
     assert isinstance(arrived, raft.FetchResponse)
     return len(data), arrived
 
@@ -68,11 +73,16 @@ def test_an_answer_that_says_never_differs_from_one_that_does_not_say(
 @pytest.mark.parametrize("recovered_epoch", [-1, 0, 65_537])
 def test_answers_to_votes_and_begins_tell_it(recovered_epoch: int) -> None:
     leader = replace(LEADER, recovered_epoch=recovered_epoch)
-    vote = vote_request([(0, raft.VoteRequest(CLUSTER_ID, key_of(2), 3, 3, 10, key_of(1)))])
-    voted = join_vote(vote, [raft.VoteResponse(RaftError.NONE, leader, True)])
-    (answer,) = vote_answers(decode(VoteResponse, 2, encode(voted, 2)), [0])
+    vote = VOTE.to_wire([(0, raft.VoteRequest(CLUSTER_ID, key_of(2), 3, 3, 10, key_of(1)))], 2)
+    voted = VOTE.join(vote, [raft.VoteResponse(RaftError.NONE, leader, True)], no_clock)
+    (answer,) = VOTE.from_wire(decode(VoteResponse, 2, encode(voted, 2)), [0])
     assert answer.leader == leader
-    begin = begin_request([(0, raft.BeginQuorumEpochRequest(CLUSTER_ID, 1, 3, key_of(2)))])
-    endorsed = join_begin(begin, [raft.BeginQuorumEpochResponse(RaftError.NONE, leader)])
-    (answer,) = begin_answers(decode(BeginQuorumEpochResponse, 1, encode(endorsed, 1)), [0])
+    asked = raft.BeginQuorumEpochRequest(CLUSTER_ID, 1, 3, key_of(2))
+    begin = BEGIN_QUORUM_EPOCH.to_wire([(0, asked)], 1)
+    endorsed = BEGIN_QUORUM_EPOCH.join(
+        begin, [raft.BeginQuorumEpochResponse(RaftError.NONE, leader)], no_clock
+    )
+    (answer,) = BEGIN_QUORUM_EPOCH.from_wire(
+        decode(BeginQuorumEpochResponse, 1, encode(endorsed, 1)), [0]
+    )
     assert answer.leader == leader

@@ -76,7 +76,7 @@ from quorum_node.server.peers.port import Peers
 from quorum_node.server.snapshots.device import SnapshotDevice
 from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.snapshotter import Snapshotter
-from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.instant import Instant
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
@@ -205,9 +205,9 @@ class ReplicaHost:
         """Every voter set that the log or a snapshot tells of, the oldest first."""
         return self.driver.replica.voters.entries
 
-    def now(self) -> Now:
+    def now(self) -> Instant:
         """This instant on both clocks."""
-        return Now(clock_ms(), time.time_ns() // 1_000_000)
+        return Instant(clock_ms(), time.time_ns() // 1_000_000)
 
     def start(self) -> None:
         """Let the replica join in."""

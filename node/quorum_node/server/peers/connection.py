@@ -28,7 +28,7 @@ from quorum_node.server.peers.dialling import ClosedEarly, DialInClearText, Dial
 from quorum_node.server.peers.request import AnyRequest
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sockets import prepare_socket
-from quorum_node.server.wire.outbound import api_versions_request
+from quorum_node.server.wire.rpcs import api_versions_request
 
 _CLEAR_TEXT = DialInClearText()
 MAX_RESPONSE_BYTES = 48 << 20

@@ -40,7 +40,7 @@ from quorum_node.server.peers.request import (
     PartRequest,
     ReplicaRequest,
 )
-from quorum_node.server.wire.outbound import shared_fields
+from quorum_node.server.wire.rpcs import rpc_of
 
 
 class Channel(Enum):
@@ -106,7 +106,7 @@ class PeerPool:
     ) -> None:
         """Send; exactly one callback with this correlation follows, never from within."""
         part = PartRequest(partition, correlation, request)
-        shared = None if self._partitions == 1 else shared_fields(request)
+        shared = None if self._partitions == 1 else rpc_of(request).shared_fields(request)
         if shared is None:
             self._send_now(destination, [part], timeout_ms)
             return

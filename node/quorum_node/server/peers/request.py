@@ -12,7 +12,7 @@ from quorum_node.protocol.api import Api
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
 from quorum_node.schema.schema import Message
-from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
+from quorum_node.server.wire.rpcs import from_wire, rpc_of
 
 Address = tuple[str, int]
 T = TypeVar("T")
@@ -60,7 +60,7 @@ Outcomes = Sequence[InboundResponse]
 class ReplicaRequest(PeerRequest[Outcomes]):
     """What one or several partitions ask the same peer; the answer is given to each."""
 
-    __slots__ = ("_ended", "parts")
+    __slots__ = ("_ended", "_rpc", "parts")
 
     def __init__(
         self,
@@ -69,14 +69,17 @@ class ReplicaRequest(PeerRequest[Outcomes]):
         address: Address,
         ended: Callable[["ReplicaRequest", Outcomes | FailureReason], None],
     ) -> None:
-        super().__init__(api_of(parts[0].request), timeout_ms, address)
+        self._rpc = rpc_of(parts[0].request)
+        super().__init__(self._rpc.api, timeout_ms, address)
         self.parts = parts
         self._ended = ended
 
     def message(self, version: int) -> Message | None:
         """See PeerRequest."""
+        if not self._rpc.can_carry(self.parts[0].request, version):
+            return None
         parts = [(part.partition, part.request) for part in self.parts]
-        return to_wire(parts, version) if can_carry(parts, version) else None
+        return self._rpc.to_wire(parts, version)
 
     def read(self, body: Message) -> Outcomes:
         """See PeerRequest."""

@@ -40,10 +40,10 @@ from quorum_node.server.requests.split_request import AskedReplica, PartitionReq
 from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.authentication import refuse, refuses
-from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.instant import Instant
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
 from quorum_node.server.wire.refusals import refuse_request
-from quorum_node.server.wire.voters import join_voter_change
+from quorum_node.server.wire.voters import answer_voter_change
 
 
 class Replica(AskedReplica, Protocol):
@@ -55,7 +55,7 @@ class Replica(AskedReplica, Protocol):
     def voters_offset(self) -> int:
         """Offset of the latest voters record, -1 when there is none."""
 
-    def now(self) -> Now:
+    def now(self) -> Instant:
         """This instant on the core's clock and on the wall."""
 
 
@@ -124,7 +124,7 @@ class KafkaApi:
                 inbound.reply(self._describe_cluster(inbound, body))
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() if not self._membership_allowed:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                inbound.reply(join_voter_change(body, refusal))
+                inbound.reply(answer_voter_change(body, refusal))
             case AlterQuorumRequest() if not self._membership_allowed:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 inbound.reply(refuse_alter_quorum(body, refusal))

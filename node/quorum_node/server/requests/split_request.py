@@ -20,9 +20,9 @@ from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.raft import messages as raft
 from quorum_node.schema.schema import Message
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.inbound import join, split
+from quorum_node.server.wire.partitioned_rpc import Now, RaftRpc
 from quorum_node.server.wire.partitions import Answer, PartitionKey, Split
+from quorum_node.server.wire.rpcs import rpc_for
 
 _NOBODY = -1
 _LONG_ENOUGH = 0.5
@@ -45,9 +45,7 @@ class AskedReplica(Protocol):
 class PartitionRequests:
     """All requests of this process that its replicas answer."""
 
-    def __init__(
-        self, replicas: Mapping[PartitionKey, AskedReplica], now: Callable[[], Now]
-    ) -> None:
+    def __init__(self, replicas: Mapping[PartitionKey, AskedReplica], now: Now) -> None:
         self.replicas = replicas
         self.now = now
         self.loop = asyncio.get_running_loop()
@@ -57,26 +55,32 @@ class PartitionRequests:
 
     def ask(self, inbound: InboundRequest, body: Message) -> None:
         """Ask the replica of every partition in the request; reply when all have answered."""
-        parts = split(body)
+        rpc = rpc_for(body)
+        parts = rpc.split(body)
         if self._alone and len(parts) == 1:
-            self._ask_one(inbound, body, *parts[0])
+            self._ask_one(inbound, rpc, body, *parts[0])
         else:
-            _SplitRequest(self, inbound, body).ask(parts)
+            _SplitRequest(self, inbound, rpc, body).ask(parts)
 
     def _ask_one(
-        self, inbound: InboundRequest, body: Message, key: PartitionKey, request: raft.Request
+        self,
+        inbound: InboundRequest,
+        rpc: RaftRpc,
+        body: Message,
+        key: PartitionKey,
+        request: raft.Request,
     ) -> None:
         """The same for the only partition there is: this is the path of every commit."""
         replica = self.replicas.get(key)
         if replica is None:
-            inbound.reply(join(body, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,), self.now))
+            inbound.reply(rpc.join(body, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,), self.now))
             return
         answered = False
 
         def done(response: raft.Response) -> None:
             nonlocal answered
             answered = True
-            inbound.reply(join(body, (response,), self.now))
+            inbound.reply(rpc.join(body, (response,), self.now))
 
         request_id = replica.request(request, done)
         if not answered:
@@ -104,11 +108,14 @@ class PartitionRequests:
 class _SplitRequest:
     __slots__ = (
         "_answers", "_asked", "_asking", "_body", "_hurried", "_inbound", "_missing", "_node",
-        "fetcher_id", "good_until",
+        "_rpc", "fetcher_id", "good_until",
     )  # fmt: skip
 
-    def __init__(self, node: PartitionRequests, inbound: InboundRequest, body: Message) -> None:
+    def __init__(
+        self, node: PartitionRequests, inbound: InboundRequest, rpc: RaftRpc, body: Message
+    ) -> None:
         self._node = node
+        self._rpc = rpc
         self._inbound = inbound
         self._body = body
         self._answers: list[Answer | None] = []
@@ -175,7 +182,7 @@ class _SplitRequest:
 
     def _reply(self) -> None:
         answers = [answer for answer in self._answers if answer is not None]
-        self._inbound.reply(join(self._body, answers, self._node.now))
+        self._inbound.reply(self._rpc.join(self._body, answers, self._node.now))
         if self.good_until:
             self._node.ended(self, without_data=not any(map(_has_data, answers)))
 

@@ -18,7 +18,6 @@ import structlog
 
 from quorum_node.configuration.addresses import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
-from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
@@ -27,9 +26,9 @@ from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
-from quorum_node.schema.schema import MalformedMessage
+from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
-from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
+from quorum_node.server.wire import snapshots
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import CORRUPT_SUFFIX, SnapshotStore
 
@@ -120,21 +119,21 @@ def _fetch(
 
 def _question(
     number: int, id: SnapshotId, epoch: int, position: int, cluster_id: str | None
-) -> FetchSnapshotRequest:
+) -> Message:
     request = raft.FetchSnapshotRequest(cluster_id, _READER, epoch, id, position, _PART_BYTES)
-    return fetch_snapshot_request(number, request)
+    return snapshots.FETCH_SNAPSHOT.to_wire([(number, request)], _VERSION)
 
 
-def _ask(
-    server: HostPort, number: int, body: FetchSnapshotRequest, dial: Dial
-) -> raft.FetchSnapshotResponse:
+def _ask(server: HostPort, number: int, body: Message, dial: Dial) -> raft.FetchSnapshotResponse:
     frame = encode_request(FETCH_SNAPSHOT, _VERSION, 1, "snapshot-rescue", body)
     with dial(server, _ONE_SECONDS) as connection:
         connection.sendall(frame)
         size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
         answer = _receive(connection, size)
     decoded = decode_response(FETCH_SNAPSHOT, _VERSION, answer)
-    return fetch_snapshot_answer(decoded, number)  # type: ignore[arg-type]
+    (found,) = snapshots.FETCH_SNAPSHOT.from_wire(decoded, [number])
+    assert isinstance(found, raft.FetchSnapshotResponse)
+    return found
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

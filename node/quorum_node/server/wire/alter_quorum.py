@@ -1,35 +1,29 @@
 """AlterQuorum: Kafka's shape of it for the core, and the core's answers back, per partition."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from quorum_node.protocol import apis
 from quorum_node.protocol.alter_quorum import (
     AlterQuorumRequest,
     AlterQuorumRequestPartition,
+    AlterQuorumRequestTopic,
     AlterQuorumResponse,
     AlterQuorumResponsePartition,
     AlterQuorumResponseTopic,
 )
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.errors import draft_error
-from quorum_node.server.wire.partitions import Answer, PartitionKey, Split, node_endpoints
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, not_a_direction
+from quorum_node.server.wire.partitions import Answer, node_endpoints
 
 
-def split_alter_quorum(body: AlterQuorumRequest) -> Split:
-    """The new targets of a request, one per partition."""
-    return [
-        (
-            PartitionKey(topic.topic_name, part.partition_index),
-            _alter(body.cluster_id, max(body.timeout_ms, 0), part),
-        )
-        for topic in body.topics
-        for part in topic.partitions
-    ]
-
-
-def _alter(
-    cluster_id: str, timeout_ms: int, part: AlterQuorumRequestPartition
+def _asked(
+    body: AlterQuorumRequest, part: AlterQuorumRequestPartition, count: int
 ) -> raft.AlterQuorumRequest:
     target = None
     if part.target_voters is not None:
@@ -39,30 +33,25 @@ def _alter(
     expected = None
     if part.expected_offset >= 0:
         expected = raft.VotersPosition(part.expected_offset, part.expected_epoch)
-    return raft.AlterQuorumRequest(cluster_id, target, timeout_ms, expected)
+    return raft.AlterQuorumRequest(body.cluster_id, target, max(body.timeout_ms, 0), expected)
 
 
-def join_alter_quorum(body: AlterQuorumRequest, answers: Sequence[Answer]) -> AlterQuorumResponse:
-    """The answer to an AlterQuorum; `answers` in the order of `split_alter_quorum`."""
-    remaining = iter(answers)
-    topics = tuple(
-        AlterQuorumResponseTopic(
-            topic_name=topic.topic_name,
-            partitions=tuple(
-                _partition(part.partition_index, next(remaining)) for part in topic.partitions
-            ),
-        )
-        for topic in body.topics
-    )
+def _answer(
+    api: Api, body: AlterQuorumRequest, topics: tuple[Any, ...], answers: Sequence[Answer]
+) -> AlterQuorumResponse:
     return AlterQuorumResponse(topics=topics, node_endpoints=node_endpoints(answers))
 
 
-def refuse_alter_quorum(body: AlterQuorumRequest, error: ErrorCode) -> AlterQuorumResponse:
-    """The same outcome for every partition, without asking a replica."""
-    return join_alter_quorum(body, [error] * sum(len(topic.partitions) for topic in body.topics))
+def _answer_topic(
+    topic: AlterQuorumRequestTopic, partitions: tuple[Any, ...]
+) -> AlterQuorumResponseTopic:
+    return AlterQuorumResponseTopic(topic_name=topic.topic_name, partitions=partitions)
 
 
-def _partition(index: int, answer: Answer) -> AlterQuorumResponsePartition:
+def _answer_part(
+    topic: AlterQuorumRequestTopic, part: AlterQuorumRequestPartition, answer: Answer, now: Now
+) -> AlterQuorumResponsePartition:
+    index = part.partition_index
     if isinstance(answer, ErrorCode):
         return AlterQuorumResponsePartition(
             partition_index=index, error_code=answer, error_message=answer.name
@@ -82,3 +71,12 @@ def _partition(index: int, answer: Answer) -> AlterQuorumResponsePartition:
         voters_offset=-1 if position is None else position.offset,
         voters_epoch=-1 if position is None else position.epoch,
     )
+
+
+ALTER_QUORUM = PartitionedRpc(apis.ALTER_QUORUM, _asked, _answer_topic, _answer_part, _answer)
+
+
+def refuse_alter_quorum(body: AlterQuorumRequest, error: ErrorCode) -> Message:
+    """The same outcome for every partition, without asking a replica."""
+    errors = [error] * sum(len(topic.partitions) for topic in body.topics)
+    return ALTER_QUORUM.join(body, errors, not_a_direction)

@@ -1,13 +1,14 @@
-"""DescribeQuorum: Kafka's request for the core, and the core's answers as Kafka's message.
-
-Kafka's timestamps are wall clock; the core's are of its own clock, so ages are subtracted from now.
-"""
+"""DescribeQuorum: one partition of Kafka's request for the core, and the core's answer as Kafka's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
+from quorum_node.protocol import apis
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.describe import (
     DescribeQuorumRequest,
+    DescribeQuorumRequestPartition,
+    DescribeQuorumRequestTopic,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartition,
     DescribeQuorumResponseTopic,
@@ -19,66 +20,50 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.wire.errors import wire_error
-from quorum_node.server.wire.partitions import Answer, PartitionKey, Split, top_level_error
-
-_NEVER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """One instant on both clocks, milliseconds."""
-
-    core_ms: float
-    wall_ms: int
-
-    def wall_of(self, core_ms: float | None) -> int:
-        """Wall-clock time of an instant of the core's clock; -1 for never."""
-        return _NEVER if core_ms is None else self.wall_ms - round(self.core_ms - core_ms)
+from quorum_node.server.wire.instant import Instant
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc
+from quorum_node.server.wire.partitions import Answer, top_level_error
 
 
-def split_describe(body: DescribeQuorumRequest) -> Split:
-    """The questions of a request, one per partition."""
-    return [
-        (PartitionKey(topic.topic_name, part.partition_index), raft.DescribeQuorumRequest())
-        for topic in body.topics
-        for part in topic.partitions
-    ]
+def _asked(
+    body: DescribeQuorumRequest, part: DescribeQuorumRequestPartition, count: int
+) -> raft.DescribeQuorumRequest:
+    return raft.DescribeQuorumRequest()
 
 
-def join_describe(
-    body: DescribeQuorumRequest, answers: Sequence[Answer], now: Now
+def _answer(
+    api: Api, body: DescribeQuorumRequest, topics: tuple[Any, ...], answers: Sequence[Answer]
 ) -> DescribeQuorumResponse:
-    """The answer to a DescribeQuorum; `answers` in the order of `split_describe`."""
-    remaining = iter(answers)
     nodes: dict[int, QuorumNode] = {}
-    topics = tuple(
-        DescribeQuorumResponseTopic(
-            topic_name=topic.topic_name,
-            partitions=tuple(
-                _partition(part.partition_index, next(remaining), now, nodes)
-                for part in topic.partitions
-            ),
-        )
-        for topic in body.topics
-    )
+    for answer in answers:
+        if isinstance(answer, raft.DescribeQuorumResponse):
+            # An id may stand here once only; of a doubled id the newest key, the last, stays.
+            nodes.update((voter.key.id, _node(voter)) for voter in answer.voters)
     return DescribeQuorumResponse(
         error_code=top_level_error(answers), topics=topics, nodes=tuple(nodes.values())
     )
 
 
-def _partition(
-    index: int, answer: Answer, now: Now, nodes: dict[int, QuorumNode]
+def _answer_topic(
+    topic: DescribeQuorumRequestTopic, partitions: tuple[Any, ...]
+) -> DescribeQuorumResponseTopic:
+    return DescribeQuorumResponseTopic(topic_name=topic.topic_name, partitions=partitions)
+
+
+def _answer_part(
+    topic: DescribeQuorumRequestTopic,
+    part: DescribeQuorumRequestPartition,
+    answer: Answer,
+    now: Now,
 ) -> DescribeQuorumResponsePartition:
+    index = part.partition_index
     if not isinstance(answer, raft.DescribeQuorumResponse):
         error = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
         return DescribeQuorumResponsePartition(
             partition_index=index, error_code=error, error_message=error.name,
             leader_id=-1, leader_epoch=-1, high_watermark=-1, current_voters=(), observers=(),
         )  # fmt: skip
-    for voter in answer.voters:
-        # An id may stand here once only; of a doubled id the newest key, the last, stays.
-        nodes[voter.key.id] = _node(voter)
-    ok = answer.error is RaftError.NONE
+    ok, at = answer.error is RaftError.NONE, now()
     return DescribeQuorumResponsePartition(
         partition_index=index,
         error_code=wire_error(answer.error),
@@ -86,9 +71,9 @@ def _partition(
         leader_id=answer.leader.leader_id,
         leader_epoch=answer.leader.leader_epoch,
         high_watermark=answer.high_watermark,
-        current_voters=tuple(_replica(voter, now) for voter in answer.voters),
-        observers=tuple(_replica(observer, now) for observer in answer.observers),
-        target_voters=tuple(_replica(target, now) for target in answer.target_voters or ()),
+        current_voters=tuple(_replica(voter, at) for voter in answer.voters),
+        observers=tuple(_replica(observer, at) for observer in answer.observers),
+        target_voters=tuple(_replica(target, at) for target in answer.target_voters or ()),
     )
 
 
@@ -99,11 +84,14 @@ def _node(voter: raft.ReplicaProgress) -> QuorumNode:
     return QuorumNode(node_id=voter.key.id, listeners=listeners)
 
 
-def _replica(progress: raft.ReplicaProgress, now: Now) -> QuorumReplica:
+def _replica(progress: raft.ReplicaProgress, at: Instant) -> QuorumReplica:
     return QuorumReplica(
         replica_id=progress.key.id,
         replica_directory_id=progress.key.uuid,
         log_end_offset=progress.log_end_offset,
-        last_fetch_timestamp_ms=now.wall_of(progress.last_fetch_ms),
-        last_caught_up_timestamp_ms=now.wall_of(progress.last_caught_up_ms),
+        last_fetch_timestamp_ms=at.wall_of(progress.last_fetch_ms),
+        last_caught_up_timestamp_ms=at.wall_of(progress.last_caught_up_ms),
     )
+
+
+DESCRIBE_QUORUM = PartitionedRpc(apis.DESCRIBE_QUORUM, _asked, _answer_topic, _answer_part, _answer)

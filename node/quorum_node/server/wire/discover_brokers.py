@@ -4,8 +4,7 @@ The draft's request names no partition: a private field does, so that the replic
 this process hear of their own voters.
 """
 
-from collections.abc import Sequence
-
+from quorum_node.protocol import apis
 from quorum_node.protocol.discover_brokers import (
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
@@ -18,20 +17,18 @@ from quorum_node.raft.endpoint_gossip import HeardEndpoint
 from quorum_node.records.dialable import why_undialable
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.wire.errors import draft_error, raft_error
-from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
+from quorum_node.server.wire.partitioned_rpc import SinglePartitionRpc
+from quorum_node.server.wire.partitions import Answer, PartitionKey, metadata_partition
 
 
-def split_discover(body: DiscoverBrokersRequest) -> Split:
-    """The question, for the one partition that it is about."""
+def _asked(body: DiscoverBrokersRequest) -> tuple[PartitionKey, raft.DiscoverBrokersRequest]:
     key = ReplicaKey(body.replica_id, body.replica_directory_id)
     endpoint = _endpoint(body.host, body.port)
     request = raft.DiscoverBrokersRequest(key, body.boot_timestamp, endpoint)
-    return [(metadata_partition(body.partition_index), request)]
+    return metadata_partition(body.partition_index), request
 
 
-def join_discover(answers: Sequence[Answer]) -> DiscoverBrokersResponse:
-    """The answer; `answers` in the order of `split_discover`."""
-    answer = answers[0]
+def _answer(body: DiscoverBrokersRequest, answer: Answer) -> DiscoverBrokersResponse:
     if not isinstance(answer, raft.DiscoverBrokersResponse):
         code = answer if isinstance(answer, ErrorCode) else draft_error(answer.error)
         return DiscoverBrokersResponse(error_code=code, brokers=())
@@ -56,8 +53,7 @@ def join_discover(answers: Sequence[Answer]) -> DiscoverBrokersResponse:
     )
 
 
-def discover_request(number: int, request: raft.DiscoverBrokersRequest) -> DiscoverBrokersRequest:
-    """The core's own question, for a partition."""
+def _request(number: int, request: raft.DiscoverBrokersRequest) -> DiscoverBrokersRequest:
     endpoint = request.endpoint
     return DiscoverBrokersRequest(
         replica_id=request.replica.id,
@@ -69,8 +65,7 @@ def discover_request(number: int, request: raft.DiscoverBrokersRequest) -> Disco
     )
 
 
-def discover_answer(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
-    """The peer's answer to it."""
+def _answer_in(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
     leader = raft.CurrentLeader(
         body.leader_id, body.leader_epoch, _endpoint(body.leader_host, body.leader_port)
     )
@@ -89,3 +84,13 @@ def discover_answer(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersRespon
 def _endpoint(host: str, port: int) -> Endpoint | None:
     """None for what can't be connected to."""
     return Endpoint(CONTROLLER, host, port) if why_undialable(host, port) is None else None
+
+
+DISCOVER_BROKERS = SinglePartitionRpc(
+    apis.DISCOVER_BROKERS,
+    _asked,
+    _answer,
+    core_request=raft.DiscoverBrokersRequest,
+    request=_request,
+    answer_in=_answer_in,
+)

@@ -1,8 +1,11 @@
-"""Fetch: the core's messages and Kafka's, both ways, any number of partitions in one message."""
+"""Fetch: one partition of it, between the core's messages and Kafka's."""
 
-from collections.abc import Sequence
-from uuid import UUID
+from collections.abc import Hashable, Sequence
+from operator import attrgetter
+from typing import Any
 
+from quorum_node.protocol import apis
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
     HIGH_WATERMARK_UNSUPPORTED,
@@ -27,16 +30,13 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, replica_key
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.wire.errors import draft_field, raft_error, wire_error
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
-    NO_LEADER,
     UNKNOWN_TOPIC,
     Answer,
-    PartitionKey,
-    Split,
     leader_endpoints,
-    missing_answer,
     top_level_error,
 )
 
@@ -46,37 +46,21 @@ MAX_WAIT_MS = 60_000
 TOPIC_BY_ID_SINCE = 13
 
 
-def split_fetch(body: FetchRequest) -> Split:
-    """The fetches of a request, one per partition. Each gets an equal share of the bytes."""
-    fetcher = body.fetcher_id
-    wait_ms = min(max(body.max_wait_ms, 0), MAX_WAIT_MS)
+def _asked(body: FetchRequest, part: FetchPartition, count: int) -> raft.FetchRequest:
+    """Each partition gets an equal share of the bytes."""
     share_bytes = min(body.max_bytes, MAX_ANSWER_BYTES)
-    if len(body.topics) != 1 or len(body.topics[0].partitions) != 1:
-        share_bytes //= max(1, sum(len(topic.partitions) for topic in body.topics))
-    found: Split = []
-    for topic in body.topics:
-        name = topic.topic
-        if topic.topic_id is not None:
-            name = METADATA_TOPIC if topic.topic_id == METADATA_TOPIC_ID else UNKNOWN_TOPIC
-        for part in topic.partitions:
-            request = _fetch(body.cluster_id, fetcher, wait_ms, share_bytes, part)
-            found.append((PartitionKey(name, part.partition), request))
-    return found
-
-
-def _fetch(
-    cluster_id: str | None, fetcher: int, wait_ms: int, share_bytes: int, part: FetchPartition
-) -> raft.FetchRequest:
+    if count > 1:
+        share_bytes //= count
     high_watermark = part.high_watermark
     # Kafka's own Raft client leaves the limit of the partition at 0 and means none.
     limit_bytes = part.partition_max_bytes
     return raft.FetchRequest(
-        cluster_id,
-        replica_key(fetcher, part.replica_directory_id),
+        body.cluster_id,
+        replica_key(body.fetcher_id, part.replica_directory_id),
         part.current_leader_epoch,
         part.fetch_offset,
         part.last_fetched_epoch,
-        wait_ms,
+        min(max(body.max_wait_ms, 0), MAX_WAIT_MS),
         max(0, min(share_bytes, limit_bytes) if limit_bytes > 0 else share_bytes),
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
@@ -87,37 +71,35 @@ def _fetch(
     )
 
 
-def join_fetch(body: FetchRequest, answers: Sequence[Answer]) -> FetchResponse:
-    """The answer to a Fetch; `answers` in the order of `split_fetch`."""
-    remaining = iter(answers)
-    topics = [
-        FetchResponseTopic(
-            topic=topic.topic,
-            topic_id=topic.topic_id,
-            partitions=tuple(
-                [
-                    _partition(part.partition, next(remaining), topic.topic_id)
-                    for part in topic.partitions
-                ]
-            ),
-        )
-        for topic in body.topics
-    ]
+def _topic_name(topic: FetchTopic) -> str:
+    if topic.topic_id is None:
+        return topic.topic
+    return METADATA_TOPIC if topic.topic_id == METADATA_TOPIC_ID else UNKNOWN_TOPIC
+
+
+def _answer(
+    api: Api, body: FetchRequest, topics: tuple[Any, ...], answers: Sequence[Answer]
+) -> FetchResponse:
     endpoints = [
         FetchNodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port)
         for leader_id, endpoint in leader_endpoints(answers)
     ]
     return FetchResponse(
-        error_code=top_level_error(answers),
-        responses=tuple(topics),
-        node_endpoints=tuple(endpoints),
+        error_code=top_level_error(answers), responses=topics, node_endpoints=tuple(endpoints)
     )
 
 
-def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchResponsePartition:
+def _answer_topic(topic: FetchTopic, partitions: tuple[Any, ...]) -> FetchResponseTopic:
+    return FetchResponseTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _answer_part(
+    topic: FetchTopic, part: FetchPartition, answer: Answer, now: Now
+) -> FetchResponsePartition:
+    index = part.partition
     if not isinstance(answer, raft.FetchResponse):
         code = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
-        if topic_id not in (None, METADATA_TOPIC_ID):
+        if topic.topic_id not in (None, METADATA_TOPIC_ID):
             code = ErrorCode.UNKNOWN_TOPIC_ID
         return FetchResponsePartition(partition_index=index, error_code=code, high_watermark=-1)
     leader = LeaderIdAndEpoch(
@@ -165,10 +147,9 @@ def _told(told: raft.KeepingUp) -> KeepingUp:
     return KeepingUp(caught_up_age_ms=told.caught_up_age_ms, dirty_offset=told.dirty_offset)
 
 
-def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) -> FetchRequest:
-    """One Kafka request for the fetches of several partitions."""
+def _request(parts: Parts, partitions: tuple[Any, ...], version: int) -> FetchRequest:
     by_id = version >= TOPIC_BY_ID_SINCE
-    first = parts[0][1]
+    first: raft.FetchRequest = parts[0][1]
     replica_id = first.replica.id
     return FetchRequest(
         cluster_id=first.cluster_id,
@@ -181,13 +162,13 @@ def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) 
             FetchTopic(
                 topic="" if by_id else METADATA_TOPIC,
                 topic_id=METADATA_TOPIC_ID if by_id else None,
-                partitions=tuple([_asked(number, request) for number, request in parts]),
+                partitions=partitions,
             ),
         ),
     )
 
 
-def _asked(number: int, request: raft.FetchRequest) -> FetchPartition:
+def _request_part(number: int, request: raft.FetchRequest) -> FetchPartition:
     return FetchPartition(
         partition=number,
         current_leader_epoch=request.current_leader_epoch,
@@ -206,29 +187,14 @@ def _asked(number: int, request: raft.FetchRequest) -> FetchPartition:
     )
 
 
-def fetch_answers(body: FetchResponse, numbers: Sequence[int]) -> list[raft.InboundResponse]:
-    """The answers for partitions `numbers`, in this order."""
-    found = {}
-    for topic in body.responses:
-        if topic.topic == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID:
-            for part in topic.partitions:
-                found[part.partition_index] = part
-    answers: list[raft.InboundResponse] = []
-    for number in numbers:
-        wanted = found.get(number)
-        if body.error_code or wanted is None:
-            answers.append(raft.FetchResponse(missing_answer(body.error_code), NO_LEADER))
-        else:
-            answers.append(_answer(wanted, body.node_endpoints))
-    return answers
+def _is_metadata(topic: FetchResponseTopic) -> bool:
+    return topic.topic == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID
 
 
-def _answer(
-    part: FetchResponsePartition, endpoints: Sequence[FetchNodeEndpoint]
-) -> raft.FetchResponse:
+def _answer_in(body: FetchResponse, part: FetchResponsePartition) -> raft.FetchResponse:
     leader_id = part.current_leader.leader_id
     endpoint = None
-    for each in endpoints:
+    for each in body.node_endpoints:
         if each.node_id == leader_id:
             endpoint = Endpoint(CONTROLLER, each.host, each.port)
             break
@@ -257,3 +223,26 @@ def _answer(
         if told.caught_up_age_ms >= 0
         else None,
     )
+
+
+def _shared_fields(request: raft.FetchRequest) -> Hashable:
+    return "fetch", request.cluster_id, request.replica.id, request.max_wait_ms
+
+
+FETCH = PartitionedRpc(
+    apis.FETCH,
+    _asked,
+    _answer_topic,
+    _answer_part,
+    _answer,
+    core_request=raft.FetchRequest,
+    core_answer=raft.FetchResponse,
+    request=_request,
+    request_part=_request_part,
+    answer_in=_answer_in,
+    shared_fields=_shared_fields,
+    topic_name=_topic_name,
+    partition=attrgetter("partition"),
+    answered_topics=attrgetter("responses"),
+    is_metadata=_is_metadata,
+)

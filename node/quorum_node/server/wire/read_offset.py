@@ -1,10 +1,13 @@
-"""ReadOffset (KIP-650): the core's messages and Kafka's, both ways.
+"""ReadOffset (KIP-650): one partition of it, between the core's messages and Kafka's.
 
 Reads of different partitions never share a message: one must not wait for another's confirmation.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+from quorum_node.protocol import apis
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import LeaderIdAndEpoch
 from quorum_node.protocol.read_offset import (
@@ -17,41 +20,25 @@ from quorum_node.protocol.read_offset import (
 )
 from quorum_node.raft import messages as raft
 from quorum_node.server.wire.errors import draft_error, raft_error
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
-    NO_LEADER,
     Answer,
-    PartitionKey,
-    Split,
-    missing_answer,
     named_leader,
     node_endpoints,
     top_level_error,
 )
 
 
-def split_read_offset(body: ReadOffsetRequest) -> Split:
-    """The questions of a request, one per partition."""
-    read = raft.ReadOffsetRequest(body.cluster_id, body.read_timestamp, body.stale)
-    return [
-        (PartitionKey(topic.topic_name, part.partition_index), read)
-        for topic in body.topics
-        for part in topic.partitions
-    ]
+def _asked(
+    body: ReadOffsetRequest, part: ReadOffsetRequestPartition, count: int
+) -> raft.ReadOffsetRequest:
+    return raft.ReadOffsetRequest(body.cluster_id, body.read_timestamp, body.stale)
 
 
-def join_read_offset(body: ReadOffsetRequest, answers: Sequence[Answer]) -> ReadOffsetResponse:
-    """The answer to a ReadOffset; `answers` in the order of `split_read_offset`."""
-    remaining = iter(answers)
-    topics = tuple(
-        ReadOffsetResponseTopic(
-            topic_name=topic.topic_name,
-            partitions=tuple(
-                _partition(part.partition_index, next(remaining)) for part in topic.partitions
-            ),
-        )
-        for topic in body.topics
-    )
+def _answer(
+    api: Api, body: ReadOffsetRequest, topics: tuple[Any, ...], answers: Sequence[Answer]
+) -> ReadOffsetResponse:
     return ReadOffsetResponse(
         cluster_id=body.cluster_id,
         topics=topics,
@@ -65,7 +52,16 @@ def _top_level_error(answers: Sequence[Answer]) -> ErrorCode:
     return ErrorCode.INVALID_CLUSTER_ID if refused else ErrorCode.NONE
 
 
-def _partition(index: int, answer: Answer) -> ReadOffsetResponsePartition:
+def _answer_topic(
+    topic: ReadOffsetRequestTopic, partitions: tuple[Any, ...]
+) -> ReadOffsetResponseTopic:
+    return ReadOffsetResponseTopic(topic_name=topic.topic_name, partitions=partitions)
+
+
+def _answer_part(
+    topic: ReadOffsetRequestTopic, part: ReadOffsetRequestPartition, answer: Answer, now: Now
+) -> ReadOffsetResponsePartition:
+    index = part.partition_index
     if not isinstance(answer, raft.ReadOffsetResponse):
         error = answer if isinstance(answer, ErrorCode) else draft_error(answer.error)
         return ReadOffsetResponsePartition(
@@ -83,28 +79,41 @@ def _partition(index: int, answer: Answer) -> ReadOffsetResponsePartition:
     )
 
 
-def read_offset_request(number: int, request: raft.ReadOffsetRequest) -> ReadOffsetRequest:
-    """The core's own question, for a partition."""
-    partition = ReadOffsetRequestPartition(partition_index=number)
+def _request_part(number: int, request: raft.ReadOffsetRequest) -> ReadOffsetRequestPartition:
+    return ReadOffsetRequestPartition(partition_index=number)
+
+
+def _request(parts: Parts, partitions: tuple[Any, ...], version: int) -> ReadOffsetRequest:
+    first: raft.ReadOffsetRequest = parts[0][1]
     return ReadOffsetRequest(
-        cluster_id=request.cluster_id,
-        read_timestamp=request.read_timestamp_ms,
-        topics=(ReadOffsetRequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        stale=request.stale,
+        cluster_id=first.cluster_id,
+        read_timestamp=first.read_timestamp_ms,
+        topics=(ReadOffsetRequestTopic(topic_name=METADATA_TOPIC, partitions=partitions),),
+        stale=first.stale,
     )
 
 
-def read_offset_answer(body: ReadOffsetResponse, number: int) -> raft.ReadOffsetResponse:
-    """The leader's answer to it."""
-    for topic in body.topics:
-        for part in topic.partitions:
-            asked = topic.topic_name == METADATA_TOPIC and part.partition_index == number
-            if asked and not body.error_code:
-                leader = part.current_leader
-                return raft.ReadOffsetResponse(
-                    raft_error(part.error_code),
-                    named_leader(leader.leader_id, leader.leader_epoch, body.node_endpoints),
-                    part.applied_offset,
-                    part.age_ms,
-                )
-    return raft.ReadOffsetResponse(missing_answer(body.error_code), NO_LEADER)
+def _answer_in(
+    body: ReadOffsetResponse, part: ReadOffsetResponsePartition
+) -> raft.ReadOffsetResponse:
+    leader = part.current_leader
+    return raft.ReadOffsetResponse(
+        raft_error(part.error_code),
+        named_leader(leader.leader_id, leader.leader_epoch, body.node_endpoints),
+        part.applied_offset,
+        part.age_ms,
+    )
+
+
+READ_OFFSET = PartitionedRpc(
+    apis.READ_OFFSET,
+    _asked,
+    _answer_topic,
+    _answer_part,
+    _answer,
+    core_request=raft.ReadOffsetRequest,
+    core_answer=raft.ReadOffsetResponse,
+    request=_request,
+    request_part=_request_part,
+    answer_in=_answer_in,
+)

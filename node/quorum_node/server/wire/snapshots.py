@@ -1,7 +1,10 @@
-"""FetchSnapshot: the core's messages and Kafka's, both ways (KIP-630; KIP-853)."""
+"""FetchSnapshot: one partition of it, between the core's messages and Kafka's (KIP-630; KIP-853)."""
 
-from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
+from quorum_node.protocol import apis
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import LeaderIdAndEpoch
 from quorum_node.protocol.fetch_snapshot import (
@@ -18,64 +21,36 @@ from quorum_node.raft import messages as raft
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.server.wire.errors import raft_error, wire_error
-from quorum_node.server.wire.partitions import (
-    METADATA_TOPIC,
-    NO_LEADER,
-    Answer,
-    PartitionKey,
-    Split,
-    missing_answer,
-    named_leader,
-    node_endpoints,
-    top_level_error,
-)
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
+from quorum_node.server.wire.partitions import METADATA_TOPIC, Answer, named_leader
 
 MAX_PART_BYTES = 8 << 20
 """Whatever a fetcher asks for: an answer, all its partitions together, is held in memory."""
 
 
-def split_fetch_snapshot(body: FetchSnapshotRequest) -> Split:
-    """One request per partition. Each gets an equal share of the bytes."""
-    count = sum(len(topic.partitions) for topic in body.topics)
-    share_bytes = max(0, min(body.max_bytes, MAX_PART_BYTES)) // max(count, 1)
-    return [
-        (PartitionKey(topic.name, part.partition), _request(body, part, share_bytes))
-        for topic in body.topics
-        for part in topic.partitions
-    ]
-
-
-def _request(
-    body: FetchSnapshotRequest, part: FetchSnapshotPartition, share_bytes: int
+def _asked(
+    body: FetchSnapshotRequest, part: FetchSnapshotPartition, count: int
 ) -> raft.FetchSnapshotRequest:
+    """Each partition gets an equal share of the bytes."""
     return raft.FetchSnapshotRequest(
         body.cluster_id,
         ReplicaKey(body.replica_id, part.replica_directory_id),
         part.current_leader_epoch,
         SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
         part.position,
-        share_bytes,
+        max(0, min(body.max_bytes, MAX_PART_BYTES)) // count,
     )
 
 
-def join_fetch_snapshot(
-    body: FetchSnapshotRequest, answers: Sequence[Answer]
-) -> FetchSnapshotResponse:
-    """The answer; `answers` in the order of `split_fetch_snapshot`."""
-    remaining = iter(answers)
-    topics = tuple(
-        FetchSnapshotResponseTopic(
-            name=topic.name,
-            partitions=tuple(_partition(part, next(remaining)) for part in topic.partitions),
-        )
-        for topic in body.topics
-    )
-    return FetchSnapshotResponse(
-        error_code=top_level_error(answers), topics=topics, node_endpoints=node_endpoints(answers)
-    )
+def _answer_topic(
+    topic: FetchSnapshotTopic, partitions: tuple[Any, ...]
+) -> FetchSnapshotResponseTopic:
+    return FetchSnapshotResponseTopic(name=topic.name, partitions=partitions)
 
 
-def _partition(part: FetchSnapshotPartition, answer: Answer) -> FetchSnapshotResponsePartition:
+def _answer_part(
+    topic: FetchSnapshotTopic, part: FetchSnapshotPartition, answer: Answer, now: Now
+) -> FetchSnapshotResponsePartition:
     if not isinstance(answer, raft.FetchSnapshotResponse):
         code = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
         return FetchSnapshotResponsePartition(
@@ -101,34 +76,28 @@ def _partition(part: FetchSnapshotPartition, answer: Answer) -> FetchSnapshotRes
     )
 
 
-def fetch_snapshot_request(number: int, request: raft.FetchSnapshotRequest) -> FetchSnapshotRequest:
-    """The Kafka request of one partition; parts of several in one answer would only be smaller."""
+def _request_part(number: int, request: raft.FetchSnapshotRequest) -> FetchSnapshotPartition:
     wanted = request.snapshot_id
-    partition = FetchSnapshotPartition(
+    return FetchSnapshotPartition(
         partition=number,
         current_leader_epoch=request.current_leader_epoch,
         snapshot_id=SnapshotIdentity(end_offset=wanted.end_offset, epoch=wanted.epoch),
         position=request.position,
         replica_directory_id=request.replica.uuid,
     )
+
+
+def _request(parts: Parts, partitions: tuple[Any, ...], version: int) -> FetchSnapshotRequest:
+    first: raft.FetchSnapshotRequest = parts[0][1]
     return FetchSnapshotRequest(
-        cluster_id=request.cluster_id,
-        replica_id=request.replica.id,
-        max_bytes=request.max_bytes,
-        topics=(FetchSnapshotTopic(name=METADATA_TOPIC, partitions=(partition,)),),
+        cluster_id=first.cluster_id,
+        replica_id=first.replica.id,
+        max_bytes=first.max_bytes,
+        topics=(FetchSnapshotTopic(name=METADATA_TOPIC, partitions=partitions),),
     )
 
 
-def fetch_snapshot_answer(body: FetchSnapshotResponse, number: int) -> raft.FetchSnapshotResponse:
-    """The answer for the partition that was asked for."""
-    for topic in body.topics:
-        for part in topic.partitions:
-            if topic.name == METADATA_TOPIC and part.index == number and not body.error_code:
-                return _answer(body, part)
-    return raft.FetchSnapshotResponse(missing_answer(body.error_code), NO_LEADER, NO_SNAPSHOT)
-
-
-def _answer(
+def _answer_in(
     body: FetchSnapshotResponse, part: FetchSnapshotResponsePartition
 ) -> raft.FetchSnapshotResponse:
     leader = part.current_leader
@@ -141,3 +110,21 @@ def _answer(
         bytes(part.unaligned_records),
         None if part.checksum == NO_CHECKSUM else part.checksum,
     )
+
+
+# Requests of several partitions share no message: each would get a smaller part of its snapshot.
+FETCH_SNAPSHOT = PartitionedRpc(
+    apis.FETCH_SNAPSHOT,
+    _asked,
+    _answer_topic,
+    _answer_part,
+    core_request=raft.FetchSnapshotRequest,
+    core_answer=partial(raft.FetchSnapshotResponse, snapshot_id=NO_SNAPSHOT),
+    request=_request,
+    request_part=_request_part,
+    answer_in=_answer_in,
+    topic_name=attrgetter("name"),
+    partition=attrgetter("partition"),
+    answered_partition=attrgetter("index"),
+    is_metadata=lambda topic: topic.name == METADATA_TOPIC,
+)

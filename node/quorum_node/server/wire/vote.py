@@ -1,7 +1,9 @@
-"""Vote: the core's messages and Kafka's, both ways, any number of partitions in one message."""
+"""Vote: one partition of it, between the core's messages and Kafka's."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable
+from typing import Any
 
+from quorum_node.protocol import apis
 from quorum_node.protocol.elections import (
     VoteRequest,
     VoteRequestPartition,
@@ -13,65 +15,43 @@ from quorum_node.protocol.elections import (
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import replica_key
 from quorum_node.server.wire.errors import raft_error
+from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
-    NO_LEADER,
     Answer,
-    PartitionKey,
-    Split,
     addressee,
     error_and_leader,
-    missing_answer,
     named_leader,
-    node_endpoints,
     told_draft_error,
-    top_level_error,
 )
 
-
-def split_vote(body: VoteRequest) -> Split:
-    """The questions of a request, one per partition."""
-    return [
-        (
-            PartitionKey(topic.topic_name, part.partition_index),
-            raft.VoteRequest(
-                cluster_id=body.cluster_id,
-                candidate=replica_key(part.replica_id, part.replica_directory_id),
-                candidate_epoch=part.replica_epoch,
-                last_epoch=part.last_offset_epoch,
-                last_epoch_end_offset=part.last_offset,
-                voter=addressee(body.voter_id, part.voter_directory_id),
-                pre_vote=part.pre_vote,
-                static_voters=part.static_voters,
-                recovered_epoch=part.recovered_epoch,
-            ),
-        )
-        for topic in body.topics
-        for part in topic.partitions
-    ]
+_PRE_VOTE_SINCE = 2
 
 
-def join_vote(body: VoteRequest, answers: Sequence[Answer]) -> VoteResponse:
-    """The answer to a Vote; `answers` in the order of `split_vote`."""
-    remaining = iter(answers)
-    topics = tuple(
-        VoteResponseTopic(
-            topic_name=topic.topic_name,
-            partitions=tuple(
-                _partition(part.partition_index, next(remaining)) for part in topic.partitions
-            ),
-        )
-        for topic in body.topics
-    )
-    return VoteResponse(
-        error_code=top_level_error(answers), topics=topics, node_endpoints=node_endpoints(answers)
+def _asked(body: VoteRequest, part: VoteRequestPartition, count: int) -> raft.VoteRequest:
+    return raft.VoteRequest(
+        cluster_id=body.cluster_id,
+        candidate=replica_key(part.replica_id, part.replica_directory_id),
+        candidate_epoch=part.replica_epoch,
+        last_epoch=part.last_offset_epoch,
+        last_epoch_end_offset=part.last_offset,
+        voter=addressee(body.voter_id, part.voter_directory_id),
+        pre_vote=part.pre_vote,
+        static_voters=part.static_voters,
+        recovered_epoch=part.recovered_epoch,
     )
 
 
-def _partition(index: int, answer: Answer) -> VoteResponsePartition:
+def _answer_topic(topic: VoteRequestTopic, partitions: tuple[Any, ...]) -> VoteResponseTopic:
+    return VoteResponseTopic(topic_name=topic.topic_name, partitions=partitions)
+
+
+def _answer_part(
+    topic: VoteRequestTopic, part: VoteRequestPartition, answer: Answer, now: Now
+) -> VoteResponsePartition:
     error, leader = error_and_leader(answer)
     return VoteResponsePartition(
-        partition_index=index,
+        partition_index=part.partition_index,
         error_code=error,
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
@@ -81,24 +61,32 @@ def _partition(index: int, answer: Answer) -> VoteResponsePartition:
     )
 
 
-def vote_request(parts: Sequence[tuple[int, raft.VoteRequest]]) -> VoteRequest:
-    """One Kafka request for the questions of several partitions to one voter id."""
-    first = parts[0][1]
-    partitions = tuple(
-        VoteRequestPartition(
-            partition_index=number,
-            replica_epoch=request.candidate_epoch,
-            replica_id=request.candidate.id,
-            replica_directory_id=request.candidate.uuid,
-            voter_directory_id=request.voter.uuid if request.voter else None,
-            last_offset_epoch=request.last_epoch,
-            last_offset=request.last_epoch_end_offset,
-            pre_vote=request.pre_vote,
-            static_voters=request.static_voters,
-            recovered_epoch=request.recovered_epoch,
-        )
-        for number, request in parts
+def _shared_fields(request: raft.VoteRequest) -> Hashable:
+    voter_id = request.voter and request.voter.id
+    return "vote", request.cluster_id, voter_id, request.pre_vote
+
+
+def _can_carry(request: raft.VoteRequest, version: int) -> bool:
+    return version >= _PRE_VOTE_SINCE or not request.pre_vote  # K650-02
+
+
+def _request_part(number: int, request: raft.VoteRequest) -> VoteRequestPartition:
+    return VoteRequestPartition(
+        partition_index=number,
+        replica_epoch=request.candidate_epoch,
+        replica_id=request.candidate.id,
+        replica_directory_id=request.candidate.uuid,
+        voter_directory_id=request.voter.uuid if request.voter else None,
+        last_offset_epoch=request.last_epoch,
+        last_offset=request.last_epoch_end_offset,
+        pre_vote=request.pre_vote,
+        static_voters=request.static_voters,
+        recovered_epoch=request.recovered_epoch,
     )
+
+
+def _request(parts: Parts, partitions: tuple[Any, ...], version: int) -> VoteRequest:
+    first: raft.VoteRequest = parts[0][1]
     return VoteRequest(
         cluster_id=first.cluster_id,
         voter_id=first.voter.id if first.voter else -1,
@@ -106,23 +94,25 @@ def vote_request(parts: Sequence[tuple[int, raft.VoteRequest]]) -> VoteRequest:
     )
 
 
-def vote_answers(body: VoteResponse, numbers: Sequence[int]) -> list[raft.InboundResponse]:
-    """The answers for partitions `numbers`, in this order."""
-    found = {
-        part.partition_index: part
-        for topic in body.topics
-        if topic.topic_name == METADATA_TOPIC
-        for part in topic.partitions
-    }
-    answers: list[raft.InboundResponse] = []
-    for number in numbers:
-        part = found.get(number)
-        if body.error_code or part is None:
-            answers.append(raft.VoteResponse(missing_answer(body.error_code), NO_LEADER))
-            continue
-        leader = named_leader(
-            part.leader_id, part.leader_epoch, body.node_endpoints, part.recovered_epoch
-        )
-        error = raft_error(part.error_code, part.draft_error)
-        answers.append(raft.VoteResponse(error, leader, part.vote_granted))
-    return answers
+def _answer_in(body: VoteResponse, part: VoteResponsePartition) -> raft.VoteResponse:
+    leader = named_leader(
+        part.leader_id, part.leader_epoch, body.node_endpoints, part.recovered_epoch
+    )
+    return raft.VoteResponse(
+        raft_error(part.error_code, part.draft_error), leader, part.vote_granted
+    )
+
+
+VOTE = PartitionedRpc(
+    apis.VOTE,
+    _asked,
+    _answer_topic,
+    _answer_part,
+    core_request=raft.VoteRequest,
+    core_answer=raft.VoteResponse,
+    request=_request,
+    request_part=_request_part,
+    answer_in=_answer_in,
+    shared_fields=_shared_fields,
+    can_carry=_can_carry,
+)

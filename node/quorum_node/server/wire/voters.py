@@ -3,6 +3,7 @@
 Kafka's messages name no partition and mean the first one; another one is a private tagged field.
 """
 
+from quorum_node.protocol import apis
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -20,16 +21,17 @@ from quorum_node.raft.config import CONTROLLER
 from quorum_node.records.identity import Endpoint, replica_key
 from quorum_node.schema.schema import Message
 from quorum_node.server.wire.errors import raft_error, wire_error
-from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
+from quorum_node.server.wire.partitioned_rpc import SinglePartitionRpc
+from quorum_node.server.wire.partitions import Answer, PartitionKey, metadata_partition
 
 DEFAULT_VOTER_TIMEOUT_MS = 30_000
+_ACK_WHEN_COMMITTED_SINCE = 1
 
 VoterChange = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
-def split_voter_change(body: VoterChange) -> Split:
-    """The change, for the partition that it concerns."""
-    return [(metadata_partition(body.partition), _voter_change(body))]
+def _asked(body: VoterChange) -> tuple[PartitionKey, raft.Request]:
+    return metadata_partition(body.partition), _voter_change(body)
 
 
 def _voter_change(body: VoterChange) -> raft.Request:
@@ -66,7 +68,7 @@ def _endpoints(listeners: tuple[VoterListener, ...]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(entry.name, entry.host, entry.port) for entry in listeners)
 
 
-def join_voter_change(body: Message, answer: Answer) -> Message:
+def answer_voter_change(body: Message, answer: Answer) -> Message:
     """The answer to AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
     if isinstance(answer, raft.VoterChangeResponse):
         error = wire_error(answer.error)
@@ -91,9 +93,7 @@ def join_voter_change(body: Message, answer: Answer) -> Message:
     return kind(error_code=error, error_message=message, current_leader=current)
 
 
-def update_voter_request(
-    partition: int, request: raft.UpdateVoterRequest
-) -> UpdateRaftVoterRequest:
+def _update_request(partition: int, request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
     """A voter's own request to the leader: it listens elsewhere now."""
     return UpdateRaftVoterRequest(
         cluster_id=request.cluster_id,
@@ -113,7 +113,7 @@ def _listeners(endpoints: tuple[Endpoint, ...]) -> tuple[VoterListener, ...]:
     return tuple(VoterListener(name=e.name, host=e.host, port=e.port) for e in endpoints)
 
 
-def add_voter_request(partition: int, request: raft.AddVoterRequest) -> AddRaftVoterRequest:
+def _add_request(partition: int, request: raft.AddVoterRequest) -> AddRaftVoterRequest:
     """An observer's own request to the leader: it wants to join (needs version 1)."""
     return AddRaftVoterRequest(
         cluster_id=request.cluster_id,
@@ -126,13 +126,13 @@ def add_voter_request(partition: int, request: raft.AddVoterRequest) -> AddRaftV
     )
 
 
-def add_voter_answer(body: AddRaftVoterResponse) -> raft.VoterChangeResponse:
+def _add_answer(body: AddRaftVoterResponse) -> raft.VoterChangeResponse:
     """The leader's answer to it. Stock Kafka's does not say who leads."""
     error = raft_error(body.error_code)
     return raft.VoterChangeResponse(error, _leader(body.current_leader), body.error_message or "")
 
 
-def update_voter_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeResponse:
+def _update_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeResponse:
     """The leader's answer to it."""
     return raft.VoterChangeResponse(raft_error(body.error_code), _leader(body.current_leader))
 
@@ -140,3 +140,27 @@ def update_voter_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeRespon
 def _leader(told: CurrentLeader) -> raft.CurrentLeader:
     endpoint = Endpoint(CONTROLLER, told.host, told.port) if told.host else None
     return raft.CurrentLeader(told.leader_id, told.leader_epoch, endpoint)
+
+
+def _can_carry_add(request: raft.AddVoterRequest, version: int) -> bool:
+    return version >= _ACK_WHEN_COMMITTED_SINCE or request.ack_when_committed
+
+
+ADD_RAFT_VOTER = SinglePartitionRpc(
+    apis.ADD_RAFT_VOTER,
+    _asked,
+    answer_voter_change,
+    core_request=raft.AddVoterRequest,
+    request=_add_request,
+    answer_in=_add_answer,
+    can_carry=_can_carry_add,
+)
+REMOVE_RAFT_VOTER = SinglePartitionRpc(apis.REMOVE_RAFT_VOTER, _asked, answer_voter_change)
+UPDATE_RAFT_VOTER = SinglePartitionRpc(
+    apis.UPDATE_RAFT_VOTER,
+    _asked,
+    answer_voter_change,
+    core_request=raft.UpdateVoterRequest,
+    request=_update_request,
+    answer_in=_update_answer,
+)

@@ -1,0 +1,208 @@
+"""An RPC of the quorum between Kafka's messages and the core's, and the one walk over the partitions of a message.
+
+Kafka's RPCs are batches over topics and partitions; the core speaks for one partition. A process hosts several quorums
+(K595-31), so a message goes four ways:
+
+    split       a request that arrived   to one request of the core for each partition
+    join        the core's answers       to the answer that leaves, in the order of the request
+    to_wire     requests of the core     to one request that leaves
+    from_wire   an answer that arrived   to one answer of the core for each partition that asked
+
+The module of an RPC says how one partition is translated. Knows no connections and no replicas.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Protocol
+
+from quorum_node.protocol.api import Api
+from quorum_node.raft import messages as raft
+from quorum_node.raft.errors import RaftError
+from quorum_node.schema.schema import Message
+from quorum_node.server.wire.instant import Instant
+from quorum_node.server.wire.partitions import (
+    METADATA_TOPIC,
+    NO_LEADER,
+    Answer,
+    PartitionKey,
+    Split,
+    missing_answer,
+    node_endpoints,
+    top_level_error,
+)
+
+Now = Callable[[], Instant]
+Parts = Sequence[tuple[int, Any]]
+"""(partition, request of the core), the requests all of one type."""
+
+
+class RaftRpc(Protocol):
+    """How one API is translated. A direction that the API does not have raises TypeError."""
+
+    @property
+    def api(self) -> Api: ...
+
+    @property
+    def core_request(self) -> type | None:
+        """What a replica sends as this RPC; None: no replica sends it."""
+
+    @property
+    def shared_fields(self) -> Callable[[Any], Hashable | None]:
+        """Requests of different partitions with equal ones fit into one message; None: never."""
+
+    @property
+    def can_carry(self) -> Callable[[Any, int], bool]:
+        """Whether a version of the API has a field for what is asked."""
+
+    def split(self, body: Any) -> Split:
+        """The core's requests in a Kafka request, in the order of its partitions."""
+
+    def join(self, body: Any, answers: Sequence[Answer], now: Now) -> Message:
+        """The answer to a request; `answers` in the order of `split`."""
+
+    def to_wire(self, parts: Parts, version: int) -> Message:
+        """The Kafka request for requests of the core that have equal `shared_fields`."""
+
+    def from_wire(self, body: Any, numbers: Sequence[int]) -> list[raft.InboundResponse]:
+        """The core's answers in a Kafka answer, for the partitions `numbers`, in this order."""
+
+
+def not_a_direction(*_: Any) -> Any:
+    """In place of a translation that an API does not have. Raises TypeError."""
+    raise TypeError("no replica uses this API in this direction")
+
+
+def never_shared(request: Any) -> None:
+    """For `shared_fields`: each partition sends its own message."""
+
+
+def always_carried(request: Any, version: int) -> bool:
+    """For `can_carry`."""
+    return True
+
+
+def usual_answer(
+    api: Api, body: Message, topics: tuple[Message, ...], answers: Sequence[Answer]
+) -> Message:
+    """The answer that most RPCs give: an error on top, the topics, where the leaders listen."""
+    made: Callable[..., Message] = api.response
+    return made(
+        error_code=top_level_error(answers), topics=topics, node_endpoints=node_endpoints(answers)
+    )
+
+
+def has_its_name(topic: Any) -> bool:
+    """Whether a topic of an answer is the metadata topic, where topics are named."""
+    return bool(topic.topic_name == METADATA_TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRpc:
+    """An RPC whose messages carry topics and partitions. See RaftRpc."""
+
+    api: Api
+    asked: Callable[[Any, Any, int], raft.Request]
+    """(request, its partition, how many partitions it has) to the core's request."""
+    answer_topic: Callable[[Any, tuple[Any, ...]], Message]
+    """(topic of the request, partitions of the answer) to the topic of the answer."""
+    answer_part: Callable[[Any, Any, Answer, Now], Message]
+    """(topic and partition of the request, the core's answer, the clocks) to the partition of the answer."""
+    answer: Callable[[Api, Any, tuple[Any, ...], Sequence[Answer]], Message] = usual_answer
+    core_request: type | None = None
+    core_answer: Callable[[RaftError, raft.CurrentLeader], raft.InboundResponse] = not_a_direction
+    request: Callable[[Parts, tuple[Any, ...], int], Message] = not_a_direction
+    """(requests of the core, partitions made of them, version) to the request."""
+    request_part: Callable[[int, Any], Message] = not_a_direction
+    """(partition, request of the core) to the partition of the request."""
+    answer_in: Callable[[Any, Any], raft.InboundResponse] = not_a_direction
+    """(answer, its partition) to the core's answer."""
+    shared_fields: Callable[[Any], Hashable | None] = never_shared
+    can_carry: Callable[[Any, int], bool] = always_carried
+    topic_name: Callable[[Any], str] = attrgetter("topic_name")
+    partition: Callable[[Any], int] = attrgetter("partition_index")
+    answered_topics: Callable[[Any], Any] = attrgetter("topics")
+    answered_partition: Callable[[Any], int] = attrgetter("partition_index")
+    is_metadata: Callable[[Any], bool] = has_its_name
+
+    def split(self, body: Any) -> Split:
+        """See RaftRpc."""
+        topics, asked, partition = body.topics, self.asked, self.partition
+        if len(topics) == 1:  # as in the fetches of every commit
+            count = len(topics[0].partitions)
+        else:
+            count = sum([len(topic.partitions) for topic in topics])
+        return [
+            (PartitionKey(self.topic_name(topic), partition(part)), asked(body, part, count))
+            for topic in topics
+            for part in topic.partitions
+        ]
+
+    def join(self, body: Any, answers: Sequence[Answer], now: Now) -> Message:
+        """See RaftRpc."""
+        remaining, answer_part = iter(answers), self.answer_part
+        topics = [
+            self.answer_topic(
+                topic,
+                tuple(
+                    [answer_part(topic, part, next(remaining), now) for part in topic.partitions]
+                ),
+            )
+            for topic in body.topics
+        ]
+        return self.answer(self.api, body, tuple(topics), answers)
+
+    def to_wire(self, parts: Parts, version: int) -> Message:
+        """See RaftRpc."""
+        partitions = tuple([self.request_part(number, request) for number, request in parts])
+        return self.request(parts, partitions, version)
+
+    def from_wire(self, body: Any, numbers: Sequence[int]) -> list[raft.InboundResponse]:
+        """See RaftRpc."""
+        code, partition = body.error_code, self.answered_partition
+        found = {
+            partition(part): part
+            for topic in self.answered_topics(body)
+            if self.is_metadata(topic)
+            for part in topic.partitions
+        }
+        return [
+            self.core_answer(missing_answer(code), NO_LEADER)
+            if code or number not in found
+            else self.answer_in(body, found[number])
+            for number in numbers
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SinglePartitionRpc:
+    """An RPC whose messages concern one partition. See RaftRpc."""
+
+    api: Api
+    asked: Callable[[Any], tuple[PartitionKey, raft.Request]] = not_a_direction
+    """The partition that a request concerns, and the core's request."""
+    answer: Callable[[Any, Answer], Message] = not_a_direction
+    """(request, the core's answer) to the answer."""
+    core_request: type | None = None
+    request: Callable[[int, Any], Message] = not_a_direction
+    """(partition, request of the core) to the request."""
+    answer_in: Callable[[Any], raft.InboundResponse] = not_a_direction
+    """The core's answer in an answer."""
+    can_carry: Callable[[Any, int], bool] = always_carried
+    shared_fields: Callable[[Any], Hashable | None] = never_shared
+
+    def split(self, body: Any) -> Split:
+        """See RaftRpc."""
+        return [self.asked(body)]
+
+    def join(self, body: Any, answers: Sequence[Answer], now: Now) -> Message:
+        """See RaftRpc."""
+        return self.answer(body, answers[0])
+
+    def to_wire(self, parts: Parts, version: int) -> Message:
+        """See RaftRpc."""
+        return self.request(*parts[0])
+
+    def from_wire(self, body: Any, numbers: Sequence[int]) -> list[raft.InboundResponse]:
+        """See RaftRpc."""
+        return [self.answer_in(body)]
