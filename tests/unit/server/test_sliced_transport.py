@@ -81,6 +81,17 @@ def test_what_is_short_leaves_at_once_and_what_is_large_a_slice_a_turn_in_order(
     play(env)
 
 
+def test_parts_that_are_written_together_stay_in_order() -> None:
+    async def env(wire: Wire, transport: SlicedTransport) -> None:
+        transport.writelines([b"first", memoryview(LARGE), b"last"])
+        assert wire.written == b"first"
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert wire.written == b"first" + LARGE + b"last"
+
+    play(env)
+
+
 def test_a_connection_closes_when_all_is_written() -> None:
     async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(LARGE)

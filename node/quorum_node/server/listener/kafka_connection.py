@@ -42,6 +42,8 @@ MAX_ANSWER_BYTES_PER_TURN = 1 << 20
 """Answers of that size end the turn of a connection: its client has to read them first."""
 LIGHT_BYTES = 4 << 10
 """Requests of that size are short, if those before them were."""
+JOINED_BYTES = 64 << 10
+"""Answers of that size leave as one piece of memory; a copy of larger ones would hold the loop up."""
 RETIRED_AFTER_SECONDS = 5.0
 """How long a connection that has to end may wait for its answers: longer than a parked fetch."""
 HEAVY_BYTES = 256 << 10
@@ -349,7 +351,10 @@ class KafkaConnection(asyncio.Protocol):
         self._share.answered(before - len(waiting))
         if self._transport is not None and not self._closed:
             self.active_at = now
-            self._transport.write(b"".join(parts))
+            if sum(map(len, parts)) <= JOINED_BYTES:
+                self._transport.write(b"".join(parts))
+            else:
+                self._transport.writelines(parts)
         if self._reading_paused and not self._turn_scheduled:
             self._throttle(more=self._frames.has_more)
 
