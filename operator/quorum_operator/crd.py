@@ -346,7 +346,7 @@ class MetadataQuorumSpec(_Model):
     )
     spread: Spread = Field(
         default=Spread.PREFERRED,
-        description="Whether members must, should or need not run on different hosts.",
+        description="Whether members must, should or need not run on different hosts. With Required a planned move needs a host more than there are members: docs/how-to/move-storage.md.",
     )
     affinity: dict[str, Any] | None = Field(
         default=None, description="Affinity of the pods.", json_schema_extra=FREE_FORM

@@ -27,6 +27,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import WideReads
+from quorum_operator.kube.host_rooms import read_host_rooms
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
@@ -36,8 +37,10 @@ from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
 )
+from quorum_operator.planner.placement import planned
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
+from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import (
     GuardDrains,
@@ -323,7 +326,7 @@ class Reconciler:
         known.searches.end(cluster, described.view)
         incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
         incarnations = _with_memory(incarnations, known, earlier)
-        return Observation(
+        seen = Observation(
             now=self._clock(),
             name=owner.name,
             generation=meta["generation"],
@@ -351,6 +354,11 @@ class Reconciler:
             backups=known.backups[0],
             update=update_wanted(spec, self._clock()),
         )
+        if not planned(Situation(seen)):
+            return seen
+        # A host that a copy has too many or too few decides nothing but whether a member is made now or a moment later.
+        rooms = await read_host_rooms(self._kept or self._api, spec)
+        return replace(seen, host_rooms=rooms)
 
     async def _open(
         self, owner: Owner, spec: MetadataQuorumSpec, cluster: Cluster, *, live: bool

@@ -1,6 +1,7 @@
 """`spec.tls` and `status.tls` of a MetadataQuorum: whether its members have certificates, and who else gets one."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
@@ -54,6 +55,7 @@ class TlsIdentity(CrdModel):
 
 _NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _KEY = "^[-._a-zA-Z0-9]+$"
+_SERIAL = "^(serial=)?[0-9A-Fa-f][0-9A-Fa-f:]*$"
 
 
 class CaSecret(CrdModel):
@@ -123,6 +125,69 @@ class TrustedCa(CrdModel):
         return found
 
 
+class RevokedObject(CrdModel):
+    """One key of a Secret or ConfigMap in the same namespace."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=_NAME)
+    key: str = Field(
+        default="ca.crl",
+        min_length=1,
+        max_length=253,
+        pattern=_KEY,
+        description="Holds revocation lists (CRL) in PEM, or serials, one a line.",
+    )
+
+
+class RevokedList(CrdModel):
+    """Where revocation lists are."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel_rule(
+            "has(self.secret) != has(self.configMap)",
+            "an entry of spec.tls.revoked.lists names a Secret or a ConfigMap: set one of secret and configMap",
+        )
+    )
+
+    secret: RevokedObject | None = None
+    config_map: RevokedObject | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of the object."""
+        return "Secret" if self.secret is not None else "ConfigMap"
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return self._place.name
+
+    @property
+    def key(self) -> str:
+        """In its data."""
+        return self._place.key
+
+    @property
+    def _place(self) -> RevokedObject:
+        found = self.secret or self.config_map
+        assert found is not None  # the API server has refused it
+        return found
+
+
+class RevokedSpec(CrdModel):
+    """Certificates that are refused before their end."""
+
+    serials: list[Annotated[str, Field(max_length=128, pattern=_SERIAL)]] | None = Field(
+        default=None,
+        json_schema_extra={"maxItems": 1000},
+        description="Serials in hexadecimal digits, as openssl x509 -noout -serial prints them, whoever has issued the certificates.",
+    )
+    lists: list[RevokedList] | None = Field(
+        default=None,
+        json_schema_extra={"maxItems": 16},
+        description="Secrets and ConfigMaps with revocation lists (CRL) in PEM.",
+    )
+
+
 class TlsSpec(CrdModel):
     """Certificates of the members."""
 
@@ -178,6 +243,11 @@ class TlsSpec(CrdModel):
         json_schema_extra={"maxItems": 16},
         description="Authorities that members trust beside the quorum's own, for certificates of brokers and tools. Who has a"
         " certificate of one of them is believed to be whom it names, an administrator included.",
+    )
+    revoked: RevokedSpec | None = Field(
+        default=None,
+        description="Certificates that members refuse before their end. The first time that it is set members restart one at a time;"
+        " every later change of it, or of an object that it names, reaches them without a restart.",
     )
 
 

@@ -235,12 +235,15 @@ class SoundNodes:
         return Described(view, None)
 
 
-def running_quorum(members: int = 3, *, tls: bool = False, **spec: object) -> KeptObjects:
+def running_quorum(
+    members: int = 3, *, tls: bool = False, tls_spec: Object | None = None, **spec: object
+) -> KeptObjects:
     """All objects as they are when the quorum has run for long, with local volumes. `tls`: it was formed with certificates;
-    there are none yet."""
+    there are none yet. `tls_spec`: what its spec says of them."""
     document = {
         "replicas": members,
         "storage": {"size": "1Gi", "storageClassName": "local"},
+        **({} if tls_spec is None else {"tls": tls_spec}),
         **spec,
     }
     model = MetadataQuorumSpec.model_validate(document)

@@ -15,7 +15,7 @@ from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import Read, read_all
-from quorum_operator.desired.names import PREFIX, Owner, metadata
+from quorum_operator.desired.names import PREFIX, REVOKED_FILE, Owner, metadata
 
 ANNOTATION_SIGNING = f"{PREFIX}/ca-signing"
 ANNOTATION_RETIRED = f"{PREFIX}/ca-retired"
@@ -68,12 +68,15 @@ def leaf_secret(
     *,
     extras: frozenset[str] = frozenset(),
     generation: int | None = None,
+    revoked: str | None = None,
 ) -> Object:
-    """With a pair, or the bundle alone. `keystore.pem` is what stock Kafka reads: the key, then the certificate."""
+    """With a pair, or the bundle alone. `revoked`: None leaves what is there. `keystore.pem` is what stock Kafka reads: the key, then the certificate."""
     meta = metadata(owner, leaf_name(owner, holder))
     signed_by = {} if generation is None else {ANNOTATION_GENERATION: str(generation)}
     meta["annotations"] = {ANNOTATION_EXTRAS: ",".join(sorted(extras))} | signed_by
     data = {checks.BUNDLE: _encoded(bundle_text(bundle))}
+    if revoked is not None:
+        data[REVOKED_FILE] = _encoded(revoked)
     if pair is not None:
         data |= {
             checks.CERTIFICATE: _encoded(pair.chain_pem),
@@ -129,7 +132,14 @@ def read_leaf(
         problem=found.message if isinstance(found, Problem) else "",
         extras=extras_of(secret),
         above=() if isinstance(found, Problem) else read_all(data[checks.CERTIFICATE])[1:],
+        revoked=revoked_in(secret),
     )
+
+
+def revoked_in(secret: Object) -> str | None:
+    """The file of revoked certificates in a holder's Secret."""
+    found = checks.decoded(secret.get("data")).get(REVOKED_FILE)
+    return None if found is None else found.decode(errors="replace")
 
 
 def extras_of(secret: Object) -> frozenset[str]:

@@ -48,6 +48,8 @@ class LeafSecret:
     """Which of the bundle are no authorities of this quorum: the spec has named them."""
     above: tuple[Read, ...] = ()
     """Who issued the certificate, as far as the Secret has them."""
+    revoked: str | None = None
+    """The file of revoked certificates, as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Seen:
     """A person says that what is unaware or lagging need not be waited for."""
     named: Named = field(default_factory=Named)
     """What the spec names of other people's."""
+    revoked: str | None = None
+    """The file of revoked certificates, as members are to have it; None: the spec says nothing."""
     issued: tuple[Issued, ...] | None = None
     """What somebody else issues; None where the operator signs."""
     rotation_asked: bool = False

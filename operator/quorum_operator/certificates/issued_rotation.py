@@ -75,6 +75,7 @@ class IssuedRotation(Trust):
                     *(holder, pair.chain[0], self.wanted_bundle, version),
                     f"{holder.name}: another certificate was issued",
                     self._marks,
+                    self.revoked_for(holder),
                 )
             else:
                 yield WaitFor(blocked)

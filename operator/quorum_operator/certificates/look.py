@@ -11,6 +11,7 @@ from quorum_operator.certificates.issued import IssuedObjects, issued
 from quorum_operator.certificates.known import known_authorities
 from quorum_operator.certificates.named import Named, without_clash
 from quorum_operator.certificates.pem import Read
+from quorum_operator.certificates.revoked import file_for
 from quorum_operator.desired.names import Owner
 from quorum_operator.tls_crd import IssuerRef
 
@@ -48,6 +49,7 @@ def look(
             documents.bundle_of(owner, holders[name], secret),
             "",
             extras=documents.extras_of(secret),
+            revoked=documents.revoked_in(secret),
         )
         for name, secret in sorted(found.leaves.items())
         if name in holders
@@ -62,7 +64,12 @@ def look(
         others=others,
         named=without_clash(owner.namespace, given or Named(), _present(authorities)),
     )
-    seen = replace(seen, issued=_issued(owner, now, found, holders, seen.named, issuer))
+    earlier = (each.revoked for each in bundles if each.revoked is not None)
+    seen = replace(
+        seen,
+        issued=_issued(owner, now, found, holders, seen.named, issuer),
+        revoked=file_for(seen.named.revoked, earlier),
+    )
     known = known_authorities(seen)
     leaves = tuple(
         documents.read_leaf(owner, holders[name], secret, known, now)

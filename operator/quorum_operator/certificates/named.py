@@ -11,6 +11,7 @@ from quorum_operator.certificates import checks
 from quorum_operator.certificates.checks import Problem, Reason
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import Read, Unreadable, read, read_all
+from quorum_operator.certificates.revoked import Revoked, revoked
 from quorum_operator.planner.certificates_seen import Trouble
 from quorum_operator.tls_crd import TlsSpec, TrustedCa
 
@@ -26,6 +27,7 @@ class NamedObjects:
 
     authority: Object | None = None
     trusted: tuple[Object | None, ...] = ()
+    revoked: tuple[Object | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Named:
     is_whole: bool = True
     """All of them could be read; else those that are trusted already stay."""
     troubles: tuple[Trouble, ...] = ()
+    revoked: Revoked | None = None
+    """None: the spec says nothing of revoked certificates."""
 
 
 def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> Named:
@@ -46,8 +50,10 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
     if spec is None:
         return Named()
     trusted, is_whole, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
+    refused, unread = revoked(space, spec.revoked, found.revoked)
+    troubles += unread
     if spec.ca_secret is None:
-        return Named("", None, trusted, is_whole, troubles)
+        return Named("", None, trusted, is_whole, troubles, refused)
     name = spec.ca_secret.name
     judged = checks.check_given(f"Secret {space}/{name}", _data(found.authority), now)
     authority = judged if isinstance(judged, Read) else None
@@ -55,7 +61,7 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
         troubles = (Trouble(judged.reason.value, judged.message), *troubles)
     elif now >= judged.validity.authority_due_at:
         troubles = (_ends_soon(f"Secret {space}/{name}", judged), *troubles)
-    return Named(name, authority, trusted, is_whole, troubles)
+    return Named(name, authority, trusted, is_whole, troubles, refused)
 
 
 def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:

@@ -149,7 +149,8 @@ class Rotation(Trust):
         leaf = self.leaves.get(holder.name)
         version = "" if leaf is None else leaf.version
         bundle, marks = self.wanted_bundle, self._marks
-        yield WriteLeaf(holder, signer.generation, bundle, version, why, marks)
+        told = self.revoked_for(holder)
+        yield WriteLeaf(holder, signer.generation, bundle, version, why, marks, told)
 
     def _why_due(self, holder: Holder) -> str | None:
         """Why it gets a new pair now."""

@@ -48,17 +48,20 @@ class WriteLeaf:
     reason: str
     extras: frozenset[str] = frozenset()
     """Which of the bundle are not this quorum's own."""
+    revoked: str | None = None
+    """The file of revoked certificates; None: what the Secret has of it stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBundle:
-    """The bundle alone; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
+    """The bundle, and who is revoked; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
 
     holder: Holder
     bundle: tuple[Read, ...]
     version: str
     reason: str
     extras: frozenset[str] = frozenset()
+    revoked: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class TakePair:
     version: str
     reason: str
     extras: frozenset[str] = frozenset()
+    revoked: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import Conflict, Forbidden
 from quorum_operator.kube.finding import Reads, is_owned
-from quorum_operator.tls_crd import TlsSpec
+from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
 MOST_GENERATIONS = 64
 """That are looked for beyond those that some bundle names."""
@@ -91,11 +91,15 @@ async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects
         found = await reads.get(paths.namespaced(paths.plural_of(kind), space, name))
         return None if found is None else {**found, "kind": kind}
 
-    trusted = [read_one(each.kind, each.name) for each in spec.trusted_cas or []]
-    if spec.ca_secret is None:
-        return NamedObjects(None, tuple(await asyncio.gather(*trusted)))
-    authority, *others = await asyncio.gather(read_one("Secret", spec.ca_secret.name), *trusted)
-    return NamedObjects(authority, tuple(others))
+    async def read_all(asked: list[TrustedCa] | list[RevokedList]) -> tuple[Object | None, ...]:
+        return tuple(await asyncio.gather(*(read_one(each.kind, each.name) for each in asked)))
+
+    lists = spec.revoked.lists if spec.revoked is not None else None
+    trusted, revoked = await asyncio.gather(read_all(spec.trusted_cas or []), read_all(lists or []))
+    authority = None
+    if spec.ca_secret is not None:
+        authority = await read_one("Secret", spec.ca_secret.name)
+    return NamedObjects(authority, trusted, revoked)
 
 
 def _generations(
@@ -174,23 +178,30 @@ async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now:
             body = documents.trust_config_map(owner, bundle)
             made = await _put(api, "configmaps", body, version)
             return replace(found, objects=replace(objects, trust=made))
-        case steps.WriteLeaf(holder, generation, bundle, version, _, extras):
+        case steps.WriteLeaf(holder, generation, bundle, version, _, extras, revoked):
             pair = issuing.issue(owner, holder, _authority(objects, generation), now)
             body = documents.leaf_secret(
-                owner, holder, pair, bundle, extras=extras, generation=generation
+                *(owner, holder, pair, bundle),
+                extras=extras,
+                generation=generation,
+                revoked=revoked,
             )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
-        case steps.WriteBundle(holder, bundle, version, _, extras):
-            body = documents.leaf_secret(owner, holder, None, bundle, extras=extras)
+        case steps.WriteBundle(holder, bundle, version, _, extras, revoked):
+            body = documents.leaf_secret(
+                owner, holder, None, bundle, extras=extras, revoked=revoked
+            )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
         case steps.RequestCertificate(asked_for, request, version):
             made = await _ask(api, request, version)
             return _with_request(found, asked_for, made)
-        case steps.TakePair(holder, certificate, bundle, version, _, extras):
+        case steps.TakePair(holder, certificate, bundle, version, _, extras, revoked):
             pair = _taken(objects, holder, certificate)
-            body = documents.leaf_secret(owner, holder, pair, bundle, extras=extras)
+            body = documents.leaf_secret(
+                owner, holder, pair, bundle, extras=extras, revoked=revoked
+            )
             made = await _put(api, "secrets", body, version)
             return _with_leaf(found, holder, made)
         case steps.WaitFor() | steps.Settled():

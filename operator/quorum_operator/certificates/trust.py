@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cached_property
 
+from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.known import extras_in_secrets, known_authorities
@@ -125,12 +126,19 @@ class Trust:
             yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
         for holder in self.holders:
             leaf = self.leaves.get(holder.name)
-            if leaf is None or not self._is_as_wanted(leaf):
-                if leaf is None and self.signer is not None:
-                    continue  # it gets both at once
-                version = "" if leaf is None else leaf.version
-                why = f"{holder.name} has another bundle"
-                yield WriteBundle(holder, wanted, version, why, marks)
+            same = leaf is not None and self._is_as_wanted(leaf)
+            told = self.revoked_for(holder)
+            if same and (told is None or (leaf is not None and leaf.revoked == told)):
+                continue
+            if leaf is None and self.signer is not None:
+                continue  # it gets all at once
+            version = "" if leaf is None else leaf.version
+            why = f"{holder.name} has {'other revoked certificates' if same else 'another bundle'}"
+            yield WriteBundle(holder, wanted, version, why, marks, told)
+
+    def revoked_for(self, holder: Holder) -> str | None:
+        """The file that it is to have: nodes read it, and nobody else does."""
+        return self.seen.revoked if holder.role is Role.MEMBER else None
 
     def _is_as_wanted(self, leaf: LeafSecret) -> bool:
         marked = leaf.extras & names_of(leaf.bundle)

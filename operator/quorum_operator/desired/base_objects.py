@@ -11,6 +11,7 @@ from quorum_operator.desired import (
     network_policy,
     revision,
     services,
+    tls,
 )
 from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
 from quorum_operator.planner.drains import least_ready
@@ -43,7 +44,9 @@ def build_all(
     candidate = (spec.config or {}) if spec.update is not None else None
     floor = least_ready(spec.replicas, spec.replicas) if drain_floor is None else drain_floor
     built = [
-        config.build(owner, shared, secured=secured, candidate=candidate),
+        config.build(
+            owner, shared, secured=secured, candidate=candidate, revoking=tls.revokes(spec)
+        ),
         services.build_nodes(owner, stage),
         services.build_admin(owner, stage),
         services.build_bootstrap(owner),

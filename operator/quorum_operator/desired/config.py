@@ -15,8 +15,11 @@ from quorum_operator.desired.names import (
 from quorum_operator.desired.revision import CANDIDATE_FILE
 
 
-def properties(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dict[str, str]:
-    """Property → value; `overrides` come from spec.config, whose keys the CRD restricts. `secured`: with certificates."""
+def properties(
+    owner: Owner, overrides: dict[str, str], *, secured: bool, revoking: bool = False
+) -> dict[str, str]:
+    """Property → value; `overrides` come from spec.config, whose keys the CRD restricts. `secured`: with certificates; `revoking`:
+    with a file of those that are revoked."""
     own = {
         "metadata.log.dir": DATA_PATH,
         "controller.quorum.bootstrap.servers": owner.bootstrap_servers,
@@ -24,7 +27,7 @@ def properties(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dic
         "failure.latch.file": f"{LATCH_PATH}/failed",
         "termination.message.file": "/dev/termination-log",
     }
-    return {**overrides, **own, **(tls.properties() if secured else {})}
+    return {**overrides, **own, **(tls.properties(revoking=revoking) if secured else {})}
 
 
 def build(
@@ -33,11 +36,12 @@ def build(
     *,
     secured: bool,
     candidate: dict[str, str] | None = None,
+    revoking: bool = False,
 ) -> dict[str, Any]:
     """The ConfigMap. `candidate`: of the spec, where members may be on an earlier one; a canary reads it."""
-    files = {CONFIG_FILE: _text(owner, overrides, secured)}
+    files = {CONFIG_FILE: _text(owner, overrides, secured, revoking)}
     if candidate is not None:
-        files[CANDIDATE_FILE] = _text(owner, candidate, secured)
+        files[CANDIDATE_FILE] = _text(owner, candidate, secured, revoking)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -46,6 +50,6 @@ def build(
     }
 
 
-def _text(owner: Owner, overrides: dict[str, str], secured: bool) -> str:
-    wanted = properties(owner, overrides, secured=secured)
+def _text(owner: Owner, overrides: dict[str, str], secured: bool, revoking: bool) -> str:
+    wanted = properties(owner, overrides, secured=secured, revoking=revoking)
     return "".join(f"{key}={value}\n" for key, value in sorted(wanted.items()))

@@ -46,6 +46,7 @@ from quorum_operator.planner.observed import Identity, Incarnation, StorageChoic
 from quorum_operator.planner.tls_stage import TlsStage
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
+_MORE_HOSTS_THAN_THERE_ARE = 1_000_000
 _HEALTH = {"name": "health", "containerPort": ADMIN_PORT, "protocol": "TCP"}
 """Probes and metrics, for whom has no certificate: a kubelet shows none."""
 
@@ -153,7 +154,8 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
     stage = member.identity.tls_stage
-    common = config.properties(owner, spec.config or {}, secured=stage is TlsStage.CLOSED)
+    secured, revoking = stage is TlsStage.CLOSED, tls.revokes(spec)
+    common = config.properties(owner, spec.config or {}, secured=secured, revoking=revoking)
     parts = [spec.image, revision.resources(spec), common, *pod_template.restarts(spec)]
     parts += [stage.value] if stage.takes_both else []
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
@@ -247,12 +249,15 @@ def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
     if spec.spread is not Spread.NONE:
         # Preferred must never keep a newcomer from starting: the failed member's host may be gone.
         required = spec.spread is Spread.REQUIRED
-        hosts = {
+        hosts: dict[str, Any] = {
             "maxSkew": 1,
             "topologyKey": _HOST_TOPOLOGY,
             "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
             "labelSelector": selector,
         }
+        if required:
+            # Never two on a host: with fewer domains than this the least loaded one counts as empty, taken or not.
+            hosts["minDomains"] = _MORE_HOSTS_THAN_THERE_ARE
         spread = [hosts, *spread]
     if spread:
         placement["topologySpreadConstraints"] = spread

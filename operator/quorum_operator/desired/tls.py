@@ -7,25 +7,16 @@ since (`planner/tls_migration.py`). No upgrade of the operator makes members tha
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT, TLS_PATH
+from quorum_operator.desired.names import ADMIN_PORT, REVOKED_FILE, SECURE_ADMIN_PORT, TLS_PATH
 from quorum_operator.planner.observed import Identity
-from quorum_operator.planner.tls_stage import MIGRATION, TOLD, TlsStage
+from quorum_operator.planner.tls_stage import MIGRATION, TOLD, TlsStage, first_stage
 from quorum_operator.tls_crd import TlsMode
-
-DEFAULT_MODE = TlsMode.MANAGED
-"""Of new quorums whose spec says nothing."""
-
-
-def asked_mode(spec: MetadataQuorumSpec) -> TlsMode:
-    """What a new quorum is formed with: there is nothing to migrate."""
-    asked = spec.tls.mode if spec.tls is not None else None
-    return TlsMode.MANAGED if asked is TlsMode.MIGRATING else asked or DEFAULT_MODE
 
 
 def stage_of(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> TlsStage:
     """What the members are told. Before there is an identity the spec tells."""
     if not identities:
-        return TlsStage.CLOSED if asked_mode(spec) is TlsMode.MANAGED else TlsStage.PLAIN
+        return first_stage(spec.tls.mode if spec.tls is not None else None)
     return max(identities, key=lambda each: each.index).tls_stage
 
 
@@ -64,9 +55,16 @@ def admin_scheme(on: bool) -> str:
     return "https" if on else "http"
 
 
-def properties() -> dict[str, str]:
-    """Of all members. The key and the certificate are one file, as stock Kafka reads them."""
+def revokes(spec: MetadataQuorumSpec) -> bool:
+    """Whether members read a file of revoked certificates."""
+    return spec.tls is not None and spec.tls.revoked is not None
+
+
+def properties(*, revoking: bool = False) -> dict[str, str]:
+    """Of all members. The key and the certificate are one file, as stock Kafka reads them. `revoking`: they read who is revoked."""
+    revoked = {"quorum.ssl.revoked.location": f"{TLS_PATH}/{REVOKED_FILE}"} if revoking else {}
     return {
+        **revoked,
         "listener.security.protocol.map": "CONTROLLER:SSL",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": f"{TLS_PATH}/keystore.pem",

@@ -57,9 +57,11 @@ REASONS: dict[str, tuple[str, ...]] = {
     "TlsBlocked": (
         *("NothingBlocked", "EndsSoon", "Expired", "HalfWritten", "KeyMismatch", "Missing"),
         *("NotAnAuthority", "NotYetValid", "SameName", "TooMany", "TrustedExpired"),
+        *("RevokedMissing", "RevokedTooLong", "RevokedUnreadable"),
         *("TrustedMissing", "TrustedUnreadable", "IssuerFailed", "IssuerForbidden", "IssuerLate"),
         *("IssuerMissing", "IssuedUnusable"),
     ),
+    "PlacementBlocked": ("NothingBlocked", "TooFewHosts"),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
     "BackupCurrent": (
         *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),

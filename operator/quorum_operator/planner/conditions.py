@@ -13,6 +13,7 @@ from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.growth import grows_to, wants_more
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.member_problems import LEFT
+from quorum_operator.planner.placement import shortage
 from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
@@ -68,6 +69,10 @@ TLS_BLOCKED = "TlsBlocked"
 
 CLAIMS_IN_DOUBT = "ClaimsInDoubt"
 """Claims that may hold a voter, and that no member runs on until a person has decided."""
+
+
+PLACEMENT_BLOCKED = "PlacementBlocked"
+"""A planned move has not begun, as there is no host for another member."""
 
 
 STORAGE_CHANGING = "StorageChanging"
@@ -162,6 +167,7 @@ def _findings(
     yield _tls_under_way(at) or tls_ready(at.seen.certificates)
     yield trust_pending(at.seen.certificates)
     yield tls_blocked(at.seen.certificates)
+    yield _placement(at)
     yield _storage(at)
     yield backup_current(at.seen.backups, at.now)
     yield _updated(at)
@@ -364,6 +370,18 @@ def _updated(at: Situation) -> Finding:
         return Finding(UPDATED, True, "AllMembersUpdated", "all members run what the spec says")
     reason, message = behind
     return Finding(UPDATED, False, reason, message)
+
+
+def _placement(at: Situation) -> Finding:
+    found = shortage(at)
+    if found is None:
+        message = "no move waits for a host"
+        return Finding(PLACEMENT_BLOCKED, False, "NothingBlocked", message)
+    message = (
+        f"a planned move has not begun: {found.text}. Nothing has changed, and failed members are replaced all the same. Add a host,"
+        " or let members share hosts for as long as the move takes: spec.spread: Preferred"
+    )
+    return Finding(PLACEMENT_BLOCKED, True, "TooFewHosts", message)
 
 
 def _storage(at: Situation) -> Finding:

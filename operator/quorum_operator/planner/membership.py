@@ -10,6 +10,7 @@ from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
 from quorum_operator.planner.member_problems import why_not_running
 from quorum_operator.planner.observed import Incarnation, Key, QuorumView
+from quorum_operator.planner.placement import planned, shortage
 from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Leaving, Situation, Slot, Why
 from quorum_operator.planner.step import (
@@ -45,7 +46,8 @@ def plan_membership(at: Situation) -> Step | None:
     blocked = change_gate(view)
     if blocked is not None:
         return Wait("a voter change is under way", blocked, RETRY_PENDING_S)
-    if not at.slots:
+    # Add one, remove one: who leaves may be on the host that the next newcomer waits for.
+    if not at.slots or (at.leaving and len(at.voters) > at.target):
         return _remove(at, view)
     if not at.caught_up:
         return created or _wait_for_newcomers(at)
@@ -57,7 +59,10 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
     identity = at.identity
     assert identity is not None
     refused: CreateMember | None = None
+    barred = planned(at) if shortage(at) is not None else ()
     for slot in at.slots:
+        if slot in barred:
+            continue
         if slot.incarnation is not None or (successors_only and slot.replaces is None):
             continue
         if at.seen.invalid is not None:
@@ -88,9 +93,13 @@ def _newcomer_reason(at: Situation, slot: Slot) -> str:
     return f"{at.target} voters are wanted, {len(at.staying)} are there to stay"
 
 
-def _wait_for_newcomers(at: Situation) -> Wait:
+def _wait_for_newcomers(at: Situation) -> Wait | None:
     """The longer it lasts, the longer until the next look: their pods' changes wake the operator anyway."""
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
+    if not newcomers:
+        return (
+            None  # the move is held back: nothing of it is there, and whatever else is due goes on
+        )
     youngest = max((each.created_at for each in newcomers), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
     running = any(each.pod is not None and each.pod.running for each in newcomers)
@@ -116,12 +125,9 @@ def _with_obstacle(each: Incarnation) -> str:
     return each.name
 
 
-def _add_or_remove(at: Situation, view: QuorumView) -> Step:
+def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
     order = at.seen.wanted.replacement_order
     first_leaving = at.leaving[0] if at.leaving else None
-    # Add one, remove one: a wholesale retirement must not double the quorum in between.
-    if first_leaving is not None and len(at.voters) > at.target:
-        return _remove(at, view)
     if order is ReplacementOrder.REMOVE_FIRST and _may_go_first(at, view):
         return _remove(at, view)
     if first_leaving is not None and first_leaving.why is Why.UNREACHABLE:
@@ -149,7 +155,7 @@ def _may_go_first(at: Situation, view: QuorumView) -> bool:
     return blocked is None
 
 
-def _add(at: Situation, view: QuorumView) -> Step:
+def _add(at: Situation, view: QuorumView) -> Step | None:
     alone = len(at.caught_up) == 1 and len(at.slots) > 1
     if alone and view.formed and len(view.voters) % 2 == 1 and not at.leaving:
         return _wait_for_newcomers(at)

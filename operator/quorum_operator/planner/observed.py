@@ -205,6 +205,14 @@ class HostFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HostRoom:
+    """A Node that a member may be put on, as far as the Node tells. `domain`: its label kubernetes.io/hostname."""
+
+    name: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFacts:
     """A member's PersistentVolumeClaim."""
 
@@ -492,3 +500,5 @@ class Observation:
     certificates: CertificatesSeen | None = None  # None: the quorum has none
     backups: BackupsSeen | None = None  # None: the spec asks for none
     update: UpdateWanted | None = None  # None: the spec says nothing of how updates are made
+    host_rooms: tuple[HostRoom, ...] | None = None
+    """Hosts that members may run on, taken or not; None: members may share hosts, or nobody has looked."""

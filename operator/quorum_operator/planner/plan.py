@@ -18,6 +18,7 @@ from quorum_operator.planner.growth import grows_to
 from quorum_operator.planner.kept_volumes import plan_discard
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
+from quorum_operator.planner.placement import plan_held_move
 from quorum_operator.planner.rebuilding import plan_rebuild
 from quorum_operator.planner.recovery import may_start_again, plan_recovery
 from quorum_operator.planner.refusals import goes_on, held, next_attempt, waiting_for
@@ -42,10 +43,9 @@ from quorum_operator.planner.step import (
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
 from quorum_operator.planner.taking_back import plan_taking_back
 from quorum_operator.planner.tls_migration import plan_next_stage, plan_way_back
-from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.planner.tls_stage import first_stage
 from quorum_operator.planner.updates import plan_update, plan_urgent_update, plan_verdict
 from quorum_operator.planner.updates import told as told_of_update
-from quorum_operator.tls_crd import TlsMode
 
 Rule = Callable[[Situation], Step | None]
 
@@ -167,8 +167,7 @@ def _is_as_asked(at: Situation) -> bool:
 
     Without an identity the spec alone says what their objects are like: others would get properties of another kind.
     """
-    plain = at.seen.wanted.tls_mode is TlsMode.DISABLED
-    stage = TlsStage.PLAIN if plain else TlsStage.CLOSED
+    stage = first_stage(at.seen.wanted.tls_mode)
     return bool(at.current) and all(each.tls_stage is stage for each in at.current)
 
 
@@ -314,12 +313,15 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
 
 
 def _membership(at: Situation) -> Step | None:
-    """While members are waited for, templates are brought up to date: nothing restarts by that."""
+    """While members are waited for, templates are brought up to date: nothing restarts by that. And who has left is stopped:
+    a newcomer may wait for the host that it is still on."""
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
-    update = _update(at)
-    return update if update is not None and held(at.seen, update) is None else step
+    for other in (_update(at), _leftovers(at)):
+        if other is not None and held(at.seen, other) is None:
+            return other
+    return step
 
 
 def _unconfirmed(at: Situation) -> Step | None:
@@ -386,6 +388,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_suspicion
     yield _away
     yield plan_next_stage
+    yield plan_held_move
 
 
 RULES: tuple[Rule, ...] = tuple(_rules())

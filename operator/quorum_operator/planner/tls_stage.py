@@ -3,6 +3,11 @@
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from quorum_operator.tls_crd import TlsMode
+
+DEFAULT_MODE = TlsMode.MANAGED
+"""Of new quorums whose spec says nothing."""
+
 MIGRATION = "quorum.tls.migration"
 """The property that a member is told its stage by, while it takes both."""
 
@@ -27,6 +32,12 @@ class TlsStage(StrEnum):
 
 TOLD: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING: "dial"}
 """What a node is told at a stage, as MIGRATION has it."""
+
+
+def first_stage(asked: TlsMode | None) -> TlsStage:
+    """Of a quorum that is formed now, by what its spec says: there is nothing to migrate. It is the one rule for whoever has no
+    identity to go by."""
+    return TlsStage.PLAIN if (asked or DEFAULT_MODE) is TlsMode.DISABLED else TlsStage.CLOSED
 
 
 def stage_of_process(overrides: Mapping[str, str]) -> TlsStage:

@@ -71,6 +71,8 @@ def choose(
     counts = _neighbours(pod, pods)
     bound_to = [_hosts_of(volume) for volume in volumes]
     alone = _wants_to_be_alone(pod)
+    nodes = list(nodes)
+    most = _most_per_node(pod, nodes, counts)
     selector = pod["spec"].get("nodeSelector", {})
     fitting = []
     for each in nodes:
@@ -81,6 +83,8 @@ def choose(
         if any(labels.get(HOSTNAME) not in hosts for hosts in bound_to):
             continue
         if alone and counts.get(name, 0):
+            continue
+        if most is not None and counts.get(name, 0) >= most:
             continue
         fitting.append((counts.get(name, 0), name))
     return min(fitting)[1] if fitting else None
@@ -97,6 +101,19 @@ def _neighbours(pod: Json, pods: Iterable[Json]) -> Mapping[str, int]:
         if same and where and other["metadata"]["uid"] != pod["metadata"]["uid"]:
             counts[where] = counts.get(where, 0) + 1
     return counts
+
+
+def _most_per_node(pod: Json, nodes: list[Json], counts: Mapping[str, int]) -> int | None:
+    """From how many pods of the instance on a node on none may be added; None: nothing limits it."""
+    for each in pod["spec"].get("topologySpreadConstraints", []):
+        if each["whenUnsatisfiable"] != "DoNotSchedule" or each["topologyKey"] != HOSTNAME:
+            continue
+        least = min((counts.get(node["metadata"]["name"], 0) for node in nodes), default=0)
+        if len(nodes) < each.get("minDomains", 1):
+            least = 0
+        skew: int = each["maxSkew"]
+        return least + skew
+    return None
 
 
 def _hosts_of(volume: Json) -> set[str]:

@@ -65,6 +65,21 @@ def test_the_emptiest_worker_is_chosen_and_a_cordoned_one_is_not() -> None:
     assert nodes.choose(pod("c"), [], placed, []) is None
 
 
+def test_a_required_spread_allows_as_many_more_as_it_says() -> None:
+    rule = {"whenUnsatisfiable": "DoNotSchedule", "topologyKey": nodes.HOSTNAME, "maxSkew": 1}
+    workers = [nodes.node(name) for name in ("w1", "w2")]
+    placed = [pod("a", node="w1"), pod("b", node="w2")]
+    newcomer = pod("c")
+    newcomer["spec"]["topologySpreadConstraints"] = [rule]
+    assert nodes.choose(newcomer, workers, placed[:1], []) == "w2"
+    assert nodes.choose(newcomer, workers, placed, []) == "w1", "one more on each is even again"
+    rule["minDomains"] = 3
+    assert nodes.choose(newcomer, workers, placed, []) is None
+    assert nodes.choose(newcomer, workers, placed[:1], []) == "w2"
+    rule["whenUnsatisfiable"] = "ScheduleAnyway"
+    assert nodes.choose(newcomer, workers, placed, []) == "w1"
+
+
 def test_a_pod_goes_where_its_volume_is_or_nowhere() -> None:
     workers = [nodes.node(name) for name in ("w1", "w2")]
     there = {"key": nodes.HOSTNAME, "operator": "In", "values": ["w2"]}

@@ -13,6 +13,7 @@ from quorum_operator.planner.tls_stage import (
     MIGRATION,
     TOLD,
     TlsStage,
+    first_stage,
     stage_left,
     stage_of_process,
 )
@@ -94,7 +95,17 @@ def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str
 def test_a_new_quorum_has_what_the_spec_says() -> None:
     assert tls.stage_of(spec(), ()) is TlsStage.CLOSED
     assert tls.stage_of(spec(tls={"mode": "Disabled"}), ()) is TlsStage.PLAIN
-    assert tls.asked_mode(spec(tls={"identities": []})) is TlsMode.MANAGED
+    assert tls.stage_of(spec(tls={"identities": []}), ()) is TlsStage.CLOSED
+
+
+@pytest.mark.parametrize("asked", [None, *TlsMode])
+def test_planner_and_objects_have_one_rule_for_a_quorum_without_an_identity(
+    asked: TlsMode | None,
+) -> None:
+    """On its way to TLS there is nothing yet that could migrate."""
+    wanted = spec() if asked is None else spec(tls={"mode": asked})
+    assert tls.stage_of(wanted, ()) is first_stage(asked)
+    assert (first_stage(asked) is TlsStage.PLAIN) == (asked is TlsMode.DISABLED)
 
 
 def test_a_quorum_of_before_stays_without_certificates() -> None:

@@ -59,6 +59,16 @@ def test_a_list_holds_for_the_certificates_of_its_issuer() -> None:
     assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
 
 
+def test_serials_stand_beside_lists_in_lines_of_their_own() -> None:
+    """What else stands there is what programs print beside a list."""
+    listed = revocation_list(OTHER, TWO.serial_number)
+    words = b"Certificate Revocation List (CRL):\n    Serial Number: 0A\n"
+    line = f"serial={ONE.serial_number:X}  # stolen\n".encode()
+    for data in (line + words + listed, words + listed + line):
+        found = load_revoked(data, "revoked")
+        assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
+
+
 def test_an_empty_file_revokes_nobody() -> None:
     assert load_revoked(b"", "revoked") == NONE_REVOKED
     assert load_revoked(revocation_list(CA), "revoked") == NONE_REVOKED
@@ -74,6 +84,16 @@ def test_an_empty_file_revokes_nobody() -> None:
         (b"1" * 41 + b"\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
         (revocation_list(CA, 5)[:-9], ProblemKind.HALF_WRITTEN, "ends inside of a block X509 CRL"),
         (pem(ONE), ProblemKind.MALFORMED, "holds a block CERTIFICATE"),
+        (
+            revocation_list(CA, 5) + b"serial=12a",
+            ProblemKind.HALF_WRITTEN,
+            "ends inside of a line",
+        ),
+        (
+            b"serial=xyz\n" + revocation_list(CA, 5),
+            ProblemKind.MALFORMED,
+            "line 1 that is no serial",
+        ),
         (
             b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
             ProblemKind.MALFORMED,

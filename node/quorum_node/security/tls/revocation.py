@@ -1,10 +1,10 @@
 """Certificates that are revoked before their end: serials, one a line, or revocation lists in PEM (RFC 5280, section 5). PURE.
 
-Owns both forms of the file. It is as trusted as the truststore beside it, so the signature of a list is not asked for: an authority may
+Owns both forms of the file, and the third: lists, and beside them serials in lines `serial=…`. Other lines beside lists are what programs print there. It is as trusted as the truststore beside it, so the signature of a list is not asked for: an authority may
 leave the truststore before its list leaves this file. Whether a list is out of date is not asked either: who is revoked stays so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -13,6 +13,7 @@ from quorum_node.security.tls.pem import MAX_PEM_BYTES, PemBlock, pem_blocks
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 
 _LIST = "X509 CRL"
+_SERIAL = b"serial="
 _MAX_SERIAL_DIGITS = 40
 """RFC 5280, section 4.1.2.2: at most 20 octets."""
 _SHOWN = 50
@@ -51,7 +52,8 @@ def load_revoked(data: bytes, what: str) -> RevokedCertificates:
         text = f"has more than {MAX_PEM_BYTES} bytes"
         raise CertificateProblem(ProblemKind.MALFORMED, what, text)
     if b"-----" in data:
-        return _lists(pem_blocks(data, what), what)
+        listed = _lists(pem_blocks(data, what), what)
+        return replace(listed, serials=_beside_lists(data, what))
     if data and not data.endswith(b"\n"):
         text = "ends inside of a line: it is being written, or was cut off"
         raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
@@ -63,7 +65,7 @@ def load_revoked(data: bytes, what: str) -> RevokedCertificates:
 
 def _serial(line: bytes, number: int, what: str) -> int:
     """In hexadecimal digits, as the log of a node and `openssl x509 -serial` have it; colons between them, and `serial=`, are left out."""
-    digits = line.removeprefix(b"serial=").replace(b":", b"").lower()
+    digits = line.removeprefix(_SERIAL).replace(b":", b"").lower()
     if digits.isalnum() and len(digits.lstrip(b"0")) <= _MAX_SERIAL_DIGITS:
         try:
             return int(digits, 16)
@@ -71,6 +73,19 @@ def _serial(line: bytes, number: int, what: str) -> int:
             pass
     text = f"has a line {number} that is no serial in hexadecimal digits: {line[:_SHOWN]!r}"
     raise CertificateProblem(ProblemKind.MALFORMED, what, text)
+
+
+def _beside_lists(data: bytes, what: str) -> frozenset[int]:
+    """Serials in lines of their own."""
+    lines = data.splitlines()
+    if lines[-1].startswith(_SERIAL) and not data.endswith(b"\n"):
+        text = "ends inside of a line: it is being written, or was cut off"
+        raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
+    return frozenset(
+        _serial(line.partition(b"#")[0].strip(), number, what)
+        for number, line in enumerate(lines, 1)
+        if line.startswith(_SERIAL)
+    )
 
 
 def _lists(blocks: tuple[PemBlock, ...], what: str) -> RevokedCertificates:

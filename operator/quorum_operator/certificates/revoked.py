@@ -1,0 +1,147 @@
+"""Certificates that `spec.tls.revoked` revokes: objects to the one file that each member reads. Pure.
+
+The file is a key of the member's Secret, so that a change of it restarts nobody. It has the form that a node reads
+(`quorum_node/security/tls/revocation.py`): serials, one a line, and revocation lists (CRL) in PEM behind them. It is never empty: a node that
+has revoked somebody takes an empty file for one that is being written.
+
+What can't be read is told, and takes nothing away: while one object can't be used, whoever is revoked stays so, and what the other ones say
+counts all the same.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quorum_node.security.tls.problems import CertificateProblem
+from quorum_node.security.tls.revocation import load_revoked
+from quorum_operator.certificates import checks
+from quorum_operator.desired.names import REVOKED_FILE
+from quorum_operator.planner.certificates_seen import Trouble
+from quorum_operator.tls_crd import RevokedSpec
+
+Object = dict[str, Any]
+
+MOST_BYTES = 512 * 1024
+"""Of the file. A Secret holds 1 MiB at most, and has the pair and what is trusted as well."""
+_MOST_DIGITS = 40
+"""Of a serial: 20 octets (RFC 5280, section 4.1.2.2)."""
+_FIRST_LINE = "# Revoked certificates, as spec.tls.revoked says\n"
+_SERIAL = "serial="
+_LIST = re.compile(r"-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----\n?")
+_STAYS = "Who is revoked stays so, and what else spec.tls.revoked says counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """`serials` in hexadecimal digits without leading zeros; `lists` in PEM. `is_whole`: all of it could be read."""
+
+    serials: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
+    is_whole: bool = True
+
+    @property
+    def text(self) -> str:
+        """The file."""
+        lines = "".join(f"{_SERIAL}{each}\n" for each in sorted(self.serials))
+        return _FIRST_LINE + lines + "".join(sorted(self.lists))
+
+    def beside(self, earlier: Iterable[str]) -> "Revoked":
+        """With what files of before revoke."""
+        found = [_parts(each) for each in earlier if _is_readable(each)]
+        serials = self.serials.union(*(each.serials for each in found))
+        return Revoked(serials, self.lists.union(*(each.lists for each in found)), self.is_whole)
+
+
+def revoked(
+    space: str, spec: RevokedSpec | None, found: tuple[Object | None, ...]
+) -> tuple[Revoked | None, tuple[Trouble, ...]]:
+    """What the spec revokes, and what of it can't be used; None: it says nothing. `found`: in the order of the spec."""
+    if spec is None:
+        return None, ()
+    asked = frozenset(map(_canonical, spec.serials or ()))
+    serials = {each for each in asked if len(each) <= _MOST_DIGITS}
+    lists: set[str] = set()
+    troubles = [_too_long(each) for each in sorted(asked - serials)]
+    at_once = frozenset(serials)
+    for source, there in zip(spec.lists or (), found, strict=False):
+        what = f"{source.kind} {space}/{source.name}"
+        judged = _read(what, source.key, there)
+        if isinstance(judged, Trouble):
+            troubles.append(judged)
+        else:
+            serials |= judged.serials
+            lists |= judged.lists
+    made = Revoked(frozenset(serials), frozenset(lists), not troubles)
+    if len(made.text.encode()) > MOST_BYTES:
+        text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes: name fewer or shorter lists, or serials. {_STAYS}"
+        troubles.append(Trouble("RevokedTooLong", text))
+        # Serials are what somebody writes in a hurry: they count whatever the lists are.
+        made = Revoked(at_once, is_whole=False)
+    return made, tuple(troubles)
+
+
+def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
+    """What each member's Secret is to have; None: the spec says nothing. `earlier`: what they have."""
+    if wanted is None:
+        return None
+    if wanted.is_whole:
+        return wanted.text
+    kept = wanted.beside(earlier).text
+    return kept if len(kept.encode()) <= MOST_BYTES else wanted.text
+
+
+def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
+    asked = f"spec.tls.revoked names it for {key}, which is to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
+    data = _data(there)
+    if data is None:
+        return Trouble("RevokedMissing", f"{what} is not there: {asked}")
+    if key not in data:
+        return Trouble("RevokedMissing", f"{what} has no {key}: {asked}")
+    content = data[key]
+    if content.strip() and not content.endswith(b"\n"):
+        content += b"\n"  # an object is written as a whole: it is not cut off
+    try:
+        load_revoked(content, f"{what}: {key}")
+        return _parts(content.decode())
+    except UnicodeDecodeError:
+        return Trouble("RevokedUnreadable", f"{what}: {key} is no text. {_STAYS}")
+    except CertificateProblem as error:
+        return Trouble("RevokedUnreadable", f"{error}. {_STAYS}")
+
+
+def _too_long(serial: str) -> Trouble:
+    text = f"spec.tls.revoked.serials has {serial}, which is longer than a serial can be ({_MOST_DIGITS} digits). {_STAYS}"
+    return Trouble("RevokedUnreadable", text)
+
+
+def _is_readable(text: str) -> bool:
+    """Somebody else may have written into a member's Secret."""
+    try:
+        load_revoked(text.encode(), REVOKED_FILE)
+    except CertificateProblem:
+        return False
+    return True
+
+
+def _parts(text: str) -> Revoked:
+    """Of a file that a node can read."""
+    lists = frozenset(each.strip() + "\n" for each in _LIST.findall(text))
+    lines = [line.partition("#")[0].strip() for line in _LIST.sub("", text).splitlines()]
+    if lists:  # programs write words beside a list: only what says so is a serial
+        lines = [line for line in lines if line.startswith(_SERIAL)]
+    return Revoked(frozenset(_canonical(line) for line in lines if line), lists)
+
+
+def _canonical(serial: str) -> str:
+    digits = serial.strip().removeprefix(_SERIAL).replace(":", "").lower()
+    return digits.lstrip("0") or "0"
+
+
+def _data(found: Object | None) -> Mapping[str, bytes] | None:
+    if found is None:
+        return None
+    data = found.get("data") or {}
+    if found.get("kind") == "ConfigMap":
+        return {key: str(value).encode() for key, value in data.items()}
+    return checks.decoded(data)

@@ -1,0 +1,112 @@
+"""The Nodes that members may be put on, where no two of them may share one.
+
+Owns the reading and the part of the scheduler's rules that a Node tells by itself: readiness, taints, labels. What it does not know
+(free CPU, other people's affinity) counts as met: a host too many leaves a member unschedulable, which is told, while a
+host too few would hold back a move for no reason.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec, Spread
+from quorum_operator.kube import paths
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.finding import Reads
+from quorum_operator.kube.volumes import HOSTNAME
+from quorum_operator.planner.observed import HostRoom
+
+Object = dict[str, Any]
+
+_KEEP_OUT = ("NoSchedule", "NoExecute")
+_CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+async def read_host_rooms(api: Reads, spec: MetadataQuorumSpec) -> tuple[HostRoom, ...] | None:
+    """All of them, taken or not; None: members may share hosts, or the Nodes can't be read."""
+    if spec.spread is not Spread.REQUIRED:
+        return None
+    try:
+        nodes = await api.find(paths.NODES)
+    except ApiError:
+        return None
+    return tuple(_room(each) for each in nodes if takes(each, spec))
+
+
+def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
+    """Whether the scheduler would put a member's pod there, as far as the Node tells."""
+    labels, said = node["metadata"].get("labels") or {}, node.get("spec") or {}
+    if "deletionTimestamp" in node["metadata"] or not _is_ready(node):
+        return False
+    taints = [*(said.get("taints") or []), *([_CORDONED] if said.get("unschedulable") else [])]
+    if not all(_is_tolerated(each, spec.tolerations or []) for each in taints):
+        return False
+    if not (spec.node_selector or {}).items() <= labels.items():
+        return False
+    return _is_chosen(node["metadata"]["name"], labels, spec.affinity or {})
+
+
+def _room(node: Object) -> HostRoom:
+    name = node["metadata"]["name"]
+    return HostRoom(name, (node["metadata"].get("labels") or {}).get(HOSTNAME, name))
+
+
+def _is_ready(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")
+
+
+def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:
+    if taint.get("effect") not in _KEEP_OUT:
+        return True
+    return any(_tolerates(each, taint) for each in tolerations)
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    exists = toleration.get("operator") == "Exists"
+    if not toleration.get("key"):
+        return exists
+    same = toleration["key"] == taint["key"]
+    return same and (exists or toleration.get("value", "") == taint.get("value", ""))
+
+
+def _is_chosen(name: str, labels: dict[str, str], affinity: Object) -> bool:
+    of_nodes = affinity.get("nodeAffinity") or {}
+    required = of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    return any(_matches(name, labels, term) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _matches(name: str, labels: dict[str, str], term: Object) -> bool:
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not fields:
+        return False  # an empty term matches nothing
+    of_name = {"metadata.name": name}
+    by_labels = all(_holds(each, labels) for each in expressions)
+    return by_labels and all(_holds(each, of_name) for each in fields)
+
+
+_OPERATORS: dict[str, Callable[[str | None, list[str]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: _number(value) > _number(values[0]),
+    "Lt": lambda value, values: value is not None and _number(value) < _number(values[0]),
+}
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else float("-inf")
+    except ValueError:
+        return float("nan")
+
+
+def _holds(expression: Object, labels: dict[str, str]) -> bool:
+    rule = _OPERATORS.get(expression.get("operator", ""))
+    return rule is None or rule(
+        labels.get(expression.get("key", "")), expression.get("values") or []
+    )

@@ -1,0 +1,141 @@
+"""What `spec.tls.revoked` makes of serials and lists: one file that nodes read; what can't be read takes nothing away."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from quorum_node.security.tls.revocation import load_revoked
+from quorum_operator.certificates import revoked as module
+from quorum_operator.certificates.revoked import file_for, revoked
+from quorum_operator.tls_crd import RevokedSpec
+from support.made_certificates import DAY, NOW, authority, issue
+
+pytestmark = pytest.mark.requirement("OP-11")
+
+CA, OTHER = authority("ca-1"), authority("ca-2")
+ONE, TWO, THREE = (issue(issuer=CA).certificate for _ in range(3))
+LISTS: list[dict[str, Any]] = [{"configMap": {"name": "partners"}}, {"secret": {"name": "tools"}}]
+
+
+def crl(issuer: Any, *certificates: x509.Certificate) -> bytes:
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.subject)
+        .last_update(NOW)
+        .next_update(NOW + DAY)
+    )
+    for each in certificates:
+        entry = x509.RevokedCertificateBuilder().serial_number(each.serial_number)
+        builder = builder.add_revoked_certificate(entry.revocation_date(NOW).build())
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def spec(*serials: str, lists: list[dict[str, Any]] | None = None) -> RevokedSpec:
+    return RevokedSpec.model_validate({"serials": list(serials), "lists": lists or []})
+
+
+def config_map(text: bytes) -> dict[str, Any]:
+    return {"kind": "ConfigMap", "data": {"ca.crl": text.decode()}}
+
+
+def secret(text: bytes) -> dict[str, Any]:
+    return {"kind": "Secret", "data": {"ca.crl": b64encode(text).decode()}}
+
+
+def judged(
+    asked: RevokedSpec | None, *found: dict[str, Any] | None, earlier: tuple[str, ...] = ()
+) -> tuple[str | None, list[str]]:
+    """The file, and the reasons of what is wrong."""
+    wanted, troubles = revoked("space", asked, found)
+    return file_for(wanted, earlier), [each.reason for each in troubles]
+
+
+def refused(text: str | None) -> set[x509.Certificate]:
+    """By a node that has this file."""
+    assert text is not None
+    found = load_revoked(text.encode(), "revoked")
+    return {each for each in (ONE, TWO, THREE) if found.holds(each)}
+
+
+def test_a_spec_that_says_nothing_leaves_what_is_there() -> None:
+    assert judged(None, earlier=("12ab\n",)) == (None, [])
+
+
+def test_who_is_revoked_by_nobody_is_a_file_that_is_not_empty() -> None:
+    """A node takes an empty one for a file that is being written."""
+    text, troubles = judged(spec())
+    assert text
+    assert (refused(text), troubles) == (set(), [])
+
+
+@pytest.mark.parametrize("form", ["{:x}", "{:X}", "serial={:X}", "00:{:x}"])
+def test_a_serial_is_taken_as_programs_print_it_and_whatever_way_it_is_written(form: str) -> None:
+    text, troubles = judged(spec(form.format(ONE.serial_number)))
+    assert (refused(text), troubles) == ({ONE}, [])
+    assert text == judged(spec(f"{ONE.serial_number:x}"))[0]
+
+
+def test_serials_and_lists_of_both_kinds_of_objects_are_one_file() -> None:
+    both = spec(f"{ONE.serial_number:x}", lists=LISTS)
+    text, troubles = judged(both, config_map(crl(CA, TWO)), secret(b"words\n" + crl(CA, THREE)))
+    assert (refused(text), troubles) == ({ONE, TWO, THREE}, [])
+    lines = config_map(f"{TWO.serial_number:x}  # stolen".encode())
+    assert refused(judged(both, lines, secret(b""))[0]) == {ONE, TWO}
+    of_other = judged(spec(lists=LISTS[:1]), config_map(crl(OTHER, TWO)))[0]
+    assert refused(of_other) == set(), "a list holds for its own issuer"
+
+
+def test_the_file_has_the_same_text_in_whatever_order_it_is_asked_for() -> None:
+    one, two = crl(CA, ONE), crl(OTHER, TWO)
+    serials = ("0a", "0b")
+    text = judged(spec(*serials, lists=LISTS), config_map(one), secret(two))[0]
+    assert judged(spec(*reversed(serials), lists=LISTS), config_map(two), secret(one))[0] == text
+
+
+BAD: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "it is not there": (None, "RevokedMissing"),
+    "it lacks the key": ({"kind": "ConfigMap", "data": {"other": "12"}}, "RevokedMissing"),
+    "it has no data": ({"kind": "ConfigMap"}, "RevokedMissing"),
+    "a word": (config_map(b"nonsense\n"), "RevokedUnreadable"),
+    "a certificate": (config_map(ONE.public_bytes(Encoding.PEM)), "RevokedUnreadable"),
+    "a list that is cut off": (config_map(crl(CA, TWO)[:-30]), "RevokedUnreadable"),
+    "no text": (secret(b"\xff\xfe"), "RevokedUnreadable"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_can_not_be_read_is_told_and_whoever_is_revoked_stays_so(case: str) -> None:
+    there, reason = BAD[case]
+    asked = spec(lists=LISTS[:1])
+    before = judged(asked, config_map(crl(CA, TWO)))[0]
+    assert before is not None
+    hurried = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
+    text, troubles = judged(hurried, there, earlier=(before, before))
+    assert troubles == [reason]
+    assert refused(text) == {ONE, TWO}, "what is added in a hurry counts all the same"
+    assert refused(judged(hurried, config_map(crl(CA)), earlier=(before,))[0]) == {ONE}
+
+
+def test_a_serial_that_is_too_long_spoils_no_other_one() -> None:
+    text, troubles = judged(spec("1" * 41, f"{ONE.serial_number:x}"))
+    assert (refused(text), troubles) == ({ONE}, ["RevokedUnreadable"])
+
+
+def test_more_than_a_secret_holds_is_told_and_the_serials_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 300)
+    asked = spec(f"{ONE.serial_number:x}", lists=LISTS[:1])
+    text, troubles = judged(asked, config_map(crl(CA, TWO)))
+    assert (refused(text), troubles) == ({ONE}, ["RevokedTooLong"])
+
+
+def test_what_somebody_else_wrote_into_a_members_secret_is_not_kept() -> None:
+    text, _ = judged(spec("0a", lists=LISTS[:1]), None, earlier=("nonsense\n", "0b\n"))
+    assert text is not None
+    assert "nonsense" not in text
+    assert load_revoked(text.encode(), "").serials == {10, 11}
