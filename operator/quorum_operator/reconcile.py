@@ -354,9 +354,12 @@ class Reconciler:
             backups=known.backups[0],
             update=update_wanted(spec, self._clock()),
         )
+        return await self._with_host_rooms(spec, seen)
+
+    async def _with_host_rooms(self, spec: MetadataQuorumSpec, seen: Observation) -> Observation:
+        """Where a member is to be made. A host that a copy has too many or too few decides nothing but whether that is now or later."""
         if not planned(Situation(seen)):
             return seen
-        # A host that a copy has too many or too few decides nothing but whether a member is made now or a moment later.
         rooms = await read_host_rooms(self._kept or self._api, spec)
         return replace(seen, host_rooms=rooms)
 

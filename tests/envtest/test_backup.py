@@ -53,6 +53,7 @@ def finish(quorum: ApiServerQuorum, name: str) -> None:
     api.merge(f"{batch(quorum, 'jobs', name)}/status", {"status": status})
 
 
+@pytest.mark.requirement("OP-10")
 def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> None:
     quorum, api = home.quorum, home.env.api
     quorum.patch({"backup": _BACKUP})
@@ -108,12 +109,14 @@ def test_what_can_not_be_meant_is_refused_with_what_to_do(
     assert words in str(refused.value)
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
     with pytest.raises(ApiError) as refused:
         home.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
     assert "make a new MetadataQuorum" in str(refused.value)
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.long
 def test_a_new_quorum_begins_with_a_claim_of_the_one_before(home: Home) -> None:
     """The last of this file: the resource is another one after it."""

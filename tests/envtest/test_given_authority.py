@@ -78,6 +78,7 @@ def wait_blocked(quorum: ApiServerQuorum, reason: str) -> None:
     )
 
 
+@pytest.mark.requirement("OP-11")
 def test_an_authority_of_the_users_own_is_used_spoiled_lost_and_replaced_under_load(
     env: Env,
 ) -> None:
@@ -100,6 +101,7 @@ def test_an_authority_of_the_users_own_is_used_spoiled_lost_and_replaced_under_l
     env.prove_nothing_lost(load)
 
 
+@pytest.mark.requirement("OP-11")
 def test_others_are_trusted_and_trusted_no_more_under_load(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()

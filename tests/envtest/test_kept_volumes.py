@@ -19,6 +19,7 @@ def claims(quorum: ApiServerQuorum) -> set[str]:
     return {each["metadata"]["name"] for each in quorum.claims()}
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_failed_members_volume_goes_when_its_time_is_over_and_no_other(env: Env) -> None:
     quorum = env.create(3, disks=True)
     load = env.start_load(quorum)

@@ -85,6 +85,7 @@ def pretending_exec(folder: Path, quorum: ApiServerQuorum) -> Path:
     return path
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.long
 def test_a_person_looks_pauses_hands_over_and_replaces(
     home: Home, api_server: ControlPlane, tmp_path: Path

@@ -54,6 +54,7 @@ def config(quorum: ApiServerQuorum) -> str:
     return str(found["data"]["node.properties"])
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_canary_that_fails_goes_back_and_the_correction_soaks_and_reaches_all(
     env: Env,
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_canary_that_fails_goes_back_and_the_correction_soaks_and_reaches_all(
     env.prove_nothing_lost(load)
 
 
+@pytest.mark.requirement("OP-10")
 def test_outside_of_the_windows_nothing_restarts_and_a_dead_disk_is_replaced(env: Env) -> None:
     quorum = env.create(3, disks=True, update={"windows": _NEVER})
     quorum.wait_ready(3)

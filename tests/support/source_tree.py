@@ -66,6 +66,9 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.exit_codes",
     "quorum_node.records.identity",
     "quorum_node.security.certificate_identity",
+    # The file of revoked certificates is read in one way, by whoever checks it and by whoever obeys it.
+    "quorum_node.security.tls.problems",
+    "quorum_node.security.tls.revocation",
 )
 # The asyncio server and the simulation run the very same file, with devices of their own.
 LOOP_AGNOSTIC = "node/quorum_node/server/partition/driver.py"

@@ -13,7 +13,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.volumes import HOSTNAME
-from quorum_operator.planner.observed import HostRoom
+from quorum_operator.planner.host_room import HostRoom
 
 Object = dict[str, Any]
 

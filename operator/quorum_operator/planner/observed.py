@@ -15,6 +15,7 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
+from quorum_operator.planner.host_room import HostRoom
 from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
@@ -202,14 +203,6 @@ class HostFacts:
     zone: str = ""
     zone_is_away: bool = False
     """The zone has several Nodes, and none of them is ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostRoom:
-    """A Node that a member may be put on, as far as the Node tells. `domain`: its label kubernetes.io/hostname."""
-
-    name: str
-    domain: str
 
 
 @dataclass(frozen=True, slots=True)

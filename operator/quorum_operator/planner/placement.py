@@ -7,7 +7,8 @@ stopped before its successor is made, and what is stopped takes no host.
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.observed import HostRoom, Incarnation
+from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation, Slot
 from quorum_operator.planner.step import Step, Wait
 

@@ -11,11 +11,13 @@ from support.anything import (
     process_acts,
     spec_acts,
     twofold_acts,
+    update_acts,
 )
 from support.anything.act import Act
 
 EVERY: tuple[Act, ...] = (
     *spec_acts.ACTS,
+    *update_acts.ACTS,
     *object_acts.ACTS,
     *process_acts.ACTS,
     *host_acts.ACTS,
@@ -29,7 +31,8 @@ EVERY: tuple[Act, ...] = (
 
 _NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
-    **{each.name: _NOT_PLAYED for each in alter_acts.ACTS},
+    **{each.name: _NOT_PLAYED for each in (*alter_acts.ACTS, *update_acts.ACTS)},
+    "members-on-different-hosts": _NOT_PLAYED,
     **dict.fromkeys(
         (
             "hold-pod",

@@ -16,7 +16,8 @@ _RANKS = 5040
 _SIZES = (3, 3, 3, 5)
 _ORDERS = ("Auto", "Auto", "AddFirst", "RemoveFirst")
 _POLICIES = ("Retain", "Retain", "Delete")
-_SPREADS = ("Preferred", "Preferred", "Required", "None")
+_SPREADS = ("Preferred", "Preferred", "Preferred", "None")
+"""Required would hold back every planned move of the round: there are no more hosts than members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ _FIELDS_AT_FIRST = (
     "deletionPolicy",
     "paused",
     "tls",
+    "update",
     "terminationGracePeriodSeconds",
     "recovery",
 )

@@ -116,9 +116,17 @@ def other_pull_policy(hands: Hands, drawn: Drawn) -> Doing:
 @act()
 def other_spread(hands: Hands, drawn: Drawn) -> Doing:
     """Spread the members over hosts in another way."""
-    spread = drawn.one_of(("Required", "Preferred", "None"))
+    spread = drawn.one_of(("Preferred", "None"))
     hands.want(spread=spread)
     yield f"spread: {spread}"
+
+
+@act(lasts_s=_PASSES)
+def members_on_different_hosts(hands: Hands, drawn: Drawn) -> Doing:
+    """Let no two members share a host for a while: there is none more than members, so planned moves wait."""
+    hands.wish(spread="Required")
+    yield "spread: Required"
+    hands.restore("spread")
 
 
 @act()
@@ -273,6 +281,7 @@ ACTS: tuple[Act, ...] = (
     other_image,
     other_pull_policy,
     other_spread,
+    members_on_different_hosts,
     other_affinity,
     other_placement,
     other_grace,

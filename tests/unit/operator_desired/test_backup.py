@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from quorum_node.archiver.main import _parser
 from quorum_node.security.certificate_identity import Role
 from quorum_operator.backup_crd import BackupSpec, RestoreFromSpec
@@ -29,6 +31,7 @@ def pod_of(made: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("OP-10")
 def test_what_the_job_is_told_is_what_the_program_takes() -> None:
     (container,) = pod_of(backup.build(OWNER, SPEC, ASKED, secured=True))["spec"]["containers"]
     assert container["command"] == ["quorum-backup"]
@@ -42,6 +45,7 @@ def test_what_the_job_is_told_is_what_the_program_takes() -> None:
     assert [each["name"] for each in plain["volumes"]] == ["backup"]
 
 
+@pytest.mark.requirement("OP-10")
 def test_its_pods_are_clients_and_no_members() -> None:
     """Else a Service would send writes to them, and a disruption budget count them."""
     made = backup.build(OWNER, SPEC, ASKED, secured=True)
@@ -75,6 +79,7 @@ def test_an_archiver_has_a_certificate_where_backups_are_asked_for() -> None:
     assert volume["secret"]["secretName"] == "demo-backup-tls"
 
 
+@pytest.mark.requirement("OP-10")
 def test_only_the_founder_restores_and_only_until_the_quorum_is_formed() -> None:
     def parts(member: Member, spec: MetadataQuorumSpec = RESTORE) -> tuple[list[str], set[str]]:
         pod = stateful_set.build(OWNER, spec, member)["spec"]["template"]["spec"]
@@ -100,6 +105,7 @@ def test_only_the_founder_restores_and_only_until_the_quorum_is_formed() -> None
     assert arguments[arguments.index("--restore-cluster-id") + 1] == "o"
 
 
+@pytest.mark.requirement("OP-10")
 def test_withdrawing_it_changes_the_template_and_restarts_nobody() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before, after = (stateful_set.hashes(OWNER, RESTORE, each) for each in (FOUNDER, formed))

@@ -70,6 +70,7 @@ def owned(seen: Observation) -> Observation:
     return changed(seen, claim=claim)
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_is_kept_for_ever_unless_the_spec_says_otherwise(repaired: Observation) -> None:
     seen = later(repaired, 1e9, None)
     assert isinstance(plan(seen), Nothing)
@@ -78,6 +79,7 @@ def test_it_is_kept_for_ever_unless_the_spec_says_otherwise(repaired: Observatio
     assert told.deleted_after is None
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_goes_when_its_time_is_over_first_the_policy_and_then_the_member(
     repaired: Observation,
 ) -> None:
@@ -128,6 +130,7 @@ def _fenced(seen: Observation) -> Observation:
     return changed(seen, failed=replace(latch, reason=FENCED))
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     "spoil",
     [_without_view, _pending, _behind, _scaling, _paused, _fenced],
@@ -144,6 +147,7 @@ def test_nothing_goes_while_it_might_be_needed(
     assert not (gone and step.target.name == failed(seen).name)  # type: ignore[union-attr]
 
 
+@pytest.mark.requirement("OP-10")
 def test_the_last_look_refuses_what_runs_or_is_a_voter(repaired: Observation) -> None:
     due = owned(later(repaired, KEEP_S))
     steps: list[Step] = [plan(later(repaired, KEEP_S)), plan(due)]
@@ -159,6 +163,7 @@ def test_the_last_look_refuses_what_runs_or_is_a_voter(repaired: Observation) ->
         )
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

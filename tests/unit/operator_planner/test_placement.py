@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from quorum_operator.planner.conditions import PLACEMENT_BLOCKED
+from quorum_operator.planner.host_room import HostRoom
 from quorum_operator.planner.observed import (
     ClaimFacts,
-    HostRoom,
     Incarnation,
     Observation,
     PodFacts,

@@ -23,6 +23,7 @@ def reconcile(model: Model) -> steps.Step:
     return step
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("replicas", [1, 3, 5])
 def test_it_grows_from_one_voter_to_all_that_are_wanted(seed: int, replicas: int) -> None:
@@ -46,6 +47,7 @@ def test_it_grows_from_one_voter_to_all_that_are_wanted(seed: int, replicas: int
     assert len(added) == replicas - 1
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
     model = restored(1, 3)
     while not model.sets:
@@ -59,6 +61,7 @@ def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
     assert "delete the resource and apply it again. The backup is as it was" in step.reason
 
 
+@pytest.mark.requirement("OP-10")
 def test_why_the_founder_does_not_restore_the_backup_stands_in_the_plan() -> None:
     model = restored(1, 3)
     while not model.sets:

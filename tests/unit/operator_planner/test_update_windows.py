@@ -16,6 +16,7 @@ def said(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
     return UpdateWindowSpec(start=start, duration_minutes=minutes, time_zone=zone)
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     ("start", "minutes", "zone", "opens"),
     [
@@ -43,12 +44,14 @@ def test_it_opens_when_the_schedule_says_and_closes_after_its_duration(
         assert not window.is_open(found + minutes * 60)
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_window_over_midnight_is_open_on_the_next_day() -> None:
     window = update_windows.window(said("0 23 * * fri", 180))
     assert window.is_open(at("2026-11-28T01:59"))
     assert not window.is_open(at("2026-11-28T02:00"))
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_start_that_a_clock_change_skips_is_an_hour_later_and_a_repeated_one_counts_once() -> (
     None
 ):
@@ -60,6 +63,7 @@ def test_a_start_that_a_clock_change_skips_is_an_hour_later_and_a_repeated_one_c
     assert not autumn.is_open(at("2026-10-25T01:30"))
 
 
+@pytest.mark.requirement("OP-10")
 def test_of_several_windows_one_is_enough_and_the_next_one_is_named() -> None:
     windows = [said("0 2 * * sat"), said("0 4 * * sun")]
     assert update_windows.hold(windows, at("2026-11-28T02:30")) is None
@@ -72,6 +76,7 @@ def test_of_several_windows_one_is_enough_and_the_next_one_is_named() -> None:
     assert "none of them opens" in never
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     "text",
     [
@@ -85,6 +90,7 @@ def test_what_is_no_schedule_is_refused_in_words(text: str) -> None:
         update_windows.schedule(text)
 
 
+@pytest.mark.requirement("OP-10")
 def test_an_unknown_time_zone_is_refused_in_words() -> None:
     for zone in ("Nowhere/Else", "../etc/passwd", "/etc/passwd"):
         with pytest.raises(ValueError, match="time zone"):

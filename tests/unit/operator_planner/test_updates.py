@@ -42,6 +42,8 @@ from quorum_operator.planner.step import (
 from quorum_operator.planner.updates import told, update_status
 from quorum_operator.told_by_resource import update_wanted, wanted_by
 
+pytestmark = pytest.mark.requirement("OP-10")
+
 OWNER = Owner("q", "space", "uid-1")
 FIRST_AT = 1_000_000.0
 SOAK = {"soakSeconds": 60, "canaryTimeoutSeconds": 120}

@@ -79,6 +79,7 @@ def test_options_reach_kubectl_behind_its_verb(
     assert "Phase       Ready" in capsys.readouterr().out
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     ("command", "before", "after"), [("pause", False, True), ("resume", True, False)]
 )
@@ -96,6 +97,7 @@ def test_pause_and_resume_change_one_field_of_what_was_looked_at(
     assert len(kubectl.changes) == 1, "nothing is changed twice"
 
 
+@pytest.mark.requirement("OP-10")
 def test_replace_keeps_the_ids_that_are_retired_already(kubectl: Recording) -> None:
     kubectl.show("Ready", retire=[7])
     assert main.main(["replace", "q", "2"]) == 0
@@ -103,6 +105,7 @@ def test_replace_keeps_the_ids_that_are_retired_already(kubectl: Recording) -> N
     assert json.loads(body)["spec"] == {"retire": [7, 2]}
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize(
     ("node_id", "retired", "message"),
     [("9", [], "has no member 9; its members: 1, 2, 3"), ("1", [*range(20, 36)], "is full")],
@@ -120,6 +123,7 @@ def test_replace_refuses_what_can_not_be(
     assert kubectl.changes == []
 
 
+@pytest.mark.requirement("OP-10")
 def test_transfer_runs_a_command_that_quorumctl_understands(kubectl: Recording) -> None:
     resource = kubectl.show("Ready")
     leader = resource["status"]["leader"]["id"]
@@ -145,6 +149,7 @@ def test_transfer_without_a_leader_or_to_no_voter_is_refused(
     assert kubectl.changes == []
 
 
+@pytest.mark.requirement("OP-10")
 def test_logs_of_one_member_and_of_all(kubectl: Recording) -> None:
     resource = kubectl.show("Ready")
     pods = {each["id"]: each["pod"] for each in resource["status"]["members"]}
@@ -227,6 +232,7 @@ def test_the_page_of_help_is_one_page_and_names_every_command_and_option(
             assert option in shown, name
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_starts_with_nothing_but_python(kubectl: Recording) -> None:
     """`-S`: without installed packages, as after `pip install` without extras."""
     package = Path(main.__file__).parents[2]

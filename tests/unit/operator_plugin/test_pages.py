@@ -48,6 +48,7 @@ def test_the_states_that_matter_are_recorded() -> None:
     }
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("state", _STATES)
 @pytest.mark.parametrize("width", [80, 120])
 def test_every_line_fits(state: str, width: int) -> None:
@@ -57,6 +58,7 @@ def test_every_line_fits(state: str, width: int) -> None:
     assert max(map(len, members_page(resource, width))) <= width
 
 
+@pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("state", _STATES)
 def test_a_page_names_state_members_and_what_comes_next(state: str) -> None:
     resource, events, _ = recorded(state)
@@ -74,6 +76,7 @@ def test_a_page_names_state_members_and_what_comes_next(state: str) -> None:
     assert newest["reason"] in text
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_lost_quorum_shows_who_is_left_and_what_is_offered() -> None:
     resource, _, _ = recorded("QuorumLost")
     lines = page("QuorumLost")
@@ -95,6 +98,7 @@ def test_without_an_offer_the_reason_is_told() -> None:
     assert "No recovery is offered: nobody answers" in status_page(resource, events, now)
 
 
+@pytest.mark.requirement("OP-10")
 def test_what_is_well_is_left_out_and_what_is_not_names_its_page() -> None:
     assert "Conditions to look at:" not in page("Ready")
     resource, events, now = recorded("Ready")

@@ -76,6 +76,7 @@ def reasons(api: KeptObjects) -> list[str]:
     return [each["reason"] for each in api.events if each["reason"].startswith("Backup")]
 
 
+@pytest.mark.requirement("OP-10")
 def test_without_backups_nothing_is_made_and_nothing_is_asked() -> None:
     api, asked = running_quorum(3), list[str]()
     api.refuse = lambda verb, path: asked.append(path)
@@ -85,6 +86,7 @@ def test_without_backups_nothing_is_made_and_nothing_is_asked() -> None:
     assert "backup" not in api.status
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
     reconcile(api)
     made = api.objects[CRON_JOB]
@@ -108,6 +110,7 @@ def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
     assert api.status.get("backup") is None
 
 
+@pytest.mark.requirement("OP-10")
 def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
     summary: dict[str, object] = {"name": "backup-1", "endOffset": 47, "bytes": 1234}
     ended(api, "demo-backup-1", True, 7200, summary)
@@ -134,6 +137,7 @@ def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
     assert reasons(api) == ["BackupWritten", "BackupFailed", "BackupWritten"]
 
 
+@pytest.mark.requirement("OP-10")
 def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
     api.change_spec(backup={**BACKUP, "overdueAfterSeconds": 3600})
@@ -143,6 +147,7 @@ def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
     assert "which is too long ago" in message
 
 
+@pytest.mark.requirement("OP-10")
 def test_what_is_refused_or_somebody_elses_is_told_and_the_rest_goes_on(api: KeptObjects) -> None:
     foreign: dict[str, Any] = {
         "kind": "CronJob",

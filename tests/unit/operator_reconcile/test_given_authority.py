@@ -90,6 +90,7 @@ KINDS: dict[str, Callable[[], Issued]] = {
 }
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("kind", in_part(KINDS, "signed by another one"))
 def test_an_authority_of_the_users_own_signs(kind: str) -> None:
     env = env_with(KINDS[kind]())
@@ -99,6 +100,7 @@ def test_an_authority_of_the_users_own_signs(kind: str) -> None:
     assert env.api.status["tls"]["authority"] == 1
 
 
+@pytest.mark.requirement("OP-11")
 def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> None:
     env = env_with(corporate())
     env.settle()
@@ -112,6 +114,7 @@ def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> 
     assert signers(env) == trusted(env) == {"CN=Corporate CA 2"}
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_who_puts_the_former_authority_back_has_it_again() -> None:
     first, second = corporate(), corporate("Second")
@@ -150,6 +153,7 @@ def fingerprint(made: Issued) -> str:
     return made.certificate.fingerprint(SHA256()).hex()
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -> None:
     first = corporate()
@@ -164,6 +168,7 @@ def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -
     assert only.validity.not_after > NOW.timestamp() + 2000 * DAY_S
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_from_the_operators_authority_to_a_given_one_and_back() -> None:
     env = env_with(None)
@@ -225,6 +230,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
 }
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("wrong", in_part(WRONG, "another key"))
 def test_what_can_not_be_used_is_told_once_and_nothing_is_lost(wrong: str) -> None:
     made, reason, message = WRONG[wrong]
@@ -252,6 +258,7 @@ def test_what_can_not_be_used_is_told_once_and_nothing_is_lost(wrong: str) -> No
     assert "TlsUnblocked" in [each["reason"] for each in env.api.events]
 
 
+@pytest.mark.requirement("OP-11")
 def test_a_new_quorum_waits_for_the_secret_that_it_names_and_makes_no_authority_of_its_own() -> (
     None
 ):
@@ -277,6 +284,7 @@ def test_the_copy_of_a_given_authority_is_made_again() -> None:
     assert {e: leaf_in(env.api.objects[leaf_path(e)]) for e in MEMBERS} == before
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_an_authority_that_ends_soon_is_told_and_not_replaced_by_another_one() -> None:
     env = env_with(corporate(days=100))
@@ -337,6 +345,7 @@ OWN = "CN=quorum CA 1,O=demo.space"
 ALL = {OWN, "CN=Partner 1", "CN=Partner 2", "CN=Tools"}
 
 
+@pytest.mark.requirement("OP-11")
 def test_further_authorities_are_trusted_by_all_and_leave_with_the_spec() -> None:
     env = with_extras()
     assert trusted(env) == ALL
@@ -352,6 +361,7 @@ def test_further_authorities_are_trusted_by_all_and_leave_with_the_spec() -> Non
     assert {each: env.nodes.loaded[each][0] for each in MEMBERS} == before, "no pair is replaced"
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
     """Else a member that does not answer would keep it trusted by all others."""
@@ -369,6 +379,7 @@ def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
     assert shown == {OWN, "CN=Partner 3", "CN=Tools"}
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("how", in_part(["gone", "garbage", "empty", "without the key"], "gone"))
 def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
     env = with_extras()
@@ -390,6 +401,7 @@ def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
     assert trusted(env) == {OWN, "CN=Partner 3", "CN=Tools"}
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
     env = with_extras()
@@ -405,6 +417,7 @@ def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
     assert "'CN=leaf', which is the certificate of no authority" in told
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
     env = with_extras()
@@ -414,6 +427,7 @@ def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
     assert [env.authority_of(each) for each in MEMBERS] == [2, 2, 2]
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_one_that_others_sign_with_makes_nobody_a_member() -> None:
     """A holder's Secret with a certificate of a trusted authority that is not the quorum's own is written again."""

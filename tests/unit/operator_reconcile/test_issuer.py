@@ -77,6 +77,7 @@ class Issuing:
         return found["reason"], found["message"]
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("below_a_root", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_every_holder_gets_what_the_issuer_has_issued(below_a_root: bool) -> None:
     quorum = Issuing(below_a_root=below_a_root)
@@ -121,6 +122,7 @@ def test_what_is_in_order_is_written_no_more() -> None:
     assert quorum.api.writes == []
 
 
+@pytest.mark.requirement("OP-11")
 def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
     quorum = Issuing()
     quorum.works = False
@@ -145,6 +147,7 @@ def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
     assert quorum.blocked()[0] == "NothingBlocked"
 
 
+@pytest.mark.requirement("OP-11")
 def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
     quorum = Issuing()
     quorum.settle()
@@ -159,6 +162,7 @@ def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
     assert quorum.env.ready()["status"] == "True"
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last() -> None:
     quorum = Issuing()
@@ -179,6 +183,7 @@ def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last()
     assert all(quorum.nodes.loaded[each][0] != before[each] for each in MEMBERS)
 
 
+@pytest.mark.requirement("OP-11")
 def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trusted_by_all() -> (
     None
 ):
@@ -242,6 +247,7 @@ def test_whatever_is_deleted_nobody_is_mistrusted_and_it_comes_back(lost: str) -
     assert place in quorum.api.objects
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_a_half_written_answer_is_not_taken_over() -> None:
     quorum = Issuing()
@@ -258,6 +264,7 @@ def test_a_half_written_answer_is_not_taken_over() -> None:
     assert leaf_in(quorum.api.objects[leaf_path(2)]) == before
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 def test_from_the_operators_authority_to_an_issuer_and_back() -> None:
     quorum = Issuing(begun=False)
@@ -290,6 +297,7 @@ def test_brokers_are_restarted_before_the_operators_authority_is_forgotten() -> 
     assert quorum.trusted() == {"CN=Issuer"}
 
 
+@pytest.mark.requirement("OP-11")
 @pytest.mark.long
 @pytest.mark.parametrize("missing", [True, False])
 def test_without_cert_manager_or_the_right_to_it_one_message_says_so(missing: bool) -> None:

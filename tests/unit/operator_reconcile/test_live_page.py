@@ -59,6 +59,7 @@ def read(*quorums: Shown, works: bool = True) -> Reader:
     return Reader(document(quorums, NOW, works=works))
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
     moves = (Move("2026-11-23T21:59:59Z", "CreateMember", "member 3 failed"),)
     shown = read(Shown("blue", "q", status(), moves))
@@ -72,6 +73,7 @@ def test_it_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
     assert "blue/q Repairing" in shown.text
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_is_one_document_without_scripts_and_escapes_what_resources_say() -> None:
     made = status()
     made.members[0].condition = made.cluster_id = EVIL
@@ -84,6 +86,7 @@ def test_it_is_one_document_without_scripts_and_escapes_what_resources_say() -> 
     assert EVIL in shown.text
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_is_bounded_whatever_there_is() -> None:
     made = status()
     made.members = [
@@ -103,6 +106,7 @@ def test_it_is_bounded_whatever_there_is() -> None:
     assert kept.of(("a", "q")) == ()
 
 
+@pytest.mark.requirement("OP-10")
 def test_who_does_not_lead_says_so_and_shows_nothing_old() -> None:
     shown = read(Shown("blue", "q", status()), works=False)
     assert "another one holds the lease" in shown.text
@@ -125,6 +129,7 @@ def served(place: PagePlace, ask: Ask) -> list[httpx.Response]:
     return asyncio.run(run())
 
 
+@pytest.mark.requirement("OP-10")
 def test_on_loopback_it_is_read_only_and_under_names_of_loopback_alone() -> None:
     def ask(port: int) -> list[httpx.Response]:
         url = f"http://127.0.0.1:{port}"
@@ -146,6 +151,7 @@ def test_on_loopback_it_is_read_only_and_under_names_of_loopback_alone() -> None
     assert answers[0].headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.requirement("OP-10")
 def test_with_a_token_it_is_needed_and_may_be_replaced(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("secret\n")
@@ -168,6 +174,7 @@ def test_with_a_token_it_is_needed_and_may_be_replaced(tmp_path: Path) -> None:
     assert answers[0].headers["WWW-Authenticate"].startswith("Basic")
 
 
+@pytest.mark.requirement("OP-10")
 def test_it_is_off_unless_asked_for_and_never_open_to_others_without_a_token() -> None:
     assert from_environment({}).page is None
     page = "METADATAQUORUM_OPERATOR_PAGE"
@@ -183,6 +190,7 @@ def test_it_is_off_unless_asked_for_and_never_open_to_others_without_a_token() -
             from_environment({page: wrong})
 
 
+@pytest.mark.requirement("OP-10")
 def test_the_steps_of_a_reconcile_are_its_last_moves() -> None:
     api = running_quorum(3)
     made = reconciler(api, SoundNodes(3))

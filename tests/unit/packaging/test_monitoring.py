@@ -218,6 +218,7 @@ CAUSES: dict[str, tuple[dict[str, str], str]] = {
             ("MetadataQuorumPlanStuck", "Progressing"),
             ("MetadataQuorumRefused", "Refused"),
             ("MetadataQuorumNeedsDecision", "ClaimsInDoubt"),
+            ("MetadataQuorumTlsBlocked", "TlsBlocked"),
         )
     },
     "MetadataQuorumWithoutLeader": (
@@ -302,6 +303,7 @@ def test_each_alert_has_a_cause() -> None:
     assert CAUSES.keys() == {rule["alert"] for rule in RULES}
 
 
+@pytest.mark.requirement("OP-11")
 def test_promtool_accepts_the_rules_and_each_fires_when_it_is_caused(tmp_path: Path) -> None:
     program = promtool()
     rules = MONITORING / "alerts.yaml"
