@@ -349,6 +349,7 @@ class Reconciler:
             known_cluster_id=earlier.cluster_id,
             known_voters=earlier.voters,
             invalid=_invalid(spec, cluster),
+            unmakeable=_unmakeable(spec, cluster),
             unconfirmed_since=unconfirmed_since(earlier),
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
@@ -445,12 +446,18 @@ def _wait(known: Remembered, step: Step) -> Next:
 
 def _invalid(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
     """What is wrong with the spec beyond the reach of CEL."""
-    if not cluster.storage_class_exists:
-        return (
-            f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
-            " correct spec.storage.storageClassName"
-        )
-    return tls.contradiction(spec, cluster.identities) or unusable_windows(spec)
+    wrong = _unmakeable(spec, cluster) or tls.contradiction(spec, cluster.identities)
+    return wrong or unusable_windows(spec)
+
+
+def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
+    """What of it keeps any member from being made."""
+    if cluster.storage_class_exists:
+        return None
+    return (
+        f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
+        " correct spec.storage.storageClassName"
+    )
 
 
 def _with_memory(

@@ -85,8 +85,8 @@ def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
     return None
 
 
-def restart_gate(view: QuorumView, key: Key) -> str | None:
-    """May the voter `key` be down for a moment?"""
+def restart_gate(view: QuorumView, key: Key, wanted: int) -> str | None:
+    """May the voter `key` be down for a moment? Of `wanted` voters, one or two, nobody could be spared ever: writes stop for that moment."""
     blocked = change_gate(view)
     if blocked is not None:
         return blocked
@@ -95,6 +95,8 @@ def restart_gate(view: QuorumView, key: Key) -> str | None:
         return None
     if live != voter_keys(view):
         return "not all voters are live"
+    if size == wanted == 2:
+        return None
     if len(live - {key}) < majority(size):
         return f"the other voters are fewer than {majority(size)}"
     return None

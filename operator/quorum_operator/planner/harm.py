@@ -96,6 +96,8 @@ def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     view = at.view
     if view is None:
         return None if why.startswith(FENCED) else UNCONFIRMED
+    if at.may_be_heard(each):
+        return f"{each.name} may be the voter {each.node_id} that the leader hears"
     if each.key not in at.voters:
         return (
             f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
@@ -133,7 +135,15 @@ def _of_removal(at: Situation, key: Key) -> str | None:
         return None  # the leader refuses it: the voters are not the ones that were judged
     if key == at.view.leader:
         return f"voter {key.id} leads now: it hands over first"
+    leader = at.by_key.get(at.view.leader)
+    if key in at.live and leader is not None and _goes(leader):
+        return f"the pod of {leader.name}, which leads, is gone, or told to go"
     return remove_gate(at.view, key, at.target)
+
+
+def _goes(each: Incarnation) -> bool:
+    """A leader counts itself as live until its process ends, and hears for a moment who has ended."""
+    return each.pod is None or each.pod.deleting
 
 
 def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
@@ -146,7 +156,10 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     if key is None or key not in at.live:
         return None
     if each.recovery is None:
-        return restart_gate(view, key)
+        going = [e.name for e in at.current if e.key in at.voters and e is not each and _goes(e)]
+        if going:
+            return f"the pod of voter {going[0]} is gone, or told to go"
+        return restart_gate(view, key, at.target)
     left = len(at.live) - 1
     if len(at.voters) > 1 and left < majority(len(at.voters)):
         return f"without {pod} {left} of {len(at.voters)} voters are live"

@@ -55,18 +55,20 @@ def plan_membership(at: Situation) -> Step | None:
 
 
 def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMember | Wait | None:
-    """Start what a slot lacks, as an observer; or what keeps that from being done."""
+    """Start what a slot lacks, as an observer; or what keeps that from being done. What is wrong with the spec holds back what is planned;
+    a repair only where no member can be made by it."""
     identity = at.identity
     assert identity is not None
     refused: CreateMember | None = None
-    barred = planned(at) if shortage(at) is not None else ()
+    invalid, planned_slots = at.seen.invalid, planned(at)
+    barred = planned_slots if invalid is not None or shortage(at) is not None else ()
     for slot in at.slots:
         if slot in barred:
             continue
         if slot.incarnation is not None or (successors_only and slot.replaces is None):
             continue
-        if at.seen.invalid is not None:
-            return Wait(at.seen.invalid, "the spec", 5.0)
+        if at.seen.unmakeable is not None:
+            return Wait(at.seen.unmakeable, "the spec", 5.0)
         limit = at.seen.wanted.max_replacements_per_hour
         if slot.replaces is not None and at.recent_replacements() >= limit:
             reason = f"{limit} members were replaced within the last hour"
@@ -83,7 +85,10 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
             return step
         refused = refused or step
     # What others of the newcomers can do now, they do; only then is the refused one all that is left.
-    return None if at.caught_up else refused
+    if at.caught_up or refused is not None:
+        return None if at.caught_up else refused
+    begun = any(slot.incarnation is not None for slot in at.slots)
+    return Wait(invalid, "the spec", 5.0) if invalid is not None and barred and not begun else None
 
 
 def _newcomer_reason(at: Situation, slot: Slot) -> str:
@@ -97,9 +102,8 @@ def _wait_for_newcomers(at: Situation) -> Wait | None:
     """The longer it lasts, the longer until the next look: their pods' changes wake the operator anyway."""
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
     if not newcomers:
-        return (
-            None  # the move is held back: nothing of it is there, and whatever else is due goes on
-        )
+        # The move is held back: nothing of it is there, and whatever else is due goes on.
+        return None
     youngest = max((each.created_at for each in newcomers), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
     running = any(each.pod is not None and each.pod.running for each in newcomers)

@@ -486,6 +486,7 @@ class Observation:
     """Number of voters in the last status; reporting, and telling a lost quorum from a slow one."""
     invalid: str | None = None
     """What is wrong with the spec beyond the reach of CEL, such as an unknown storage class."""
+    unmakeable: str | None = None  # what of that keeps any member from being made
     unconfirmed_since: float | None = None
     """Since when no describe could be confirmed, by the last status."""
     refusals: tuple[Refusal, ...] = ()

@@ -107,7 +107,7 @@ def plan_restart(at: Situation) -> Step | None:
     if each.key is None or each.key not in at.voters:
         return restart_of(at, each.pod, reason)
     # A voter that is down already loses nothing by a restart; it may be what mends it.
-    blocked = restart_gate(view, each.key) if each.key in at.live else None
+    blocked = restart_gate(view, each.key, at.target) if each.key in at.live else None
     if blocked is not None:
         return Wait(f"{each.name} is to restart", blocked, RETRY_RESTART_S)
     successors = sorted(at.live - {view.leader})

@@ -368,7 +368,16 @@ class Situation:
             if each.failed is None
             and each.name not in newcomers
             and (each.key is None or each.key not in self.voters)
+            and not self.may_be_heard(each)
         )
+
+    def may_be_heard(self, each: Incarnation) -> bool:
+        """Whether it may be a voter that the leader hears and that no StatefulSet says to be: its replica UUID is not known, or noted wrong,
+        and its process can't be asked."""
+        if each.report is not None or each.pod is None or each.key in self.voters:
+            return False
+        heard = (key for key in self.voters if key in self.heard and key not in self.by_key)
+        return any(key.id == each.node_id for key in heard)
 
     def next_number(self, node_id: int) -> int:
         """The number of this member's next incarnation: no claim name is ever used twice."""

@@ -74,10 +74,19 @@ def test_nothing_moves_while_something_is_unsettled(change: dict[str, bool]) -> 
     unsettled = replace(view(5), **change)  # type: ignore[arg-type]
     assert add_gate(unsettled, AUTO, replacing=True) is not None
     assert remove_gate(unsettled, Key(5, "u"), 3) is not None
-    assert restart_gate(unsettled, Key(5, "u")) is not None
+    assert restart_gate(unsettled, Key(5, "u"), 5) is not None
 
 
 def test_restarting_needs_all_voters() -> None:
-    assert restart_gate(view(3), Key(2, "u")) is None
-    assert restart_gate(view(3, 1), Key(2, "u")) is not None
-    assert restart_gate(view(1), Key(1, "u")) is None
+    assert restart_gate(view(3), Key(2, "u"), 3) is None
+    assert restart_gate(view(3, 1), Key(2, "u"), 3) is not None
+    assert restart_gate(view(1), Key(1, "u"), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("dead", "wanted", "open_"), [(0, 2, True), (0, 1, False), (0, 3, False), (1, 2, False)]
+)
+def test_one_of_two_voters_restarts_where_two_are_wanted(
+    dead: int, wanted: int, open_: bool
+) -> None:
+    assert (restart_gate(view(2, dead), Key(2, "u"), wanted) is None) == open_

@@ -1,0 +1,174 @@
+"""Which Nodes count as hosts that a member may be put on, where no two members may share one."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.host_rooms import read_host_rooms, takes
+from quorum_operator.planner.host_room import HostRoom
+from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+
+pytestmark = pytest.mark.requirement("OP-06")
+
+Object = dict[str, Any]
+NODES = "/api/v1/nodes"
+
+
+def node(name: str = "h", **changes: Any) -> Object:
+    labels = {"kubernetes.io/hostname": name, "disk": "ssd", "cores": "8"}
+    return {
+        "metadata": {"name": name, "labels": labels, **changes.pop("metadata", {})},
+        "spec": changes.pop("spec", {}),
+        "status": {"conditions": [{"type": "Ready", "status": changes.pop("ready", "True")}]},
+    }
+
+
+def spec(**fields: Any) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"spread": "Required", **fields})
+
+
+def tainted(key: str, effect: str = "NoSchedule", value: str | None = None) -> Object:
+    taint = {"key": key, "effect": effect} | ({} if value is None else {"value": value})
+    return node(spec={"taints": [taint]})
+
+
+def chosen(*expressions: tuple[str, str, list[str]]) -> Object:
+    """Required node affinity by one term."""
+    match = [{"key": key, "operator": how, "values": values} for key, how, values in expressions]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": match}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+TOLERATED = {
+    "by its key": {"key": "dedicated", "operator": "Exists"},
+    "by its value": {"key": "dedicated", "value": "quorum", "effect": "NoSchedule"},
+    "as any": {"operator": "Exists"},
+}
+NOT_TOLERATED = {
+    "another key": {"key": "other", "operator": "Exists"},
+    "another value": {"key": "dedicated", "value": "other"},
+    "another effect": {"key": "dedicated", "operator": "Exists", "effect": "NoExecute"},
+    "no key": {"operator": "Equal", "value": "quorum"},
+}
+
+
+def test_a_node_counts_that_is_ready_and_open() -> None:
+    assert takes(node(), spec())
+    assert takes({**node(), "status": {}}, spec()), "its kubelet has not said anything yet"
+    assert not takes(node(ready="False"), spec())
+    assert not takes(node(ready="Unknown"), spec())
+    assert not takes(node(metadata={"deletionTimestamp": "2026-01-02T03:04:05Z"}), spec())
+    assert not takes(node(spec={"unschedulable": True}), spec())
+    assert takes(node(spec={"unschedulable": True}), spec(tolerations=[{"operator": "Exists"}]))
+
+
+@pytest.mark.parametrize("how", TOLERATED)
+def test_a_taint_that_is_tolerated_keeps_nobody_out(how: str) -> None:
+    found = tainted("dedicated", value="quorum")
+    assert not takes(found, spec())
+    assert takes(found, spec(tolerations=[TOLERATED[how]]))
+
+
+@pytest.mark.parametrize("how", NOT_TOLERATED)
+def test_a_taint_that_is_not_tolerated_does(how: str) -> None:
+    assert not takes(tainted("dedicated", value="quorum"), spec(tolerations=[NOT_TOLERATED[how]]))
+
+
+def test_a_taint_that_is_a_wish_keeps_nobody_out() -> None:
+    assert takes(tainted("a", "PreferNoSchedule"), spec())
+    assert not takes(tainted("a", "NoExecute"), spec())
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        (("disk", "In", ["ssd", "nvme"]), True),
+        (("disk", "In", ["hdd"]), False),
+        (("disk", "NotIn", ["hdd"]), True),
+        (("disk", "NotIn", ["ssd"]), False),
+        (("zone", "NotIn", ["a"]), True),
+        (("disk", "Exists", []), True),
+        (("zone", "Exists", []), False),
+        (("zone", "DoesNotExist", []), True),
+        (("disk", "DoesNotExist", []), False),
+        (("cores", "Gt", ["4"]), True),
+        (("cores", "Gt", ["8"]), False),
+        (("cores", "Lt", ["9"]), True),
+        (("cores", "Lt", ["8"]), False),
+        (("zone", "Lt", ["8"]), False),
+        (("disk", "Gt", ["4"]), False),
+        (("disk", "OfTomorrow", ["?"]), True),
+    ],
+)
+def test_a_required_affinity_is_met_or_not(
+    expression: tuple[str, str, list[str]], holds: bool
+) -> None:
+    """What is not known counts as met: a host too few would hold back a move for no reason."""
+    assert takes(node(), spec(affinity=chosen(expression))) == holds
+
+
+def test_terms_are_alternatives_and_a_preference_is_none() -> None:
+    terms = chosen(("disk", "In", ["hdd"]))
+    required = terms["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required["nodeSelectorTerms"] += [{}]
+    assert not takes(node(), spec(affinity=terms)), "an empty term matches nothing"
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["h"]}
+    required["nodeSelectorTerms"] += [{"matchFields": [by_name]}]
+    assert takes(node(), spec(affinity=terms))
+    assert not takes(node("other"), spec(affinity=terms))
+    assert takes(node(), spec(affinity={"nodeAffinity": {}}))
+
+
+def test_a_node_selector_asks_for_each_label() -> None:
+    assert takes(node(), spec(nodeSelector={"disk": "ssd"}))
+    assert not takes(node(), spec(nodeSelector={"disk": "ssd", "gpu": "yes"}))
+
+
+def read(api: KeptObjects, asked: MetadataQuorumSpec) -> tuple[HostRoom, ...] | None:
+    return asyncio.run(read_host_rooms(api, asked))
+
+
+def test_nobody_looks_where_members_may_share_a_host_or_nodes_can_not_be_read() -> None:
+    api = running_quorum(spread="Required")
+    rooms = read(api, spec())
+    assert rooms is not None
+    assert {each.name for each in rooms} >= {"h1", "h2", "h3"}
+    for spread in ("Preferred", "None"):
+        assert read(api, spec(spread=spread)) is None
+    api.refuse = _unavailable
+    assert read(api, spec()) is None
+
+
+def _unavailable(verb: str, path: str) -> None:
+    if path == NODES:
+        raise ApiError(403, "Forbidden", "nodes")
+
+
+def test_the_real_reconcile_holds_a_move_back_until_a_host_is_there() -> None:
+    api = running_quorum(spread="Required")
+    for path in [path for path in api.objects if "persistentvolumes" in path]:
+        api.objects[path]["spec"] = {}  # else the Nodes that volumes are tied to are read by name
+    reconcile = reconciler(api, SoundNodes(3))
+
+    def look() -> None:
+        asyncio.run(reconcile.reconcile(SPACE, NAME))
+
+    looked: list[str] = []
+    api.refuse = lambda verb, path: looked.append(path) if path == NODES else None
+    look()
+    assert looked == [], "nobody looks at Nodes while nothing is to be made"
+    api.change_spec(retire=[3])
+    for _ in range(4):
+        look()
+    condition = api.condition("PlacementBlocked")
+    assert (condition["status"], condition["reason"]) == ("True", "TooFewHosts")
+    assert "h1, h2, h3" in condition["message"]
+    assert api.created("statefulsets") == []
+    assert "spec.spread is Required" in api.status["plan"]["blockedBy"]
+    api.objects[f"{NODES}/h4"] = node("h4")
+    look()
+    look()
+    assert api.created("statefulsets") == ["demo-4-1"]
