@@ -60,7 +60,7 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
     REVOKED_KEY: (
         _PATH,
         "",
-        "ours: a file with the serials of revoked certificates in hexadecimal digits, one a line, or with revocation lists (CRL) in PEM. It is read again when it changes. Who shows one of them is refused, and connections that were let in before end",
+        "ours: a file with the serials of revoked certificates in hexadecimal digits, one a line, or with revocation lists (CRL) in PEM and serials in lines `serial=…` beside them. It is read again when it changes. Who shows one of them is refused, and connections that were let in before end",
     ),
 }
 """Value, default and meaning."""
