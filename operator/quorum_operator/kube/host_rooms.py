@@ -18,6 +18,8 @@ from quorum_operator.planner.host_room import HostRoom
 Object = dict[str, Any]
 
 _KEEP_OUT = ("NoSchedule", "NoExecute")
+_OF_READINESS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints that follow the condition Ready, a moment later; that one is looked at itself."""
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -56,7 +58,7 @@ def _is_ready(node: Object) -> bool:
 
 
 def _is_tolerated(taint: Object, tolerations: list[Object]) -> bool:
-    if taint.get("effect") not in _KEEP_OUT:
+    if taint.get("effect") not in _KEEP_OUT or taint.get("key") in _OF_READINESS:
         return True
     return any(_tolerates(each, taint) for each in tolerations)
 

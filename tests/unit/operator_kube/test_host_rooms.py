@@ -77,6 +77,15 @@ def test_a_taint_that_is_not_tolerated_does(how: str) -> None:
     assert not takes(tainted("dedicated", value="quorum"), spec(tolerations=[NOT_TOLERATED[how]]))
 
 
+def test_a_node_that_has_just_become_ready_counts_before_its_taint_is_gone() -> None:
+    assert takes(tainted("node.kubernetes.io/not-ready"), spec())
+    assert not takes({**tainted("node.kubernetes.io/not-ready"), **_silent()}, spec())
+
+
+def _silent() -> Object:
+    return {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+
+
 def test_a_taint_that_is_a_wish_keeps_nobody_out() -> None:
     assert takes(tainted("a", "PreferNoSchedule"), spec())
     assert not takes(tainted("a", "NoExecute"), spec())
