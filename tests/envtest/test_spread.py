@@ -25,10 +25,8 @@ def test_a_move_without_a_host_waits_and_a_failed_member_is_replaced_meanwhile(e
     quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S, also=lambda now: failed.key not in now.keys)
     running = {name for name, replicas in quorum.incarnations().items() if replicas}
     assert len(running) == 3
-    members = quorum.status()["members"]
-    assert len({each["node"] for each in members if each["voter"]}) == 3, (
-        "each on a host of its own"
-    )
+    hosts = {pod["spec"]["nodeName"] for pod in quorum.pods()}
+    assert len(hosts) == len(quorum.pods()) == 3, "each on a host of its own"
 
     quorum.patch({"spread": "Preferred"})
     quorum.wait_healthy(
