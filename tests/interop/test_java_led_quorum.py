@@ -52,7 +52,8 @@ def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
         before = quorum.describe()
         java.kill()
         wait_until(
-            lambda: "witness, which never campaigns" in readiness(quorum, node), "it says so"
+            lambda: "witness, which never becomes a candidate" in readiness(quorum, node),
+            "it says so",
         )
         java.start()
         quorum.put("elected", "with the vote of ours")

@@ -120,6 +120,9 @@ def test_the_process_ends_with_the_exit_code_of_a_bug(
         except httpx.HTTPError:
             pass  # it did not live to answer
         assert process.wait(20) == ExitCode.INTERNAL_ERROR
-        assert "a bug ended the node" in node.log_text
-        assert "INTERNAL_ERROR" in node.termination_message or "a bug" in node.termination_message
+        assert "an internal error ended the node" in node.log_text
+        assert (
+            "INTERNAL_ERROR" in node.termination_message
+            or "internal error" in node.termination_message
+        )
         assert not list(tmp_path.rglob("*failure*")), "no disk is condemned for a bug"

@@ -121,7 +121,7 @@ def test_a_keystore_that_can_not_be_used_is_told_once_and_the_old_pair_stays(
     quorum.put("meanwhile", "1")
     lines = [line for line in warnings(node, since) if "listener CONTROLLER" in line]
     assert len(lines) == 1, lines
-    assert lines[0].startswith("listener CONTROLLER goes on with the certificate from before")
+    assert lines[0].startswith("listener CONTROLLER continues to use the previous certificate")
     assert why in lines[0]
     if "clock" in said:
         assert "the clock of this host says" in lines[0]

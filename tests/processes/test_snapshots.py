@@ -185,7 +185,7 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     local = quorum.local(4)
     assert local["logStartOffset"] > 0
     assert metric(quorum, 4, "metadata_quorum_snapshots_installed_total") == 1
-    assert "begins anew behind downloaded snapshot" in newcomer.log_text
+    assert "was replaced by downloaded snapshot" in newcomer.log_text
     its_snapshots_are_damaged(quorum, newcomer, values)
     history = quorum.request("GET", "/v1/voter-history", 4)
     assert history is not None

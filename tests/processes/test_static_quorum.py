@@ -252,7 +252,9 @@ def test_the_drafts_example_start_with_one_and_grow_to_three(make_static) -> Non
     configure(one, quorum.voters_text(1))
     one.overrides = {"formation.bootstrap": "false"}
     one.start()
-    wait_until(lambda: "forbids this node to form one" in one.log_text, "it says why it waits")
+    wait_until(
+        lambda: "prevents this node from forming one" in one.log_text, "it says why it waits"
+    )
     assert quorum.local(1)["role"] == "observer"
     assert quorum.local(1)["logEndOffset"] == 0
 

@@ -97,7 +97,7 @@ def shown_by(name: str, quorum: TlsQuorum) -> Issued:
         ("another authority", "its certificate was not issued by an authority in the truststore"),
         ("expired", "its certificate has expired"),
         ("not yet valid", "its certificate is not valid yet"),
-        ("clear text", "it does not speak TLS: is it set to PLAINTEXT?"),
+        ("clear text", "it does not use TLS: is it configured as PLAINTEXT?"),
     ],
 )
 def test_who_can_not_show_who_he_is_gets_one_line_in_the_log(

@@ -88,7 +88,7 @@ def problems(quorum: MigratingQuorum) -> list[str]:
         line
         for node in quorum.nodes.values()
         for line in node.log_text.splitlines()
-        if "denied" in line or "is not let in" in line or "who answers is not" in line
+        if "denied" in line or "is refused at listener" in line or "who answers is not" in line
     ]
 
 

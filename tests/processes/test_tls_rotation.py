@@ -174,7 +174,7 @@ def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuoru
     assert "holds a key that is not that of" in problem
     assert fingerprint(quorum, node.id) == before
     quorum.put("still", "1")
-    assert "goes on with the certificate from before" in node.log_text
+    assert "continues to use the previous certificate" in node.log_text
     assert gauge(node, quorum, "certificate_problem") == 1.0
     quorum.issue_for("member", node.id)
     wait_until(lambda: fingerprint(quorum, node.id) != before, "the mended pair is used")

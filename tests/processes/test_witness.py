@@ -52,7 +52,10 @@ def test_a_witness_elects_and_acknowledges_but_never_leads(make_quorum) -> None:
     assert second is not witness
     quorum.put("a", "by two, one of them the witness")
     second.kill()
-    wait_until(lambda: "witness, which never campaigns" in readiness(quorum, witness), "it says so")
+    wait_until(
+        lambda: "witness, which never becomes a candidate" in readiness(quorum, witness),
+        "it says so",
+    )
     assert "quorum.witness=false" in readiness(quorum, witness)
     second.start()
     assert quorum.leader is second

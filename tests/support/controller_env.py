@@ -16,10 +16,10 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import AnyMetadata, decode_metadata
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.port import Append, AppendDone, AppendOutcome
@@ -69,10 +69,15 @@ class Env:
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._ids = first_uuid
         self._open: list[tuple[int, int, tuple[bytes, ...]]] = []
-        chance = Chance(lambda: self.now_ms, self._uuid, lambda n: 0)
+        nondeterminism = Nondeterminism(lambda: self.now_ms, self._uuid, lambda n: 0)
         events = ControllerEvents()
         self.controller = ActiveController(
-            self, chance, events, self, session_timeout_ms=9000, settings=Settings(**settings)
+            self,
+            nondeterminism,
+            events,
+            self,
+            session_timeout_ms=9000,
+            settings=Settings(**settings),
         )
         self.maintenance = (
             Maintenance(self.controller, events, self.metrics, lambda: False)

@@ -36,7 +36,7 @@ from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.kafka_api import KafkaApi
-from quorum_node.server.rights.guarding import door_settings, make_guard
+from quorum_node.server.rights.guard_factory import access_settings, make_guard
 from quorum_node.server.starting.replica_building import own_endpoints
 from quorum_node.server.wire.partitions import metadata_partition
 from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
@@ -77,7 +77,7 @@ class Node:
         self.has_halted = asyncio.Event()
         first = self.hosted.first
         settings = replace(
-            door_settings(self.config, CONTROLLER_TABLE), bound_listeners=bound_listeners
+            access_settings(self.config, CONTROLLER_TABLE), bound_listeners=bound_listeners
         )
         self.guard = make_guard(settings, LedReplica(first), self.hosted.voter_ids, self.metrics)
         self.api = KafkaApi(

@@ -14,9 +14,9 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.events import Proposed, StorageFailed
 from quorum_node.raft.outputs import ProposalCommitted, ProposalFailed
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.applier import Applier
@@ -52,7 +52,7 @@ class SimulatedController:
         self.driver = host.driver
         metrics = Metrics().partition(0)
         random = host.random
-        chance = Chance(
+        nondeterminism = Nondeterminism(
             host.machine.clock.monotonic_ms,
             lambda: UUID(int=random.getrandbits(128) | 1 << 127),
             random.randrange,
@@ -64,7 +64,7 @@ class SimulatedController:
             replica = self._replica = LedReplica(cast(ReplicaParts, self))
             self.active = ActiveController(
                 replica,
-                chance,
+                nondeterminism,
                 _Silent(),
                 self,
                 session_timeout_ms=SESSION_TIMEOUT_MS,

@@ -190,7 +190,7 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
     async def test(made: PartitionEnv) -> None:
         assert tuple(doubled(view(made))) == (VOTER.id, 9)
         warned = capsys.readouterr().out
-        assert f"node ids {VOTER.id}, 9 are used by a broker and by a controller" in warned
+        assert f"node ids {VOTER.id}, 9 are each used by a broker and by a controller" in warned
         for node_id in (VOTER.id, 9):
             answer = await made.do(registration(node_id, incarnation=2))
             assert answer.error_code == ErrorCode.NONE
@@ -198,7 +198,7 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
             assert not beat.is_fenced
         assert await code(made, controller(VOTER.id, VOTER.uuid)) == ErrorCode.NONE
         assert await code(made, controller(9, U9)) == ErrorCode.NONE
-        assert "are used by a broker" not in capsys.readouterr().out, "once"
+        assert "are each used by a broker" not in capsys.readouterr().out, "once"
         request = UnregisterBrokerRequest(broker_id=VOTER.id)
         assert await code(made, request) == ErrorCode.NONE
         assert await code(made, registration(VOTER.id)) == TAKEN, "now it would be a new one"
@@ -209,7 +209,7 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
 def test_one_process_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     async def test(made: PartitionEnv) -> None:
         assert not tuple(doubled(view(made)))
-        assert "are used by a broker" not in capsys.readouterr().out
+        assert "are each used by a broker" not in capsys.readouterr().out
 
     assert VOTER.uuid is not None
     env(test, old_broker(VOTER.id, VOTER.uuid, V9))

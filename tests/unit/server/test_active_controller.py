@@ -93,7 +93,7 @@ def test_who_leads_no_more_decides_nothing_also_with_nothing_on_its_way() -> Non
     async def test() -> None:
         env, epoch = await env_with_broker()
         await env.commit()
-        assert env.controller.flights == 0
+        assert env.controller.in_flight == 0
         env.epoch = None
         env.controller.check()
         assert not env.controller.is_active

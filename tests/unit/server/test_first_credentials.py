@@ -38,7 +38,7 @@ def test_each_line_is_a_user_with_a_salt_of_its_own(tmp_path: Path) -> None:
 def test_without_the_key_or_after_the_formation_there_are_none(tmp_path: Path) -> None:
     assert read(None) == ()
     assert read(tmp_path / "gone", end_offset=3) == ()
-    with pytest.raises(ConfigError, match=r"formation.scram.file=.*gone: there is no such file"):
+    with pytest.raises(ConfigError, match=r"formation.scram.file=.*gone: the file does not exist"):
         read(tmp_path / "gone")
 
 

@@ -25,7 +25,7 @@ from quorum_node.security.rights import claims
 from quorum_node.security.rights.door import Asked, Denial, DoorSettings
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import MAX_REMEMBERED, TELL_EVERY_S, Denials
-from quorum_node.server.rights.guard import MAX_DECIDED, DoorGuard
+from quorum_node.server.rights.guard import MAX_DECIDED, CachingGuard
 from support.asked_bodies import body_of
 
 ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
@@ -65,7 +65,7 @@ class Env:
         self.voters: frozenset[int] = frozenset()
         self.metrics = Metrics()
         self.now = 100.0
-        self.guard = DoorGuard(
+        self.guard = CachingGuard(
             settings or DoorSettings(ON, BOUND),
             self.replica,
             lambda: self.voters,

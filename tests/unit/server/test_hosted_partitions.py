@@ -143,7 +143,7 @@ def test_a_partition_that_is_not_here_is_named(tmp_path: Path, partition: str) -
             for path in ("/v1/node", "/v1/quorum", "/v1/log", "/v1/voter-history", "/v1/configs"):
                 answer = await client.get(path, params={"partition": partition})
                 assert (answer.status_code, answer.json()["code"]) == (404, ErrorCode.NOT_FOUND)
-                assert f"partition {partition} is not here" in answer.json()["message"]
+                assert f"partition {partition} does not exist" in answer.json()["message"]
 
     with_node(tmp_path, scenario)
 

@@ -64,7 +64,7 @@ def test_a_leader_without_an_admin_api(
     found = elsewhere(description(voters=voters, leader_endpoint=LEADER_ENDPOINT))
     assert (found.status, found.code) == (409, code)
     assert words in found.message
-    assert "Nothing was done" in found.message
+    assert "Nothing was changed" in found.message
 
 
 def test_no_leader_at_all() -> None:
@@ -78,4 +78,4 @@ def test_a_follower_names_the_leader_and_does_nothing() -> None:
     found = elsewhere(description(voters=(leader,)))
     assert (found.status, found.code) == (421, ErrorCode.NOT_LEADER)
     assert "http://[fd00::1]:8080" in found.message
-    assert "Nothing was done" in found.message
+    assert "Nothing was changed" in found.message

@@ -241,7 +241,7 @@ class Known(ClearText):
 
     user = Caller("User:a", "10.0.0.1", "CONTROLLER")
 
-    def prove(self, transport: asyncio.BaseTransport, address: str) -> Anonymous:
+    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> Anonymous:
         return Anonymous(self.user)
 
 

@@ -288,7 +288,7 @@ def test_another_password_ends_the_session_and_that_of_nobody_else() -> None:
         env.stored.set("alice", "another")
         env.logins.sweep()
         assert [alice.is_closed, bob.is_closed] == [True, False]
-        assert env.told == ["User:alice has another password now, or none"]
+        assert env.told == ["User:alice has a new password, or was deleted"]
 
     played(play)
 

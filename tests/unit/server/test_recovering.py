@@ -17,10 +17,10 @@ from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.starting import recovering
-from quorum_node.server.starting.first_calls import Dial
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.replica_building import build_replica
 from quorum_node.server.starting.startup import open_replica
+from quorum_node.server.starting.startup_connections import Dial
 from quorum_node.storage import kept_copy
 from quorum_node.storage.directory import format_directory, open_directory
 from quorum_node.storage.directory_lock import lock_directory
@@ -133,7 +133,7 @@ def test_carried_out_once_it_does_nothing_any_more(config: NodeConfig) -> None:
     [
         (Survivor(UUIDS[0], 4, 6), "ends at offset 5 with epoch 4"),
         (Survivor(UUIDS[0], 3, 5), "ends at offset 5 with epoch 4"),
-        (Survivor(UUIDS[1], 4, 5), "of another replica"),
+        (Survivor(UUIDS[1], 4, 5), "belongs to another replica"),
     ],
 )
 def test_a_confirmation_of_anything_else_changes_nothing(

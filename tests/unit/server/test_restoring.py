@@ -232,7 +232,7 @@ def test_versions_that_this_node_does_not_read_are_refused(tmp_path: Path) -> No
     write_history(made)
     made.append(level(md.METADATA_VERSION, md.LATEST_LEVEL + 1))
     made.close()
-    words = f"metadata.version {md.LATEST_LEVEL + 1}, and this version reads"
+    words = f"metadata.version {md.LATEST_LEVEL + 1}, but this version reads"
     refused(config_of(tmp_path), as_replica(tmp_path / "old"), words)
 
 
@@ -243,7 +243,7 @@ def test_an_epoch_that_can_not_be_raised_needs_a_new_cluster(tmp_path: Path) -> 
     made.append(md.TopicRecord(name="last", topic_id=UUID(int=5)))
     made.close()
     path = as_replica(tmp_path / "old")
-    refused(config_of(tmp_path), path, "give another cluster.id")
+    refused(config_of(tmp_path), path, "set another cluster.id")
     config = config_of(tmp_path, "another")
     restore(config, path, "cluster", NO_LATCH, now_s=LATER_S)
     assert opened(config).epoch <= 1

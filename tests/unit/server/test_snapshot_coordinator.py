@@ -20,8 +20,8 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import NO_LEADER, CurrentLeader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
 from support.controller_env import VOTERS, Env, play
 
@@ -52,7 +52,7 @@ class Node:
             self,
             self.env.controller,
             self._ask,
-            Chance(lambda: self.env.now_ms),
+            Nondeterminism(lambda: self.env.now_ms),
             ControllerEvents(),
             policy,
         )

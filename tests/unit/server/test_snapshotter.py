@@ -371,7 +371,7 @@ def test_no_snapshot_below_the_reserve(runs: Runs) -> None:
         node = start()
         await node.write(5)
         node.reserve.free_bytes = 1000
-        assert "give the volume more space" in str(await node.snapshot())
+        assert "enlarge the volume" in str(await node.snapshot())
 
     runs(scenario)
 

@@ -24,8 +24,8 @@ from quorum_node.records.metadata import (
 from quorum_node.server.controller.speculative_images import (
     SpeculativeImages,
     Step,
-    say_the_same,
-    take_effect_at_once,
+    are_outside_transactions,
+    decode_to_same,
 )
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
@@ -90,11 +90,11 @@ def test_what_replay_has_passed_is_forgotten() -> None:
 def test_only_what_replay_will_read_is_kept() -> None:
     records = (config(1), TopicRecord(name="t", topic_id=UUID(int=500)))
     values = list(map(encode_metadata, records))
-    assert take_effect_at_once(records)
-    assert say_the_same(records, values)
-    assert not say_the_same((config(2), records[1]), values)
+    assert are_outside_transactions(records)
+    assert decode_to_same(records, values)
+    assert not decode_to_same((config(2), records[1]), values)
     for boundary in (BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()):
-        assert not take_effect_at_once((config(1), boundary))
+        assert not are_outside_transactions((config(1), boundary))
 
 
 def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() -> None:

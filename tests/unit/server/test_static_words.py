@@ -70,9 +70,9 @@ def test_every_reason_is_said_once() -> None:
 
 @pytest.mark.requirement("K595-19")
 def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> None:
-    assert "will form one when all of them have answered" in lines_of(config(tmp_path))
+    assert "form one when all of them have answered" in lines_of(config(tmp_path))
     again = config(tmp_path, formation_bootstrap="false")
-    assert "forbids this node to form one" in lines_of(again)
+    assert "prevents this node from forming one" in lines_of(again)
     other = config(tmp_path / "other", node_id=9)
     assert "does not name node.id=9: this node is an observer" in lines_of(other)
     formed = config(tmp_path / "formed")

@@ -114,7 +114,10 @@ def test_the_member_that_was_dialled_is_asked(
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        (certificate_of("member", 3, CA), "is not who was dialled: who answers for voter 2 shows"),
+        (
+            certificate_of("member", 3, CA),
+            "is not the expected node: who answers for voter 2 shows",
+        ),
         (
             certificate_of("broker", 2, CA),
             "shows the certificate urn:metadataquorum:ns:demo:broker:2",
@@ -187,7 +190,7 @@ def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threadi
     ("alerts", "why"),
     [
         (True, "it does not trust the authority of this node's certificate"),
-        (False, "it closes the connection before it answers: maybe it does not accept"),
+        (False, "it closes the connection before it answers; it may not accept"),
     ],
 )
 def test_a_member_that_refuses_this_nodes_certificate_is_told_of(

@@ -1,4 +1,4 @@
-"""/v1/alter-quorum: set (POST) or cancel (DELETE) the target voters. Leader only: others name the leader.
+"""/v1/alter-quorum: set (POST) or cancel (DELETE) the target voters. Leader only: other replicas answer with the leader's address.
 
 Source: KIP-595, "AlterQuorum". Progress is in /v1/quorum (`targetVoters`, `plan`).
 """
@@ -36,7 +36,9 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.post("/alter-quorum", response_model=AlterQuorumResult)
     async def alter(body: AlterQuorumRequest, replica: ChosenReplica) -> AlterQuorumResult:
-        """Sets target voters (KIP-595 AlterQuorum). The leader goes there by single changes; this answers when the target is committed."""
+        """Sets target voters (KIP-595 AlterQuorum). The leader reaches them by single changes; the answer is sent when the target is
+        committed.
+        """
         target = tuple(_key(entry) for entry in body.target_voters)
         expected = expected_position(body.expected_offset, body.expected_epoch)
         require_leader(replica)
@@ -49,7 +51,7 @@ def router(node: NodeView) -> APIRouter:
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> AlterQuorumResult:
-        """Drops the target voters. The voters stay as they are by then."""
+        """Cancels the target voters. Single changes that were made already stay."""
         expected = expected_position(expected_offset, expected_epoch)
         require_leader(replica)
         return await _alter(replica, None, expected, timeout_ms)

@@ -1,4 +1,4 @@
-"""The FastAPI application: routes put together, errors as ErrorBody, refusals before the body is read."""
+"""The FastAPI application: registers the routes, reports errors as ErrorBody, and refuses requests before their body is read."""
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -35,7 +35,7 @@ from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.port import ON_AUTHORIZED
 from quorum_node.server.version import VERSION
 
-"""Key of the scope: what the connection wants to be told when its caller showed the token."""
+"""Key of the ASGI scope: a callback of the connection, called once the caller has shown a valid token."""
 _LOG = structlog.get_logger("quorum_node")
 
 
@@ -76,10 +76,10 @@ def create_app(node: NodeView) -> FastAPI:
         return error_response(node, request, error.status_code, code, str(error.detail))
 
     async def on_bug(request: Request, error: Exception) -> Response:
-        _LOG.error(f"{request.method} {request.url.path} failed: a bug", exc_info=error)
+        _LOG.error(f"{request.method} {request.url.path} failed: internal error", exc_info=error)
         if is_half_a_step(error):
             node.on_bug(error)
-        return error_response(node, request, 500, ErrorCode.INTERNAL, f"a bug: {error!r}")
+        return error_response(node, request, 500, ErrorCode.INTERNAL, f"internal error: {error!r}")
 
     app.add_exception_handler(ApiProblem, on_problem)
     app.add_exception_handler(Exception, on_bug)
@@ -91,7 +91,7 @@ def create_app(node: NodeView) -> FastAPI:
 
 
 class Doorkeeper:
-    """Turns requests away by their headers, as pure ASGI: the body of a refused one is never asked for."""
+    """ASGI middleware: checks a request's authorization by its headers. The body of a refused request is never read."""
 
     def __init__(self, app: ASGIApp, node: NodeView) -> None:
         self._app = app
@@ -120,7 +120,7 @@ class Doorkeeper:
             self._node, Request(scope), refused.status, refused.code, refused.message
         )
         if guard is not None and guard.is_on:
-            # Who may not read does not learn where the leader is either.
+            # A caller without the right to read is not told where the leader is either.
             answer = _plain_error(refused)
         await answer(scope, receive, send)
 

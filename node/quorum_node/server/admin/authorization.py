@@ -1,8 +1,8 @@
-"""Who may call what over HTTP, decided from the headers: before a byte of the body is read.
+"""Authorization of HTTP requests, decided from the headers, before the body is read.
 
-With an authorizer every route needs its right (`security/rights/http_table.py`), which the admin token has, too.
-Without one reading is open; everything else needs the admin token if the node was given one, or the certificate of an
-administrator, and without a token it is served to callers on the node's own host only. What is refused here has cost a few header lines.
+With an authorizer every route needs the right that `security/rights/http_table.py` names; the holder of the admin token has every right.
+Without an authorizer reads are open. Other requests need the admin token, if the node has one, or an administrator's certificate. If the
+node has no token, they are served to callers on the same host only.
 """
 
 import hmac
@@ -22,10 +22,10 @@ from quorum_node.server.listener.port import CALLER
 from quorum_node.server.rights.port import Guard
 
 MAX_BODY_BYTES = 16 << 20
-_WHO = "say who you are: show a client certificate, or send 'Authorization: Bearer <token>'"
+_WHO = "the request is not authenticated: show a client certificate, or send 'Authorization: Bearer <token>'"
 _EXPOSED = (
-    "the token came in clear text, where others can read it, so it is not taken: give the node admin.listener=https://… and"
-    " send the token there, or set admin.token.in.clear.text=true. Renew the token"
+    "the token was sent in clear text, where others can read it, so it is refused: configure admin.listener=https://…,"
+    " send the token there and replace it by a new one, or set admin.token.in.clear.text=true"
 )
 _SCHEME = "bearer"
 _READING = ("GET", "HEAD")
@@ -34,7 +34,7 @@ _ADMINISTRATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 
 
 def is_authorized(headers: Headers, tokens: Sequence[str]) -> bool:
-    """Whether the request carries one of the tokens; False if there is none."""
+    """Whether the request carries one of the tokens; False if the node has none."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() != _SCHEME:
         return False
@@ -43,7 +43,7 @@ def is_authorized(headers: Headers, tokens: Sequence[str]) -> bool:
 
 
 def caller_of(scope: Scope, headers: Headers, tokens: Sequence[str]) -> Caller:
-    """Who asks: the holder of the token, else whoever the connection has proved, else nobody."""
+    """The caller: the holder of the token, else whoever the connection has authenticated, else the anonymous caller."""
     client = scope.get("client")
     host = client[0] if client is not None else ""
     if is_authorized(headers, tokens):
@@ -53,7 +53,7 @@ def caller_of(scope: Scope, headers: Headers, tokens: Sequence[str]) -> Caller:
 
 
 def exposed_token(scope: Scope, headers: Headers) -> ApiProblem | None:
-    """Where tokens need TLS: why one that came from another host in clear text is refused, whoever has read it meanwhile."""
+    """Where tokens need TLS: the refusal of a token that another host sent in clear text, valid or not; None if there is nothing to refuse."""
     if scope["scheme"] == "https" or _is_local(scope):
         return None
     if headers.get("authorization", "").partition(" ")[0].lower() != _SCHEME:
@@ -62,7 +62,7 @@ def exposed_token(scope: Scope, headers: Headers) -> ApiProblem | None:
 
 
 def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiProblem | None:
-    """With an authorizer: why the request is not served; None if it is."""
+    """The refusal of a request by the configured authorizer; None if the request is allowed."""
     found = guard.route(caller, scope["method"], scope["path"])
     if found is None:
         return ApiProblem(
@@ -78,7 +78,7 @@ def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiP
 def refusal(
     scope: Scope, headers: Headers, tokens: Sequence[str], caller: Caller
 ) -> ApiProblem | None:
-    """Without an authorizer: why the request is not served; None if it is."""
+    """The refusal of a request on a node without an authorizer; None if the request is allowed."""
     if scope["method"] in _READING or _is_administrator(caller):
         return _body_refusal(headers)
     if tokens:
@@ -91,19 +91,21 @@ def refusal(
         return ApiProblem(
             403,
             ErrorCode.UNAUTHORIZED,
-            "this node has no admin token, so it takes changes from its own host only: set"
+            "this node has no admin token, so it accepts changes from its own host only: set"
             " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
         )
     return _body_refusal(headers)
 
 
 def has_time(caller: Caller) -> bool:
-    """Whether what it asks is served without sharing the loop's time with strangers. Who only reads descriptions shares it."""
+    """Whether the caller's requests are served outside of the limited share of the loop's time. Callers that may only read descriptions are
+    limited.
+    """
     return caller.identity is not None and caller.identity.role not in _SHARES_TIME
 
 
 def _is_administrator(caller: Caller) -> bool:
-    """By the token, or by a certificate."""
+    """Whether the caller is an administrator, by the token or by a certificate."""
     return caller.identity is not None and caller.identity.role in _ADMINISTRATORS
 
 

@@ -1,7 +1,7 @@
-"""Config values: put and append (after commit, through the leader); get and list (on every replica).
+"""Config values: put and append (through the leader, answered after the commit); get and list (on every replica).
 
-A read is answered from the asked replica's own state and never forwarded: linearizable reads cost the
-leader one small request and no value, and a replica can be read while another one is busy.
+A read is answered from the state of the replica that received it, and never forwarded. A linearizable read costs the leader
+one small request, without the value, and can be sent to a replica that is not busy.
 """
 
 from typing import Annotated
@@ -29,7 +29,7 @@ from quorum_node.server.admin.problems import ApiProblem, invalid
 from quorum_node.server.admin.replica_view import ReplicaView
 
 CLUSTER_DEFAULT = "-"
-"""Path text for the empty resource name."""
+"""Path element that stands for the empty resource name, the default of the cluster."""
 KEY_PATH = "/configs/{resource_type}/{resource_name}/{name}"
 
 
@@ -75,7 +75,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         consistency: Consistency = Consistency.LINEARIZABLE,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigValue:
-        """One configuration value. `linearizable`: not older than this request; `local`: what this node has, at once."""
+        """One configuration value. `linearizable`: not older than this request; `local`: the value that this node has, without waiting."""
         key = _key(resource_type, resource_name, name)
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
@@ -125,7 +125,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
 
 
 async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int) -> int | None:
-    """Return when the image may be read; how old it may be, for a local read."""
+    """Wait until the image may be read. Returns its maximum age in milliseconds for a local read, None for a linearizable one."""
     if consistency is Consistency.LINEARIZABLE:
         await replica.confirm_read(timeout_ms)
         return None
@@ -146,7 +146,7 @@ def _key(resource_type: str, resource_name: str, name: str) -> ConfigKey:
     except ValueError as error:
         raise invalid(str(error)) from error
     if not name:
-        raise invalid("a config needs a name")
+        raise invalid("the name of the config is empty")
     return ConfigKey(number, "" if resource_name == CLUSTER_DEFAULT else resource_name, name)
 
 
@@ -154,9 +154,9 @@ def _record(key: ConfigKey, value: str | None) -> bytes:
     try:
         return encode_metadata(ConfigRecord(**key._asdict(), value=value))
     except UnicodeEncodeError as error:
-        raise invalid(f"names and values must be text that UTF-8 can hold: {error}") from error
+        raise invalid(f"names and values must be valid UTF-8: {error}") from error
 
 
 def _path(entry: ConfigEntry) -> str:
-    """type/name/key, which `prefix` is compared with."""
+    """type/name/key, the text that `prefix` is compared with."""
     return f"{entry.resource_type}/{entry.resource_name or CLUSTER_DEFAULT}/{entry.name}"

@@ -57,21 +57,21 @@ def router(node: NodeView) -> APIRouter:
         confirmed: bool = False,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> QuorumDescription:
-        """Leader, voters and observers. `confirmed=true`: by the leader alone, once a majority has confirmed it."""
+        """Leader, voters and observers. `confirmed=true`: answered by the leader only, once a majority has confirmed it as leader."""
         if not confirmed:
             return _document(replica, confirmed=False)
         require_leader(replica)
         epoch = replica.describe().leader_epoch
         await replica.confirm_read(timeout_ms)
         if not replica.is_leader() or replica.describe().leader_epoch != epoch:
-            # The read may have been confirmed by a successor: that is no word on what this node knows.
-            text = f"this node led in epoch {epoch} and lost leadership meanwhile; ask again"
+            # The read may have been confirmed by a later leader, which says nothing about the state of this node.
+            text = f"this node led in epoch {epoch} and has lost leadership since; try again"
             raise ApiProblem(503, ErrorCode.NOT_LEADER, text)
         return _document(replica, confirmed=True)
 
     @routes.get("/brokers")
     async def discover(replica: ChosenReplica) -> DiscoveredBrokers:
-        """Where the voters listen, as far as this node has heard. Needs no leader."""
+        """Addresses of the voters, as far as this node knows them. Needs no leader."""
         answer = await replica.ask(raft.DiscoverBrokersRequest(_CLIENT), DEFAULT_TIMEOUT_MS)
         assert isinstance(answer, raft.DiscoverBrokersResponse)
         return discovered_document(answer, replica.partition)

@@ -1,4 +1,4 @@
-"""The health port: probes and metrics for those that show no certificate, and nothing else of the admin API."""
+"""The health port: serves probes and metrics to clients without a certificate, and no other route of the admin API."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 

@@ -12,7 +12,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/livez")
     async def livez(response: Response) -> Liveness:
-        """200 while the process can work; 503 once its storage has failed: restart it, or replace the disk."""
+        """200 while the process can work; 503 once its storage has failed (restart the node, or replace the disk)."""
         storage = node.storage()
         if node.halted() is None and storage.state is not StorageState.FAILED:
             return Liveness(live=True)
@@ -24,7 +24,7 @@ def router(node: NodeView) -> APIRouter:
         """200 when every quorum partition of the node has caught up with its leader; 503, with the reason, until then."""
         replicas = node.replicas()
         states = [(replica.catch_up(), replica.partition) for replica in replicas]
-        # The node is as ready as the partition that is furthest from it.
+        # The node is as ready as its least ready partition.
         state, partition = min(states, key=lambda each: each[0].caught_up)
         if not state.caught_up:
             response.status_code = 503

@@ -1,8 +1,8 @@
-"""Who may carry out what only a leader can: this node, or an answer that names the leader.
+"""Operations that only the leader can carry out: another replica answers with the leader's id and URL.
 
-A node never passes a request on. The request carries the admin token, and the leader's address comes from
-a log record that a peer wrote: sent there, the token would belong to whoever chose the address. The caller
-gets 421 (RFC 9110, 15.5.20) with the leader's id and URL, and decides itself whether to trust that address.
+A node never forwards such a request. The request carries the admin token, and the leader's address comes from a log record that a
+peer wrote: a forwarded token could be sent to an address that an attacker chose. The caller gets 421 (RFC 9110, 15.5.20) and decides
+whether to trust that address.
 """
 
 from quorum_node.api import ErrorCode
@@ -16,22 +16,22 @@ from quorum_node.server.admin.views import leaderless
 
 
 def require_leader(replica: ReplicaView) -> None:
-    """Raise an ApiProblem that says where the leader is, unless this replica believes that it leads."""
+    """Raise an ApiProblem with the leader's address, unless this replica believes that it leads."""
     if not replica.is_leader():
         raise elsewhere(replica.describe(), replica.scheme)
 
 
 def elsewhere(description: ReplicaDescription, scheme: str = "http") -> ApiProblem:
-    """The answer of a replica that does not lead. Nothing was done."""
+    """The answer of a replica that does not lead. Nothing was changed."""
     if description.leader_id == NO_LEADER:
         return ApiProblem(503, ErrorCode.NO_LEADER, f"{leaderless(description)}; try again")
     endpoint = leader_admin_endpoint(description)
     if endpoint is None:
         return _no_admin_api(description)
     text = (
-        f"this node does not lead, node {description.leader_id} does, and says that its admin API is at"
-        f" {url_of(endpoint, scheme)}. Nothing was done: send the request to the leader. Nodes do not pass requests"
-        " on, because the token would go to an address that the log names"
+        f"this node is not the leader. The leader is node {description.leader_id}; its admin API is registered at"
+        f" {url_of(endpoint, scheme)}. Nothing was changed: send the request to the leader. Nodes do not forward"
+        " requests, because the token would be sent to an address that is read from the log"
     )
     return ApiProblem(421, ErrorCode.NOT_LEADER, text)
 
@@ -55,7 +55,7 @@ def _no_admin_api(description: ReplicaDescription) -> ApiProblem:
     address = f"{known.host}:{known.port}" if known is not None else "HOST:PORT"
     text = (
         f"the leader, node {description.leader_id} at {address}, has no admin API: it is a controller"
-        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was done. Use"
+        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was changed. Use"
         f" Kafka's tools with --bootstrap-controller {address} (kafka-configs.sh to write,"
         " kafka-metadata-quorum.sh for the quorum)"
     )

@@ -1,6 +1,6 @@
 """Records of the local log as documents of the admin API.
 
-Reads raw batches and decodes them; knows nothing of the replica that wrote them.
+Reads raw batches and decodes them. Must not know the replica that wrote them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class ReadableLog(Protocol):
-    """The part of the log that is needed here."""
+    """The methods of the log that are used here."""
 
     start_offset: int
     end_offset: int
@@ -44,7 +44,7 @@ def committed_records(
 ) -> Iterator[LogRecord]:
     """Records from_offset <= o < high_watermark, in order. Raises StorageFailure."""
     offset = max(from_offset, log.start_offset)
-    # The caller pauses: a snapshot may have replaced the records that come next.
+    # The caller may pause between records: a snapshot may have replaced the next ones meanwhile.
     while log.start_offset <= offset < high_watermark:
         for batch in _batches(log, offset, high_watermark):
             for record in decode_records(batch):
@@ -62,8 +62,8 @@ async def voter_sets(
 ) -> list[VoterSetEntry]:
     """Every voters record of the log, committed or not, oldest first.
 
-    Of those before the log's start only what is `known` without the log can be told: the one that
-    was in force there, because a snapshot holds it.
+    Voters records before the start of the log are gone. Only the one that was in force at the start is returned, from `known`: a snapshot
+    holds it.
     """
     found = [
         VoterSetEntry(

@@ -1,6 +1,6 @@
-"""The replica's own committed log, decoded: for checkers, and for people who ask what happened.
+"""The replica's own committed log, decoded, for checkers and for debugging.
 
-A page is bounded in records and in bytes, and made at the pace of `paced`.
+A page is bounded in records and in bytes. It is made in slices (`paced`), so that it does not hold up the loop.
 """
 
 from typing import Annotated
@@ -18,7 +18,7 @@ from quorum_node.storage.errors import StorageFailure
 
 MAX_RECORDS = 10_000
 MAX_PAGE_BYTES = 1 << 20
-"""A page ends with the record that reaches this size, however many were asked for."""
+"""A page ends with the record that reaches this size in bytes, even if more records were requested."""
 
 
 def router(node: NodeView) -> APIRouter:
@@ -80,14 +80,14 @@ def router(node: NodeView) -> APIRouter:
 
 
 def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
-    """Damage counts whoever came across it: the replica stops."""
+    """Damage that a reader finds is handled like damage that the replica finds: the replica stops."""
     text = str(error) if isinstance(error, StorageFailure) else f"the log is damaged: {error}"
     replica.host.fail_storage(StorageFailure(text))
     return ApiProblem(503, ErrorCode.STORAGE_FAILED, text)
 
 
 class _Page:
-    """A LogPage as JSON, record by record: encoded at its end it would hold the loop for long."""
+    """A LogPage as JSON, encoded record by record: encoding all of it at the end would block the loop for too long."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -104,7 +104,7 @@ class _Page:
         self.next_offset = record.offset + 1
 
     def document(self, rest: LogPage) -> bytes:
-        """`rest` says everything but the records."""
+        """`rest`: the page with all fields but the records."""
         fields = rest.model_dump_json(by_alias=True, exclude={"records"}).encode()
         return b'{"records":[' + b",".join(self._parts) + b"]," + fields[1:]
 
@@ -114,6 +114,6 @@ def _before_start(from_offset: int, start_offset: int) -> ApiProblem:
         410,
         ErrorCode.OFFSET_BEFORE_LOG_START,
         f"offset {from_offset} is before the start of this replica's log: the records below"
-        f" {start_offset} were replaced by a snapshot, which holds the state that they amount to. Read"
+        f" {start_offset} were replaced by a snapshot, which holds the state that results from them. Read"
         f" on from offset {start_offset}; values are at /v1/configs",
     )

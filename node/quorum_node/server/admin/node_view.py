@@ -1,4 +1,4 @@
-"""What the routes see of the node: its replicas, its disk, its token. Shared by all route modules."""
+"""The routes' view of the node: its replicas, its disk, its token. Shared by all route modules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from quorum_node.storage.disk_reserve import DiskReserve
 
 @dataclass(slots=True)
 class NodeView:
-    """Handed to every route."""
+    """Passed to every route."""
 
     hosts: Sequence[HostedPartition]
     controller: Decider
@@ -37,18 +37,18 @@ class NodeView:
     on_bug: OnBug = lambda error: None
     pace: Pace = field(default_factory=Pace)
     guard: Guard | None = None
-    """Asked for every request, where an authorizer is configured."""
+    """Checks the rights of every request, if an authorizer is configured."""
     token_file: TokenFile | None = None
-    """Where `token` came from; it may be renewed there."""
+    """The file that `token` was read from; it may be renewed there."""
     token_needs_tls: bool = False
-    """Whether a token that another host sends in clear text is refused, right or wrong."""
+    """Whether a token that another host sends in clear text is refused, valid or not."""
     scheme: str = "http"
-    """Of the admin API."""
+    """Connections to the admin API of this node."""
     tls: Callable[[], TlsDescription | None] = lambda: None
-    """What the node shows to others, and whom it trusts."""
+    """The certificate that this node presents, and the authorities that it trusts."""
 
     def admin_tokens(self) -> tuple[str, ...]:
-        """Every token that is valid now; none if the node was given none."""
+        """Every token that is valid now; empty if the node has none."""
         if self.token_file is not None:
             return self.token_file.current()
         return () if self.token is None else (self.token,)
@@ -58,16 +58,18 @@ class NodeView:
         hosts = self.hosts
         if not 0 <= partition < len(hosts):
             known = "partition 0" if len(hosts) == 1 else f"partitions 0 to {len(hosts) - 1}"
-            text = f"partition {partition} is not here: this node has {known} (quorum.partitions)"
+            text = (
+                f"partition {partition} does not exist: this node has {known} (quorum.partitions)"
+            )
             raise ApiProblem(404, ErrorCode.NOT_FOUND, text)
         return ReplicaView(hosts[partition], self.fetch_timeout_ms, self.scheme)
 
     def replicas(self) -> list[ReplicaView]:
-        """All of them, by partition."""
+        """All replicas, by partition."""
         return [ReplicaView(host, self.fetch_timeout_ms, self.scheme) for host in self.hosts]
 
     def halted(self) -> Halt | None:
-        """Why the first replica that halted did."""
+        """The reason of the first replica that halted; None if none has."""
         return next((host.halt for host in self.hosts if host.halt is not None), None)
 
     def storage(self) -> StorageDescription:

@@ -1,8 +1,8 @@
-"""Long reads in small pieces, one at a time, so that commits do not wait for them.
+"""Long reads in short slices, one reader at a time, so that commits do not wait for them.
 
-A long read (the log, all configs) is work of seconds. It is done on the event loop in slices of about a
-millisecond, with pauses that leave most of the time to the replica, and all long reads of the node
-share that one pace. So the cost is bounded whoever asks, and however many do. Knows no documents.
+A long read (the log, all configs) can take seconds. It runs on the event loop in slices of about a millisecond, with pauses that leave
+most of the time to the replica. All long reads of the node share one pace, so their total cost is bounded, whatever the number of
+callers. Must not know documents.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 SLICE_SECONDS = 0.001
 PAUSES_PER_SLICE = 3.0
-"""A pause lasts so much longer than the slice before it: long reads take a quarter of the time."""
+"""A pause lasts this many times as long as the slice before it: long reads take a quarter of the time."""
 MAX_WAITING = 32
 
 
 class Pace:
-    """Shared by all long reads of a node."""
+    """The pace that all long reads of a node share."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -32,9 +32,11 @@ class Pace:
 
     @asynccontextmanager
     async def one_reader(self) -> AsyncIterator["Pace"]:
-        """Wait until no other long read is under way. Raises ApiProblem when too many wait already."""
+        """Wait until no other long read is running. Raises ApiProblem when too many are waiting already."""
         if self._waiting >= MAX_WAITING:
-            text = f"{MAX_WAITING} long reads wait already; try again, and read smaller pages"
+            text = (
+                f"{MAX_WAITING} long reads are waiting already; try again later, with smaller pages"
+            )
             raise ApiProblem(503, ErrorCode.BUSY, text)
         self._waiting += 1
         try:
@@ -45,7 +47,7 @@ class Pace:
             self._waiting -= 1
 
     async def rest(self) -> None:
-        """Pause if the slice is over; called often."""
+        """Pause if the current slice is over; call it often."""
         worked = perf_counter() - self._began
         if worked >= SLICE_SECONDS:
             await asyncio.sleep(worked * PAUSES_PER_SLICE)

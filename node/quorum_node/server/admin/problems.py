@@ -1,4 +1,4 @@
-"""Outcomes of the core as HTTP statuses and ErrorBody codes. Every 409 means: nothing was changed."""
+"""Outcomes of the core as HTTP statuses and ErrorBody codes. Every 409 means that nothing was changed."""
 
 from quorum_node.api import ErrorCode
 from quorum_node.raft.description import ReplicaDescription
@@ -54,29 +54,31 @@ def problem(error: RaftError, message: str = "") -> ApiProblem:
 
 
 def invalid(message: str) -> ApiProblem:
-    """The request itself is wrong."""
+    """400: the request itself is invalid."""
     return ApiProblem(400, ErrorCode.INVALID_REQUEST, message)
 
 
 def timed_out(what: str, timeout_ms: int) -> ApiProblem:
-    """Nobody knows yet."""
-    text = f"{what} was not done within {timeout_ms} ms; it may still happen"
+    """504: the outcome of `what` is not known."""
+    text = f"{what} did not complete within {timeout_ms} ms; it may still take effect"
     return ApiProblem(504, ErrorCode.TIMED_OUT, text)
 
 
 def unconfirmed(replica: ReplicaDescription, timeout_ms: int) -> ApiProblem:
-    """A linearizable read that was not confirmed in the caller's time, and what is known of why."""
+    """504: a linearizable read that was not confirmed within the caller's timeout, with the likely reason."""
     if replica.role not in (RoleName.LEADER, RoleName.FOLLOWER):
         known = (
-            "none" if replica.leader_id == NO_LEADER else f"{replica.leader_id}, which is silent"
+            "none"
+            if replica.leader_id == NO_LEADER
+            else f"{replica.leader_id}, which does not answer"
         )
-        text = f"no leader answered within {timeout_ms} ms (the last one that is known: {known})"
+        text = f"no leader answered within {timeout_ms} ms (last known leader: {known})"
         return ApiProblem(503, ErrorCode.NO_LEADER, text)
     if replica.role is RoleName.LEADER:
         text = f"no majority confirmed this leader within {timeout_ms} ms"
     else:
         text = (
             f"leader {replica.leader_id} did not confirm the read within {timeout_ms} ms, or this"
-            f" replica, at offset {replica.high_watermark}, has not got as far as the leader said"
+            f" replica, at offset {replica.high_watermark}, has not reached the leader's offset yet"
         )
     return ApiProblem(503, ErrorCode.NOT_CONFIRMED, text)

@@ -1,7 +1,7 @@
-"""/v1/reassignments: begin, cancel and follow moves of partitions (KIP-455). Thin over the controller's own command.
+"""/v1/reassignments: start, cancel and follow reassignments of partitions (KIP-455), by the controller's own command.
 
-A change is decided by the active controller and answered after its commit; others forward. A description is read
-from the asked replica's own state, as configs are. Who has the admin token needs no other right.
+A change is decided by the active controller and answered after its commit; other nodes answer with the leader's address. A description
+is read from the state of the replica that was asked, as for configs. The holder of the admin token needs no other right.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ from quorum_node.server.controller.port import Decider
 from quorum_node.server.partition.port import TooLarge
 
 STALE_REPLICAS = "STALE_REPLICAS"
-"""Not an error of Kafka, which has no conditional reassignment."""
+"""No error code of Kafka: Kafka has no conditional reassignment."""
 _METADATA_PARTITION = 0
 Named = Iterable[tuple[str, int, Partition]]
 Chosen = Callable[[ClusterImage], Named]
 
 
 def router(node: NodeView) -> APIRouter:
-    """The routes over one node; they are about the cluster whose controller leads the first partition."""
+    """The routes over one node; they concern the cluster whose controller is the leader of partition 0."""
     routes = APIRouter(prefix="/v1")
 
     @routes.post("/reassignments", response_model=ReassignResult)
@@ -63,7 +63,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.post("/reassignments/describe")
     async def describe(body: DescribePartitionsRequest) -> PartitionDescriptions:
-        """Replicas, ISR and leader of the partitions that are named."""
+        """Replicas, ISR and leader of the named partitions."""
         replica = node.replica(_METADATA_PARTITION)
         await replica.confirm_read(body.timeout_ms)
         names = ((each.topic, each.partition) for each in body.partitions)
@@ -71,7 +71,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/reassignments")
     async def ongoing(timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> PartitionDescriptions:
-        """Partitions that are moving now. Of very many only the first are returned."""
+        """Partitions that are being moved now. Of a large number only the first ones are returned."""
         replica = node.replica(_METADATA_PARTITION)
         await replica.confirm_read(timeout_ms)
         return _descriptions(replica, lambda image: islice(_moving(image), MAX_PARTITIONS))
@@ -80,7 +80,7 @@ def router(node: NodeView) -> APIRouter:
 
 
 async def change(controller: Decider, body: ReassignRequest) -> ReassignResult:
-    """Decide, and wait for the commit. Raises ApiProblem; then nothing was changed, or nobody knows (504)."""
+    """Decide, and wait for the commit. Raises ApiProblem: nothing was changed, or the outcome is not known (504)."""
     view = controller.view()
     if view is None:
         raise _inactive(controller)
@@ -114,14 +114,14 @@ async def change(controller: Decider, body: ReassignRequest) -> ReassignResult:
 
 def _inactive(controller: Decider) -> ApiProblem:
     if controller.is_held_back:
-        text = "this node leads, but a finalized feature level keeps it from being the controller"
+        text = "this node leads, but does not support a finalized feature level, so it can't be the active controller"
         return ApiProblem(409, ErrorCode.UNSUPPORTED, text)
     text = "this node leads, but is not the active controller yet; try again"
     return ApiProblem(503, ErrorCode.NOT_LEADER, text)
 
 
 def _limited(view: View, max_moving: int | None) -> View:
-    """The view of a controller that lets no more partitions move at once."""
+    """The view of a controller that lets at most `max_moving` partitions be moved at a time."""
     if max_moving is None:
         return view
     own = view.settings.max_moving_partitions
@@ -130,7 +130,7 @@ def _limited(view: View, max_moving: int | None) -> View:
 
 
 def _stale(image: ClusterImage, target: PartitionTarget) -> RefusedPartition | None:
-    """The refusal if the partition is not where the caller believes; an unknown one is the command's affair."""
+    """The refusal if the partition's replicas are not those that the caller expects. An unknown partition is left to the command."""
     topic = image.topics.named(target.topic)
     partition = topic.partitions.get(target.partition) if topic is not None else None
     expected = target.expected_replicas
@@ -143,7 +143,7 @@ def _stale(image: ClusterImage, target: PartitionTarget) -> RefusedPartition | N
 
 
 def _request(targets: list[PartitionTarget]) -> AlterPartitionReassignmentsRequest:
-    """In the order given, as the limit may reach only the first."""
+    """In the given order: with a limit only the first ones may be accepted."""
     return AlterPartitionReassignmentsRequest(
         topics=tuple(
             ReassignableTopic(

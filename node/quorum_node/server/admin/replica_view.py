@@ -1,4 +1,4 @@
-"""What the routes see of one partition's replica: its state, and waiting for what it answers."""
+"""The routes' view of one partition's replica: its state, and requests to it whose answers are awaited."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ReplicaView:
     host: HostedPartition
     fetch_timeout_ms: float
     scheme: str = "http"
-    """Of the admin API, on this node and hence on the others."""
+    """URL scheme of the admin API, on this node and therefore on the others."""
 
     @property
     def partition(self) -> int:
@@ -37,7 +37,7 @@ class ReplicaView:
         return self.host.partition
 
     def describe(self) -> ReplicaDescription:
-        """What the core knows now."""
+        """The state of the core now."""
         return self.host.describe()
 
     def is_leader(self) -> bool:
@@ -49,11 +49,11 @@ class ReplicaView:
         return catch_up(self.describe(), clock_ms(), self.fetch_timeout_ms)
 
     def state(self) -> StateDescription:
-        """What the image holds."""
+        """The state that the replica's image holds."""
         return state_document(self.describe(), self.host.committed.end_offset, clock_ms())
 
     def state_age_ms(self) -> int | None:
-        """How old the image may be; None if no leader was ever heard."""
+        """Maximum age of the image in milliseconds; None if no leader has been heard from."""
         as_of_ms = self.describe().as_of_ms
         return None if as_of_ms is None else max(0, round(clock_ms() - as_of_ms))
 

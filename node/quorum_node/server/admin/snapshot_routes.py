@@ -1,4 +1,4 @@
-"""Taking a snapshot of one replica's own state now."""
+"""Writing a snapshot of one replica's state on request."""
 
 import asyncio
 from typing import Annotated
@@ -25,7 +25,7 @@ def router(node: NodeView) -> APIRouter:
     async def take(
         replica: ChosenReplica, timeout_ms: TimeoutMs = _DEFAULT_TIMEOUT_MS
     ) -> SnapshotResult:
-        """Writes a snapshot of this node's state. It is not passed on to the leader: every replica writes its own."""
+        """Writes a snapshot of this node's state. It is not forwarded to the leader: every replica writes its own."""
         before = replica.host.snapshots.latest()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

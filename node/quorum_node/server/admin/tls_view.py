@@ -1,4 +1,4 @@
-"""What `GET /v1/node` says of certificates. Nothing of it is secret."""
+"""The TLS part of `GET /v1/node`. It holds nothing secret."""
 
 import hashlib
 from datetime import datetime
@@ -11,7 +11,7 @@ from quorum_node.security.tls.material import Material
 
 
 def tls_document(material: Material) -> TlsDescription:
-    """Of what is in use."""
+    """Describe the material in use."""
     chain, trust = material.pair.chain, material.trust
     authorities = () if trust is None else trust.certificates
     issuer = trusted_issuer(chain, authorities, None)

@@ -1,7 +1,7 @@
-"""The admin tokens in their file, which may be written anew while the node runs (Kubernetes renews a mounted Secret).
+"""The admin tokens in their file, which may be rewritten while the node runs (Kubernetes renews a mounted Secret).
 
-Every line of it is a token: one is added, then the other one removed, and nobody is refused meanwhile. Owns when the file is
-looked at. A file that can't be read, or is empty, changes nothing: the last token stays.
+Every line of the file is a token. To rotate without refused requests, add the new token, then remove the old one. Owns when the file
+is checked. If the file can't be read, or is empty, the tokens that were read before stay valid.
 """
 
 import time
@@ -16,12 +16,12 @@ _LOG = structlog.get_logger("quorum_node")
 
 
 def tokens_in(text: str) -> tuple[str, ...]:
-    """One a line; lines without any count for nothing."""
+    """One token a line; blank lines are ignored."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
 class TokenFile:
-    """`token`: what it held when the node started, all lines."""
+    """`token`: the content of the file when the node started, all lines."""
 
     def __init__(self, path: Path, token: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path, self._tokens, self._clock = path, tokens_in(token), clock
@@ -30,7 +30,7 @@ class TokenFile:
         self._failed = False
 
     def current(self) -> tuple[str, ...]:
-        """The tokens now, at least one. Looks at the file once a second at most, and reads it when it is another one."""
+        """The tokens that are valid now, at least one. Checks the file at most once a second, and reads it when it has changed."""
         now = self._clock()
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now

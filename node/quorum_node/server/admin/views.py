@@ -1,4 +1,4 @@
-"""The core's description as documents of the API. Pure translation, no I/O."""
+"""Descriptions of the core as documents of the API. Pure translation, no I/O."""
 
 from dataclasses import dataclass
 
@@ -28,12 +28,12 @@ from quorum_node.server.version import VERSION
 from quorum_node.storage.snapshots import SnapshotStore
 
 MAX_LAG_RECORDS = 1000
-"""A follower further behind the leader's high watermark than this is not caught up."""
+"""In records: a follower further behind the leader's high watermark than this is not caught up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """Whether a replica is caught up, and the words for it."""
+    """Whether a replica is caught up, the reason as text, and its lag in records (None: not known)."""
 
     caught_up: bool
     reason: str
@@ -41,7 +41,7 @@ class CatchUp:
 
 
 def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> CatchUp:
-    """Leader: own epoch committed. Others: fetched lately, and little is missing."""
+    """A leader is caught up once it has committed a record of its own epoch; others when they fetched recently and little is missing."""
     if d.halted:
         return CatchUp(False, "the replica has stopped", None)
     if (waits := _why_a_static_quorum_waits(d)) is not None:
@@ -72,18 +72,18 @@ def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> C
 
 
 def _why_a_static_quorum_waits(d: ReplicaDescription) -> str | None:
-    """Words for a quorum of controller.quorum.voters that has not formed; None: there is none."""
+    """Why a quorum of controller.quorum.voters has not formed; None if it has formed, or is not static."""
     missing = [str(voter.key.id) for voter in d.voters if voter.key.uuid is None]
     if not missing or d.voters_position.offset >= 0:
         return None
     text = "the quorum of controller.quorum.voters has not formed yet: it needs all its voters once"
     if d.role is RoleName.LEADER:
-        return f"{text}; not heard of yet: {', '.join(missing)}"
+        return f"{text}; not seen yet: {', '.join(missing)}"
     return text
 
 
 def leaderless(d: ReplicaDescription) -> str:
-    """Words for "no leader is known"; a witness also says why it does not become one."""
+    """ "no leader is known", and for a witness the reason why it does not become the leader."""
     return "no leader is known" + _why_a_witness_waits(d)
 
 
@@ -92,19 +92,19 @@ def _why_a_witness_waits(d: ReplicaDescription) -> str:
         return ""
     others = [str(voter.key.id) for voter in d.voters if voter.key != d.key]
     way_out = "or, if that is impossible, restart this node with quorum.witness=false"
-    text = ", and this voter is a witness, which never campaigns: "
+    text = ", and this voter is a witness, which never becomes a candidate: "
     if not others:
         return f"{text}there is no other voter. Restart this node with quorum.witness=false"
     if d.refused_shorter is not None:
         return (
-            f"{text}voter {d.refused_shorter.id} asked for its vote, but lacks records that are"
-            f" here. Bring back a voter that has them, {way_out}"
+            f"{text}voter {d.refused_shorter.id} asked for its vote, but lacks records that this"
+            f" node has. Bring back a voter that has them, {way_out}"
         )
     return f"{text}bring back one of the other voters ({', '.join(others)}), {way_out}"
 
 
 def state_document(d: ReplicaDescription, applied_offset: int, now_ms: float) -> StateDescription:
-    """What the state of this replica holds."""
+    """The state of this replica."""
     told, age_ms = d.keeping_up, None
     if told is not None and d.last_leader_contact_ms is not None:
         age_ms = told.caught_up_age_ms + max(0, round(now_ms - d.last_leader_contact_ms))
@@ -117,7 +117,7 @@ def state_document(d: ReplicaDescription, applied_offset: int, now_ms: float) ->
 
 
 def role_of(d: ReplicaDescription) -> Role:
-    """The role's name; a follower or seeker that is no voter is an observer."""
+    """The role's name; a follower or seeker that is not a voter is an observer."""
     if not d.is_voter and d.role in (RoleName.FOLLOWER, RoleName.UNATTACHED):
         return Role.OBSERVER
     return Role(d.role.value)
@@ -136,7 +136,7 @@ def node_document(
     state_held: StateDescription | None = None,
     tls: TlsDescription | None = None,
 ) -> NodeDescription:
-    """What the node says of itself."""
+    """The description of the node for /v1/node."""
     return NodeDescription(
         node_id=d.key.id,
         replica_uuid=uuid_text(d.key.uuid),
@@ -166,7 +166,7 @@ def node_document(
 
 
 def discovered_document(answer: DiscoverBrokersResponse, partition: int) -> DiscoveredBrokers:
-    """Where the voters listen, as this node has heard."""
+    """Addresses of the voters, as far as this node knows them."""
     leader = answer.leader
     return DiscoveredBrokers(
         cluster_id=answer.cluster_id,
@@ -187,7 +187,7 @@ def discovered_document(answer: DiscoverBrokersResponse, partition: int) -> Disc
 
 
 def snapshot_document(store: SnapshotStore, id: SnapshotId) -> SnapshotDescription:
-    """A snapshot that is on the disk."""
+    """A snapshot on the local disk."""
     return SnapshotDescription(
         end_offset=id.end_offset,
         epoch=id.epoch,
@@ -199,7 +199,7 @@ def snapshot_document(store: SnapshotStore, id: SnapshotId) -> SnapshotDescripti
 def quorum_document(
     d: ReplicaDescription, now_ms: float, *, confirmed: bool, partition: int
 ) -> QuorumDescription:
-    """The quorum; on a non-leader the voters are known, their progress is not."""
+    """The quorum. On a replica that does not lead the voters are known, their progress is not."""
     if d.voters_progress:
         voters = [_status(p, d, now_ms) for p in d.voters_progress]
     else:
@@ -229,7 +229,7 @@ def quorum_document(
 
 
 def target_document(d: ReplicaDescription) -> list[TargetVoter] | None:
-    """Where an AlterQuorum is heading."""
+    """The target of an AlterQuorum that is under way; None without one."""
     if d.target_voters is None:
         return None
     return [

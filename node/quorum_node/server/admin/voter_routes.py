@@ -1,4 +1,4 @@
-"""Voter changes and resignation. Leader only: others name the leader."""
+"""Voter changes and resignation. Leader only: other replicas answer with the leader's address."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from quorum_node.server.admin.problems import ApiProblem, invalid, problem
 from quorum_node.server.admin.replica_view import ReplicaView
 
 CORE_SLACK_MS = 500
-"""The core answers in time itself; this is for the case that it doesn't."""
+"""Slack for the core, which answers within the timeout itself; this covers the case that it does not."""
 _MAX_ID = 2**31 - 1
 
 OptionalOffset = Annotated[int | None, Query(alias="expectedOffset")]
@@ -71,7 +71,7 @@ def router(node: NodeView) -> APIRouter:
     async def update_voter(
         id: int, uuid: str, body: UpdateVoterRequest, replica: ChosenReplica
     ) -> VoterChangeResult:
-        """Changes where a voter listens and which versions it supports. Answers when the voters record is committed."""
+        """Changes a voter's endpoints and supported versions. Answers when the voters record is committed."""
         require_leader(replica)
         return await _change(replica, _update(_key(id, uuid), body), body.timeout_ms)
 
@@ -81,7 +81,7 @@ def router(node: NodeView) -> APIRouter:
         body: ResignRequest | None = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ResignResult:
-        """Lets the leader hand leadership over, to the voter that is named or to the one that is furthest."""
+        """Hands leadership over, to the voter that is named or to the one with the longest log."""
         require_leader(replica)
         successor = body.successor_id if body else None
         epoch = replica.describe().leader_epoch
@@ -149,7 +149,7 @@ def _endpoints(models: list[EndpointModel]) -> tuple[Endpoint, ...]:
 
 
 def expected_position(offset: int | None, epoch: int | None) -> raft.VotersPosition | None:
-    """The voters record that a change is to be compared with, None for any."""
+    """The voters record that a change expects; None if it accepts any."""
     if offset is None and epoch is None:
         return None
     if offset is None or epoch is None:

@@ -1,7 +1,7 @@
-"""All replicas of this broker: from committed metadata to what each of them is told.
+"""All replicas of this broker: applies committed metadata to them.
 
-Owns which replicas there are, and the order of what an image brings: stops first, then settings, then leaders and followers.
-Must not know requests. A replica is made when the metadata assigns it, and its log is opened then.
+Owns the set of replicas, and the order in which the changes of an image are applied: stops first, then settings, then leaders and
+followers. Must not know requests. A replica is created, and its log is opened, when the metadata assigns it to this broker.
 Source: the replication design V3, "Broker"; KIP-631; KIP-516.
 """
 
@@ -26,14 +26,16 @@ from quorum_node.server.broker.topic_values import TopicValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _TICK_SECONDS = 0.1
-"""Between looks at those who wait for replication; all replicas are looked at in `_LAG_SHARE` of the lag's limit."""
+"""In seconds, between checks of requests that wait for replication. Every replica is checked once in `_LAG_SHARE` of
+replica.lag.time.max.ms.
+"""
 _LAG_SHARE = 0.25
 _CHECKPOINT_SECONDS = 5.0
 _MAINTENANCE_SECONDS = 60.0
 
 
 class AssignedReplicas:
-    """`ReplicaPort` of its replicas. Made when the first image is complete."""
+    """The `ReplicaPort` of its replicas. Created when the first image is complete."""
 
     def __init__(
         self,
@@ -67,11 +69,11 @@ class AssignedReplicas:
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- for those who ask
+    # -- queries
 
     @property
     def image(self) -> ClusterImage:
-        """What the replicas were told last."""
+        """The image that was last applied to the replicas."""
         return self._image
 
     def replica(self, topic_id: UUID, partition_id: int) -> HostedReplica | None:
@@ -84,7 +86,7 @@ class AssignedReplicas:
     # -- metadata
 
     def start(self, image: ClusterImage) -> None:
-        """The first image: what lies on the disk and is not assigned is set aside before anything is opened."""
+        """Apply the first image. Logs on the disk that are not assigned to this broker are set aside before any log is opened."""
         found = strays(self._broker_id, self._directory.found(), image.topics)
         for stray in found:
             self._directory.set_aside(stray)
@@ -93,7 +95,7 @@ class AssignedReplicas:
         self._tick()
 
     def apply(self, image: ClusterImage) -> None:
-        """A later image, however far away."""
+        """Apply a later image; any number of changes may lie between."""
         before, self._image = self._image, image
         if before.configs is not image.configs:
             self._cleaner_values = self._values.cleaner(image.configs)
@@ -104,7 +106,7 @@ class AssignedReplicas:
             self._brokers_changed(before.brokers, image)
 
     def close(self) -> None:
-        """Stop all replicas; their logs are closed by their owner."""
+        """Stop all replicas. Their logs are closed by the data directory."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -128,7 +130,7 @@ class AssignedReplicas:
             replica.take(MetadataChanged(assigned.partition, active))
 
     def _brokers_changed(self, before: BrokersImage, image: ClusterImage) -> None:
-        """Who may join an ISR changed: leaders have to know, also where their partition did not change."""
+        """Brokers that may join an ISR have changed. Leaders need to know, even if their partitions did not change."""
         active = _active_brokers(image.brokers)
         if active == _active_brokers(before):
             return
@@ -160,7 +162,7 @@ class AssignedReplicas:
         )
         return replica
 
-    # -- time
+    # -- timers
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
@@ -191,7 +193,7 @@ class AssignedReplicas:
         }
 
     def _retain(self) -> None:
-        """Old segments go, on leaders and followers alike: each by its own clock, and never what is not committed."""
+        """Delete old segments, on leaders and followers alike. Each uses its own clock, and never deletes records that are not committed."""
         now_ms = time.time_ns() // 1_000_000
         try:
             for replica in self._replicas.values():
@@ -205,7 +207,7 @@ class AssignedReplicas:
         self._maintenance = None
         failure = done.exception()
         if self._closed:
-            return  # the logs were closed meanwhile, each after a sync of its own
+            return  # the logs were closed meanwhile, each with its own sync
         if isinstance(failure, StorageFailure | DiskFull):
             self._storage_failed(failure)
         elif failure is not None:
@@ -220,7 +222,7 @@ class AssignedReplicas:
         except (StorageFailure, DiskFull) as failure:
             self._storage_failed(failure)
 
-    # -- from the replicas
+    # -- called by the replicas
 
     def start_fetching(self, replica: HostedReplica, leader_id: int) -> None:
         """See `ReplicaPort`."""
@@ -256,7 +258,7 @@ class AssignedReplicas:
 
 
 def _active_brokers(brokers: BrokersImage) -> dict[int, int]:
-    """Broker id → broker epoch of all that may be in an ISR."""
+    """Broker id → broker epoch of all brokers that may be in an ISR."""
     return {
         each.broker_id: each.broker_epoch
         for each in brokers.by_id.values()

@@ -1,7 +1,7 @@
-"""What a broker's listeners answer: which request goes where.
+"""The APIs of a broker's listeners: dispatches each request to its handler.
 
-Owns the table of what is served here, and the small APIs that need one line. What only the active controller decides is passed
-on to it. Knows no sockets.
+Owns the table of what is served here, and the APIs that need one line. Requests that only the active controller can decide are forwarded
+to it. Knows no sockets.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ from quorum_node.server.wire import authentication
 
 
 class BrokerApi:
-    """`handle` is what listeners call. `static`: defaults of topics that the process was started with."""
+    """`handle` is called by the listeners. `static`: topic defaults from the process's configuration."""
 
     def __init__(
         self,
@@ -178,12 +178,12 @@ class BrokerApi:
             return InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         producer_id = self._producer_ids.take()
         if producer_id is None:
-            # Clients ask again; meanwhile the block comes.
+            # The client retries; meanwhile the block arrives.
             return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
 
     def _may_produce(self, rights: Rights) -> bool:
-        """Who may write to any topic may do so with a producer id."""
+        """A principal that may write to any topic may use a producer id."""
         if rights.allows(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER):
             return True
         may = on_topics(rights, AclOperation.WRITE)
@@ -224,7 +224,7 @@ class BrokerApi:
 
 
 def _of_replicas_and_readers(rights: Rights) -> May:
-    """What brokers and consumers ask alike."""
+    """The right that applies to fetches of followers and of consumers."""
     if rights.allows(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER):
         return anything
     return on_topics(rights, AclOperation.DESCRIBE)

@@ -1,7 +1,7 @@
-"""When compaction runs: a round every log.cleaner.backoff.ms, on a thread of its own.
+"""When compaction runs: one round every log.cleaner.backoff.ms, on a thread of its own.
 
-Owns the thread and the pauses; what is compacted, and how, is storage's. A full disk ends a round and no more: nothing was
-acknowledged by it. Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
+Owns the thread and the pauses. What is compacted, and how, is decided by the storage. A full disk ends the round only: compaction
+acknowledges nothing. Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from quorum_node.server.broker.topic_values import CleanerValues
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 HighWatermarks = dict[tuple[str, int], int]
-"""Of the logs that are to be compacted, by topic and partition."""
+"""High watermarks of the logs to compact, by topic and partition."""
 
 
 class Cleaning:
-    """`look` is called on the loop's thread, often."""
+    """Schedules the rounds; `look` is called often, on the loop's thread."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Cleaning:
         self._closed = False
 
     def look(self, values: CleanerValues, logs: Callable[[], HighWatermarks]) -> None:
-        """Begin a round if it is time for one."""
+        """Begin a round if one is due."""
         is_due = self._loop.time() - self._ended_at >= values.backoff_ms / 1000
         if not values.is_enabled or not is_due or self._round is not None or self._closed:
             return
@@ -50,7 +50,7 @@ class Cleaning:
         self._round.add_done_callback(self._ended)
 
     def close(self) -> None:
-        """No more rounds; the directory ends the one that runs when it is closed."""
+        """Start no more rounds; a round that is running ends when the directory is closed."""
         self._closed = True
         self._thread.shutdown(wait=False)
 

@@ -1,7 +1,7 @@
-"""What this broker asks the active controller, wherever that is.
+"""Requests of this broker to the active controller.
 
-Owns finding it: the leader of the metadata log, as this node's replica knows it. Must not know what is asked, nor when it is
-asked again: an answer of NOT_CONTROLLER, or none, is told to whoever asked.
+Owns finding the active controller: the leader of the metadata log, as this node's replica knows it. Must not know what is requested, nor
+when a request is retried: NOT_CONTROLLER, or a missing answer, is passed to the caller.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ Answered = Callable[[Message | FailureReason], None]
 
 
 class LeaderKnown(Protocol):
-    """The replica of the metadata log."""
+    """The local replica of the metadata log."""
 
     def leader(self) -> CurrentLeader:
-        """Whom this replica knows as the leader."""
+        """The leader that this replica knows."""
 
 
 class ControllerChannel:
-    """Any number of questions at once."""
+    """Allows any number of concurrent requests."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ControllerChannel:
     def ask(
         self, api: Api, body: Message, answered: Answered, *, timeout_ms: float | None = None
     ) -> None:
-        """`answered` is called once, never from within."""
+        """Send a request. `answered` is called once, never before this returns."""
         endpoint = self._replica.leader().endpoint
         if endpoint is None:
             self._call_soon(answered, FailureReason.REFUSED)

@@ -1,6 +1,6 @@
-"""FindCoordinator: the leader of the partition that keeps a group or a transactional id.
+"""FindCoordinator: finds the leader of the partition that stores a group or a transactional id.
 
-Owns where that is. Must not know what coordinators do.
+Must not know what coordinators do.
 Source: the rules of a stock broker for FindCoordinator 0 to 6; KIP-699.
 """
 
@@ -26,12 +26,12 @@ from quorum_node.server.listener.port import InboundRequest
 _MANY_SINCE = 4
 _GROUP, _TRANSACTION = 0, 1
 _NO_TRANSACTIONS = "no broker of this cluster coordinates transactions: brokers of this software do not, and there is no Apache Kafka broker"
-_NO_GROUP_ID = "the name of the group is empty"
-_NOT_YET = "there is no coordinator yet"
+_NO_GROUP_ID = "the group id is empty"
+_NOT_YET = "the coordinator is not available yet"
 
 
 class CoordinatorLookup:
-    """`transactions`: who coordinates those."""
+    """`transactions`: finds the coordinators of transactions."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class CoordinatorLookup:
             name = OFFSETS_TOPIC
         elif key_type == _TRANSACTION:
             if self._transactions.are_missing():
-                # Java producers take this for fatal: they would ask for ever otherwise.
+                # A fatal error for Java producers; with a retriable one they would retry forever.
                 return _refused(key, ErrorCode.UNSUPPORTED_VERSION, _NO_TRANSACTIONS)
             name = TRANSACTIONS_TOPIC
         else:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOT_YET)
         topic = self._image().topics.named(name)
         if topic is None and name == OFFSETS_TOPIC:
-            # The topic of transactions is created by a broker that can lead it, when it is asked.
+            # The topic of transactions is created by a broker that can lead it, on its first request.
             self._creation.create()
         partition = (
             None

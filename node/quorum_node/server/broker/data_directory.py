@@ -1,6 +1,6 @@
-"""The directory of `log.dirs`, as replicas see it.
+"""The data directory (`log.dirs`), as replicas see it.
 
-Owns the way from the protocols of `data_log.py` to `quorum_node.storage.broker`, which has the files.
+Adapts the files of `quorum_node.storage.broker` to the protocols of `data_log.py`.
 """
 
 import shutil
@@ -38,16 +38,16 @@ from quorum_node.storage.directory_lock import lock_directory
 NO_EPOCH = -1
 UNKNOWN_BYTES = -1
 _STRAY_DELAY_MS = 3_600_000
-"""A log that no metadata knows is kept for so long: time to notice a mistake."""
+"""In milliseconds: a log that no metadata assigns is kept for this time, so that a mistake can be noticed."""
 
 
 class OpenLog:
-    """`DataLog` of one partition."""
+    """The `DataLog` of one partition."""
 
     def __init__(
         self, log: PartitionLog, high_watermark: int, was_cut: Callable[[PartitionLog], None]
     ) -> None:
-        """`was_cut` is called when the log lost its end."""
+        """`was_cut` is called when the end of the log was removed."""
         self._log = log
         self._high_watermark = high_watermark
         self._was_cut = was_cut
@@ -126,7 +126,7 @@ class OpenLog:
 
 
 class OpenDataDirectory:
-    """`DataDirectory`."""
+    """The `DataDirectory` of the process."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
@@ -203,7 +203,7 @@ class OpenDataDirectory:
 
 
 def open_data_directory(path: Path, node_id: int, cluster_id: str) -> OpenDataDirectory:
-    """Open it, or make an empty one this broker's. Raises WrongDirectory, StorageFailure or DiskFull."""
+    """Open the directory; an empty one is initialized for this broker. Raises WrongDirectory, StorageFailure or DiskFull."""
     lock_directory(path)
     return OpenDataDirectory(LogDirectory(path, node_id=node_id, cluster_id=cluster_id))
 

@@ -1,6 +1,6 @@
-"""What a broker needs of the disk: the logs of partitions, and the directory around them.
+"""Storage that a broker needs: the logs of partitions, and their directory.
 
-Owns the protocols that storage fulfils. Must not know files.
+Owns the protocols that the storage implements. Must not know files.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ from quorum_node.storage.broker.log_settings import LogSettings
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """A record's offset and timestamp, in milliseconds since 1970."""
+    """Offset and timestamp of a record, the timestamp in milliseconds since 1970."""
 
     offset: int
     timestamp_ms: int
@@ -26,7 +26,7 @@ class TimedOffset:
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
-    """`bytes_per_second`: read and written, None for no limit; `map_bytes`: memory for the newest offset of each key."""
+    """`bytes_per_second`: bytes read and written, None for no limit. `map_bytes`: memory for the map from key to newest offset."""
 
     bytes_per_second: float | None
     map_bytes: int
@@ -34,7 +34,7 @@ class CompactionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """A log that was compacted below `end_offset`, or, with a `refusal`, is left out until the next start."""
+    """The outcome for one log: compacted below `end_offset`, or, with a `refusal`, left out until the next start."""
 
     topic_name: str
     partition_id: int
@@ -45,57 +45,57 @@ class Compacted:
 
 
 class DataLog(Protocol):
-    """The log of one partition. Every method raises StorageFailure or DiskFull when the disk refuses."""
+    """The log of one partition. Every method raises StorageFailure or DiskFull when the disk fails."""
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
+        """Size of all segments."""
 
     def bytes_from(self, offset: int) -> int:
-        """About how many bytes follow from `offset` on."""
+        """Approximate number of bytes from `offset` to the end."""
 
     @property
     def settings(self) -> LogSettings:
-        """What the topic's configuration says of its files."""
+        """The settings of the log's files, from the topic's configuration."""
 
     def configure(self, settings: LogSettings) -> None:
-        """The configuration changed; what is on the disk follows with the next segment or the next look."""
+        """Apply a changed configuration. Existing files follow with the next segment or the next retention check."""
 
     def opened(self) -> OpenedLog:
-        """What was found at the start."""
+        """The state of the log that was found at the start."""
 
     def append(self, batches: Iterable[Batch]) -> None:
-        """Write placed batches: they can be read afterwards; the disk may have them later."""
+        """Append batches that have their offsets. They can be read when this returns; they may reach the disk later."""
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> Buffer:
-        """Whole batches from the one that holds `offset`, below `end_offset`: at least one, if there is one."""
+        """Whole batches, from the one that contains `offset`, below `end_offset`; at least one, if there is one."""
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where what is not decided begins, below the high watermark or above; None: everything is decided."""
+        """First offset of the oldest open transaction, above or below the high watermark; None if all transactions are decided."""
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """(producer id, first offset) of aborted transactions with records in offset <= o < end_offset."""
 
     def truncate_to(self, end_offset: int) -> tuple[ProducerEntry, ...]:
-        """Drop everything from `end_offset` on; what is known of producers afterwards."""
+        """Drop all records from `end_offset` on. Returns the producer states that remain."""
 
     def restart_at(self, start_offset: int) -> None:
-        """Drop everything and go on at `start_offset`."""
+        """Drop all records, and continue at `start_offset`."""
 
     def save_epochs(self, starts: tuple[tuple[int, int], ...]) -> None:
-        """Write leader-epoch-checkpoint."""
+        """Write the leader-epoch-checkpoint."""
 
     def delete_below(self, start_offset: int) -> None:
-        """Records below are not served any more; whole segments of them go."""
+        """Records below `start_offset` are no longer served; segments that hold only such records are deleted."""
 
     def retain(self, high_watermark: int, now_ms: int) -> int | None:
-        """Remove the oldest segments that the topic's retention lets go; where the log begins then, None if none went.
+        """Delete the oldest segments that the topic's retention allows. Returns the new start offset, None if nothing was deleted.
 
         `now_ms`: milliseconds since 1970.
         """
 
     def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
-        """The first record below `end_offset` that is not older; None if there is none."""
+        """The first record below `end_offset` with at least this timestamp (milliseconds since 1970); None if there is none."""
 
     def newest(self, end_offset: int) -> TimedOffset | None:
         """The first record below `end_offset` that has the largest timestamp; None if there is none."""
@@ -106,40 +106,40 @@ class DataDirectory(Protocol):
 
     @property
     def directory_id(self) -> UUID:
-        """Under which it is registered."""
+        """The directory id that the broker registers."""
 
     @property
     def previous_broker_epoch(self) -> int:
-        """Of the run before, if that stopped in good order; else -1."""
+        """The broker epoch of the previous run, if that run was stopped cleanly; else -1."""
 
     @property
     def path(self) -> str:
-        """As it stands in log.dirs."""
+        """The path as configured in log.dirs."""
 
     def volume_bytes(self) -> tuple[int, int]:
-        """How large its volume is, and how much of it may still be used; -1 where that is unknown."""
+        """Total and usable bytes of the volume; -1 where unknown."""
 
     def found(self) -> tuple[FoundLog, ...]:
-        """Logs that lie there, opened or not."""
+        """All logs in the directory, opened or not."""
 
     def open(
         self, topic_name: str, topic_id: UUID, partition_id: int, settings: LogSettings
     ) -> DataLog:
-        """The log of a partition, made if there is none."""
+        """The log of a partition; created if it does not exist."""
 
     def set_aside(self, stray: FoundLog) -> None:
-        """A log that this broker should not have: it is kept under another name, and deleted later."""
+        """Rename a log that this broker should not have; it is deleted later."""
 
     def delete(self, topic_name: str, partition_id: int) -> None:
-        """The partition is gone: its log is renamed at once and deleted later."""
+        """Delete the log of a partition that no longer exists: it is renamed at once and deleted later."""
 
     def checkpoint(self, high_watermarks: Iterable[tuple[str, int, int]]) -> None:
-        """(topic, partition, high watermark) of all logs, for the next start."""
+        """Store (topic, partition, high watermark) of all logs for the next start."""
 
     def maintain(self) -> None:
-        """Sync what was appended, so that a later start has less to check, and remove files whose delay is over.
+        """Sync what was appended, so that the next start has less to check, and delete files whose delay has passed.
 
-        May run on another thread than everything else here.
+        May run on another thread than the other methods.
         """
 
     def compact(
@@ -148,10 +148,10 @@ class DataDirectory(Protocol):
         limits: CompactionLimits,
         told: Callable[[Compacted], None],
     ) -> None:
-        """Compact each of these logs that is due; returns early, with what was begun dropped, when the directory is closed.
+        """Compact each of these logs that is due. When the directory is closed, this returns early and drops the unfinished work.
 
-        Runs on a thread of its own, beside everything else; `told` is called there. Raises StorageFailure or DiskFull.
+        Runs on a thread of its own, beside all other work, and calls `told` there. Raises StorageFailure or DiskFull.
         """
 
     def close(self, broker_epoch: int | None) -> None:
-        """Flush and close all logs. `broker_epoch`: of this run, if it stops in good order."""
+        """Flush and close all logs. `broker_epoch`: the epoch of this run, if it is stopped cleanly; else None."""

@@ -1,6 +1,6 @@
-"""DeleteRecords: logs begin later, and the answer comes when the logs of all live replicas do.
+"""DeleteRecords: advances the start offsets of logs, and answers when all live replicas have done so.
 
-Owns the checks and the waiting. The segments go with the next look of retention.
+Owns the checks and the waiting. Segments are deleted by the next retention check.
 Source: KIP-107; the rules of a stock leader (`ReplicaManager.deleteRecords`, `DelayedDeleteRecords`).
 """
 
@@ -28,7 +28,7 @@ _LONGEST_SECONDS = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One partition; `replica` while it is not settled."""
+    """One partition of a request. `replica`: None once the outcome is known."""
 
     topic: int
     index: int
@@ -38,7 +38,7 @@ class _Part:
     wanted_offset: int = 0
 
     def look(self) -> bool:
-        """Whether it is settled: every live replica has followed, or somebody else leads."""
+        """Whether the outcome is known: every live replica has followed, or this replica is no longer the leader."""
         if self.replica is None:
             return True
         low_watermark = self.replica.core.low_watermark
@@ -53,7 +53,7 @@ class _Part:
 
 
 class DeleteRecordsApi:
-    """Any number of requests wait; each is one timer and a watcher at each of its replicas."""
+    """Any number of requests can wait; each uses one timer and a watcher at each of its replicas."""
 
     def __init__(self, replicas: AssignedReplicas) -> None:
         self._replicas = replicas
@@ -62,7 +62,7 @@ class DeleteRecordsApi:
     def handle(
         self, inbound: InboundRequest, body: DeleteRecordsRequest, may: May = anything
     ) -> None:
-        """Answer now or later, once."""
+        """Answer now or later, exactly once."""
         parts = [
             self._delete(number, topic.name, each, may)
             for number, topic in enumerate(body.topics)
@@ -106,7 +106,7 @@ class DeleteRecordsApi:
                 replica.unwatch(moved)
 
         def moved() -> None:
-            # Called from within a replica's step: look after it.
+            # Called within a step of a replica: check after the step.
             self._loop.call_soon(look)
 
         def look() -> None:
@@ -128,7 +128,7 @@ class DeleteRecordsApi:
 
 
 def _are_settled(parts: list[_Part]) -> bool:
-    """Looks at each of them."""
+    """Checks each of them."""
     return not [each for each in parts if not each.look()]
 
 

@@ -1,7 +1,7 @@
-"""Fetch: records for consumers and followers, now or when there are enough.
+"""Fetch: records for consumers and followers, answered at once or when enough bytes are there.
 
-Owns limits and waiting. What a replica may answer is the core's decision. Every answer names session 0: there are no fetch
-sessions (KIP-227), and each request names all its partitions.
+Owns limits and waiting. What a replica may return is the core's decision. Every answer has session id 0: fetch sessions (KIP-227) are not
+supported, so each request names all its partitions.
 Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batch), KIP-595 (divergence), KIP-951.
 """
 
@@ -32,7 +32,7 @@ from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.batch_walk import batch_at
 
 _MAX_BYTES = 32 << 20
-"""Of records in one answer, whatever was asked for; below what our own followers take."""
+"""Maximum bytes of records in one answer, whatever was requested; below the maximum that our own followers accept."""
 _MAX_WAIT_MS = 60_000
 _CONSUMER = -1
 _READ_COMMITTED = 1
@@ -41,7 +41,7 @@ _NO_EPOCH = -1
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One partition of a request. `answer`: the core's; None where the request failed before that."""
+    """One partition of a request. `answer`: the core's; None if the request failed before the core was asked."""
 
     topic: FetchTopic
     asked: FetchPartition
@@ -51,11 +51,11 @@ class _Part:
 
     @property
     def replica(self) -> HostedReplica | None:
-        """The replica here, if there is one."""
+        """The local replica, if there is one."""
         return None if self.found is None else self.found.replica
 
     def answered(self, answer: FetchAnswer) -> None:
-        """The core's answer, in place of an earlier one."""
+        """The core's answer, which replaces an earlier one."""
         self.answer = answer
         if isinstance(answer, RefuseFetch):
             self.error = code_of(answer.error)
@@ -63,7 +63,7 @@ class _Part:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A request; `timer` while it waits."""
+    """A fetch request; `timer` is set while it waits."""
 
     inbound: InboundRequest
     body: FetchRequest
@@ -73,14 +73,14 @@ class _Waiting:
     moved: Callable[[], None] | None = None
 
     def park(self, moved: Callable[[], None], timer: asyncio.TimerHandle) -> None:
-        """Wait until the timer, and hear of every replica that moves."""
+        """Wait until the timer fires; `moved` is called when one of the replicas changes."""
         self.moved, self.timer = moved, timer
         for part in self.parts:
             if part.replica is not None:
                 part.replica.watch(moved)
 
     def forget(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -89,17 +89,17 @@ class _Waiting:
                 part.replica.unwatch(self.moved)
 
     def schedule(self) -> bool:
-        """Whether nobody has scheduled a look yet."""
+        """Returns True for the first call since the last check: the caller then schedules a check."""
         was, self.is_scheduled = self.is_scheduled, True
         return not was
 
     def looked(self) -> None:
-        """The next move asks for another look."""
+        """A check is done: the next change schedules another one."""
         self.is_scheduled = False
 
 
 class FetchApi:
-    """Any number of requests wait; each is one timer and a watcher at each of its replicas."""
+    """Any number of requests can wait; each uses one timer and a watcher at each of its replicas."""
 
     def __init__(self, replicas: AssignedReplicas, endpoint_to: EndpointTo) -> None:
         self._replicas = replicas
@@ -107,7 +107,7 @@ class FetchApi:
         self._loop = asyncio.get_running_loop()
 
     def handle(self, inbound: InboundRequest, body: FetchRequest, may: May = anything) -> None:
-        """Answer now or later, once."""
+        """Answer now or later, exactly once."""
         if body.session_id:
             inbound.reply(
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
@@ -158,7 +158,7 @@ class FetchApi:
     # -- waiting
 
     def _is_due(self, waiting: _Waiting) -> bool:
-        """Whether it is answered now: enough bytes, an error, a divergence, nothing asked for, or no time to wait."""
+        """Whether to answer now: enough bytes, an error, a divergence, an empty request, or no time left to wait."""
         body = waiting.body
         if body.max_wait_ms <= 0 or not waiting.parts:
             return True
@@ -167,7 +167,7 @@ class FetchApi:
             if not isinstance(part.answer, ServeFetch) or part.replica is None:
                 return True
             if part.answer.end_offset > part.answer.fetch_offset:
-                # Counted roughly: the exact count costs a look into the index.
+                # An estimate: the exact count needs a look-up in the index.
                 ready_bytes += min(
                     part.asked.partition_max_bytes,
                     part.replica.log.bytes_from(part.answer.fetch_offset),
@@ -176,7 +176,7 @@ class FetchApi:
 
     def _wait(self, waiting: _Waiting) -> None:
         def moved() -> None:
-            # Called from within a replica's step: look after it.
+            # Called within a step of a replica: check after the step.
             if waiting.schedule():
                 self._loop.call_soon(self._look, waiting)
 
@@ -198,7 +198,7 @@ class FetchApi:
         self._reply(waiting)
 
     def _refresh(self, waiting: _Waiting) -> None:
-        """What may be served now. A follower has not fetched again: its progress is not told anew while nothing else changed."""
+        """Ask the cores again. A follower has not fetched again: its progress is reported to the core only if something else changed."""
         for part in waiting.parts:
             replica, answer = part.replica, part.answer
             if replica is None or not isinstance(answer, ServeFetch):
@@ -255,7 +255,7 @@ class FetchApi:
         left_bytes: int,
         is_first: bool,
     ) -> bytes | memoryview:
-        """At least one whole batch where it is the first of an answer; else what fits."""
+        """At least one whole batch for the first partition of an answer; else as many as fit."""
         limit = min(asked.partition_max_bytes, left_bytes)
         if answer.end_offset <= answer.fetch_offset or (limit <= 0 and not is_first):
             return b""
@@ -322,7 +322,7 @@ class FetchApi:
 def _aborted(
     replica: HostedReplica, offset: int, records: bytes | memoryview
 ) -> tuple[AbortedTransaction, ...]:
-    """Whose records the consumer has to leave out of what it gets."""
+    """The aborted transactions whose records the consumer has to skip."""
     end_offset, at = offset, 0
     while at < len(records):
         header = batch_at(records, at, at, len(records))

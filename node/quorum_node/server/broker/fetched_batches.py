@@ -1,7 +1,7 @@
-"""The batches in a leader's answer, as the core takes them.
+"""Decodes the batches in a leader's answer for the core.
 
-Owns the checks of a follower: headers, checksums, ascending offsets are the core's affair. Bytes at the end that are no whole
-batch are left out. Must not know where batches go.
+Owns the follower's checks of headers and checksums; that offsets ascend is checked by the core. An incomplete batch at the end is
+dropped. Must not know where the batches go.
 """
 
 from struct import Struct
@@ -24,11 +24,11 @@ from quorum_node.storage.broker.producer_walk import marker_of
 _HEADER = Struct(">qiibIhiqqqhii")
 _NO_RECORD = Marker(is_abort=False, coordinator_epoch=-1)
 MAX_FETCHED_BATCHES = 100_000
-"""In one answer for one partition: its bytes are limited, and so is what they are made into."""
+"""Maximum number of batches in one answer for one partition: bounds the objects made from its bytes."""
 
 
 def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
-    """Whole batches in their order. Raises CorruptBatch; a batch may have fewer records than offsets (compaction)."""
+    """Whole batches in their order. Raises CorruptBatch. After compaction a batch may have fewer records than offsets."""
     view = memoryview(records)
     total, position = len(view), 0
     found: list[Batch] = []
@@ -68,7 +68,7 @@ def fetched_batches(records: Buffer) -> tuple[Batch, ...]:
 
 
 def _marker(attributes: int, producer_id: int, count: int, data: memoryview) -> Marker | None:
-    """Of a control batch. Compaction may have taken its record: then it ends nothing that is left."""
+    """The marker in a control batch; None if compaction has removed its record."""
     if not attributes & CONTROL_FLAG or producer_id == NO_PRODUCER:
         return None
     found = marker_of(data) if count else None

@@ -1,7 +1,7 @@
-"""Followers' fetches: one request at a time to each broker that leads partitions of which this one has a replica.
+"""Fetch requests of followers: one request at a time to each broker that leads partitions replicated here.
 
-Owns which partitions are asked of whom, pauses after errors, and how answers become events. Must not know truncation nor
-ISRs: the cores decide. Answers that are late are ignored by them.
+Owns which partitions are fetched from which broker, pauses after errors, and the translation of answers into events. Must not know
+truncation nor ISRs: the cores decide, and ignore late answers.
 Source: KIP-595 (divergence in the answer), KIP-516 (topics by id); the rules of a stock replica fetcher.
 """
 
@@ -45,21 +45,21 @@ from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.peers.port import Peers
 
 _PAUSE_SECONDS = 0.1
-"""After an error: of one partition, or of the whole request."""
+"""In seconds: the pause after an error of one partition, or of a whole request."""
 _MARGIN_MS = 10_000
-"""How much longer than the longest wait at the leader an answer may take."""
+"""In milliseconds: how much longer than the leader's maximum wait an answer may take."""
 _FATAL: dict[int, BrokerError] = {
     ErrorCode.FENCED_LEADER_EPOCH: BrokerError.FENCED_LEADER_EPOCH,
     ErrorCode.OFFSET_OUT_OF_RANGE: BrokerError.OFFSET_OUT_OF_RANGE,
 }
-"""Errors that the core has to hear of; all others pass."""
+"""Errors that are passed to the core; all others are temporary."""
 
 EndpointOf = Callable[[int], Endpoint | None]
 
 
 @dataclass(slots=True)
 class _Leader:
-    """`resting`: partitions that had an error, until the pause is over."""
+    """`resting`: partitions that had an error, until their pause is over."""
 
     replicas: dict[PartitionKey, HostedReplica] = field(default_factory=dict)
     resting: set[PartitionKey] = field(default_factory=set)
@@ -69,19 +69,19 @@ class _Leader:
 
     @property
     def is_free(self) -> bool:
-        """Whether it may be asked."""
+        """Whether a request may be sent."""
         return not (self.in_flight or self.paused)
 
     def asked(self) -> None:
-        """A request is on its way."""
+        """A request is in flight."""
         self.in_flight = True
 
     def answered(self) -> None:
-        """It is over."""
+        """The request is done."""
         self.in_flight = False
 
     def pause(self) -> None:
-        """Not for a while."""
+        """Send no requests for a while."""
         self.paused = True
 
     def resume(self) -> None:
@@ -89,7 +89,7 @@ class _Leader:
         self.paused = False
 
     def in_turn(self) -> list[PartitionKey]:
-        """All partitions, each time beginning with another one."""
+        """All partitions, starting with a different one each time."""
         keys = list(self.replicas)
         self.next_first += 1
         turn = self.next_first % len(keys) if keys else 0
@@ -97,7 +97,7 @@ class _Leader:
 
 
 class Fetchers:
-    """`own`: (broker id, broker epoch) of this run. `endpoint_of`: where brokers are reached by brokers."""
+    """`own`: (broker id, broker epoch) of this run. `endpoint_of`: the endpoint of a broker for other brokers."""
 
     def __init__(
         self,
@@ -119,14 +119,14 @@ class Fetchers:
         self._closed = False
 
     def start(self, replica: HostedReplica, leader_id: int) -> None:
-        """Fetch from that broker from now on, from no other."""
+        """Fetch from that broker from now on, and from no other."""
         self.stop(replica)
         self._leader_of[replica.key] = leader_id
         self._leaders.setdefault(leader_id, _Leader()).replicas[replica.key] = replica
         self._look_soon(leader_id)
 
     def stop(self, replica: HostedReplica) -> None:
-        """Fetch from nobody. An answer on its way is ignored by the core."""
+        """Stop fetching. The core ignores an answer that is in flight."""
         leader_id = self._leader_of.pop(replica.key, None)
         if leader_id is not None:
             leader = self._leaders[leader_id]
@@ -134,13 +134,13 @@ class Fetchers:
             leader.resting.discard(replica.key)
 
     def look(self, replica: HostedReplica) -> None:
-        """Its fetch position may have changed."""
+        """The replica's fetch position may have changed."""
         leader_id = self._leader_of.get(replica.key)
         if leader_id is not None:
             self._look_soon(leader_id)
 
     def close(self) -> None:
-        """Fetch no more."""
+        """Stop all fetching."""
         self._closed = True
 
     # -- fetching
@@ -179,7 +179,7 @@ class Fetchers:
     def _positions(
         self, leader: _Leader
     ) -> dict[PartitionKey, tuple[HostedReplica, FetchPosition]]:
-        """What to ask, each time beginning with another partition: the bytes of an answer are limited."""
+        """The positions to fetch, starting with a different partition each time, because the bytes of an answer are limited."""
         found = {}
         for key in leader.in_turn():
             position = leader.replicas[key].core.fetch_position
@@ -238,7 +238,7 @@ class Fetchers:
     def _take_one(
         self, replica: HostedReplica, position: FetchPosition, answer: FetchResponsePartition
     ) -> bool:
-        """False: ask again after a pause."""
+        """Handle the answer for one partition. False: fetch again after a pause."""
         epoch, offset = position.leader_epoch, position.fetch_offset
         if answer.error_code:
             error = _FATAL.get(answer.error_code)
@@ -273,10 +273,10 @@ class Fetchers:
 
         self._loop.call_later(_PAUSE_SECONDS, over)
 
-    # -- where the leader's log begins and ends
+    # -- start and end of the leader's log
 
     def ask_range(self, replica: HostedReplica, output: AskRange) -> None:
-        """Ask for both ends, one after the other; again after a pause while the core still wants to know."""
+        """Ask for both offsets, one after the other; retried after a pause as long as the core still needs them."""
 
         def asked(timestamp: int, done: Callable[[int], None]) -> None:
             self._ask_offset(replica, output, timestamp, done)

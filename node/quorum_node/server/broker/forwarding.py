@@ -1,6 +1,6 @@
-"""Requests that the active controller decides, passed on in an Envelope, and its answers on the way back.
+"""Forwards requests that the active controller decides, in an Envelope, and returns its answers.
 
-Owns the wrapping and when another controller is asked. Must not know what a request asks for.
+Owns the wrapping and the retries with another controller. Must not know what a request asks for.
 Source: KIP-590.
 """
 
@@ -27,7 +27,7 @@ Refuse = Callable[[Message, ErrorCode, str], Message]
 
 
 class Forwarding:
-    """Any number of requests at once. `refuse` makes the answer where no controller gives one."""
+    """Allows any number of concurrent requests. `refuse` makes the answer if no controller gives one."""
 
     def __init__(self, channel: ControllerChannel, refuse: Refuse) -> None:
         self._channel = channel
@@ -35,7 +35,7 @@ class Forwarding:
         self._loop = asyncio.get_running_loop()
 
     def forward(self, inbound: InboundRequest, body: Message) -> None:
-        """Answer as the active controller answers; if none does in time, refuse."""
+        """Answer with the active controller's answer; refuse if there is none in time."""
         request = inbound.request
         frame = encode_request(
             request.api, request.version, request.correlation_id, request.client_id or "", body

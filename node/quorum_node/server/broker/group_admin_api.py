@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups: what administrators ask of coordinators.
+"""DescribeGroups, ListGroups and DeleteGroups: the administrators' requests to coordinators.
 
 Source: the rules of a stock broker for DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2; KIP-518, KIP-1043.
 """
@@ -20,12 +20,12 @@ from quorum_node.server.broker.group_errors import group_code
 from quorum_node.server.listener.port import InboundRequest
 
 _NOT_FOUND_SINCE = 6
-"""Before, a group that does not exist is described as dead."""
+"""In earlier versions a group that does not exist is described as dead."""
 _CLASSIC = "classic"
 
 
 class GroupAdminApi:
-    """Of all groups whose coordinator is here."""
+    """Serves all groups whose coordinator is this broker."""
 
     def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
@@ -81,7 +81,7 @@ class GroupAdminApi:
         )
 
     def list(self, inbound: InboundRequest, body: ListGroupsRequest) -> None:
-        """Answered at once; words of filters count in any case."""
+        """Answered at once. The filters ignore case."""
         states = {each.lower() for each in body.states_filter}
         types = {each.lower() for each in body.types_filter}
         error, found = ErrorCode.NONE, []

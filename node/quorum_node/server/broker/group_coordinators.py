@@ -1,7 +1,7 @@
-"""The coordinators of this broker: one for each partition of `__consumer_offsets` that it leads.
+"""The group coordinators of this broker: one for each partition of `__consumer_offsets` that it leads.
 
-Owns when one begins and ends: with the leadership of its partition, after its log was read. Must not know the wire, nor what
-groups are. Whoever waits when a leadership ends is told to look for the coordinator again.
+Owns when a coordinator starts and stops: with the leadership of its partition, after its log was read. Must not know the wire, nor what
+groups are. Requests that wait when the leadership ends are answered with an error that makes the client look up the coordinator again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Answered = Callable[[Answer], None]
 
 
 class LedGroups:
-    """The groups of one partition in one leader epoch. `shard`: None until the log was read."""
+    """The groups of one partition in one leader epoch. `shard`: None until the log has been read."""
 
     def __init__(self, replica: HostedReplica, settings: GroupSettings, timeout_ms: int) -> None:
         self.replica = replica
@@ -43,39 +43,39 @@ class LedGroups:
         self._is_over = False
 
     def begin(self) -> None:
-        """The log was read."""
+        """The log has been read."""
         self.shard = GroupShard(self.table, self._settings)
 
     def ask(self, request: Request, answered: Answered) -> None:
-        """`answered` is called once, maybe from within."""
-        assert self.shard is not None, "it was read"
+        """`answered` is called once, possibly before this returns."""
+        assert self.shard is not None, "the log was read"
         self._waiting[request.request_id] = request, answered
         self._carry_out(self.shard.step(request, now()))
 
     def tick(self) -> None:
-        """Time passed."""
+        """Check timeouts."""
         if self.shard is not None:
             self._carry_out(self.shard.passed(now()))
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
-        """A log that is being read has the marker as well."""
+        """A transaction ended. Ignored while the log is being read, because it contains the marker as well."""
         if self.shard is not None:
             self.shard.marker_written(producer_id, commit=commit)
 
     def topics_deleted(self, names: frozenset[str]) -> None:
-        """What is known of them goes."""
+        """Drop the offsets of deleted topics."""
         if self.shard is not None:
             self._carry_out(self.shard.topics_deleted(names))
 
     def end(self, error: GroupError) -> None:
-        """Another broker leads the partition, or nobody."""
+        """Another broker leads the partition, or none."""
         self._is_over = True
         waiting, self._waiting = self._waiting, {}
         for request, answered in waiting.values():
             answered(refused(request, error))
 
     def _carry_out(self, outputs: list[Output]) -> None:
-        """In order, also where an append is stored at once and leads to more."""
+        """In order, also if an append is stored at once and produces more outputs."""
         self._outputs.extend(outputs)
         if self._is_carrying:
             return
@@ -103,7 +103,7 @@ class LedGroups:
 
 
 class GroupCoordinators:
-    """`storage_failed`: the process ends soon."""
+    """`storage_failed`: called when a log fails; the process ends soon after."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class GroupCoordinators:
     # -- the image
 
     def image_changed(self) -> None:
-        """The replicas were told another image: what this broker leads may have changed."""
+        """The replicas have applied another image: the partitions that this broker leads may have changed."""
         topics = self._replicas.image.topics
         if topics is self._topics:
             return
@@ -138,7 +138,7 @@ class GroupCoordinators:
             self._look_at_deletions(before, topics)
 
     def close(self) -> None:
-        """No coordinator any more."""
+        """Stop all coordinators."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -165,7 +165,7 @@ class GroupCoordinators:
                 self._begin(number, replica)
 
     def _look_at_deletions(self, before: TopicsImage, topics: TopicsImage) -> None:
-        """Also of topics that came back under their names: their offsets mean other records."""
+        """Includes topics that were created again under the same name: the committed offsets refer to other records."""
         gone = frozenset(
             name for name, number in before.ids.items() if topics.ids.get(name) != number
         )
@@ -189,7 +189,7 @@ class GroupCoordinators:
             self._storage_failed(failure)
             return
         except UnreadableLog as error:
-            # Its groups stay where they are: to go on without what can't be read would send consumers somewhere else.
+            # Groups of an unreadable log stay unavailable: without the unread offsets, consumers would resume elsewhere.
             self._events.unreadable_groups(str(error))
             return
         if self._led.get(number) is led:
@@ -208,12 +208,12 @@ class GroupCoordinators:
     # -- requests
 
     def new_id(self) -> int:
-        """For a request."""
+        """A new id for a request."""
         self._next_request_id += 1
         return self._next_request_id
 
     def led(self) -> Iterator[LedGroups]:
-        """All of them, read or not."""
+        """All led partitions, loaded or not."""
         return iter(self._led.values())
 
     def marker_written(self, partition_id: int, producer_id: int, *, commit: bool) -> None:
@@ -223,7 +223,7 @@ class GroupCoordinators:
             led.marker_written(producer_id, commit=commit)
 
     def of(self, group_id: str) -> LedGroups | GroupError:
-        """Who coordinates the group, if this broker does and knows what its log says."""
+        """The coordinator of the group, if it is this broker and its log is loaded; else the error."""
         topic = self._replicas.image.topics.named(OFFSETS_TOPIC)
         if topic is None:
             return GroupError.NOT_COORDINATOR
@@ -233,7 +233,7 @@ class GroupCoordinators:
         return GroupError.COORDINATOR_LOAD_IN_PROGRESS if led.shard is None else led
 
     def ask(self, request: Request, answered: Answered) -> None:
-        """`answered` is called once, maybe from within."""
+        """`answered` is called once, possibly before this returns."""
         led = self.of(request.group_id)
         if isinstance(led, GroupError):
             answered(refused(request, led))
@@ -242,7 +242,7 @@ class GroupCoordinators:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Where Kafka's brokers keep a group or a transactional id: by Java's hash of its UTF-16 code units."""
+    """The partition of a group or transactional id, as in Kafka: by Java's hash of its UTF-16 code units."""
     units = key.encode("utf-16-be")
     value = 0
     for at in range(0, len(units), 2):

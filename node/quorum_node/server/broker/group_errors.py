@@ -1,4 +1,4 @@
-"""Kafka's codes for the outcomes of a coordinator: they have the same names."""
+"""Kafka's error codes for the outcomes of a coordinator, which have the same names."""
 
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.protocol.errors import ErrorCode
@@ -7,5 +7,5 @@ _CODES = {error: ErrorCode[error.name] for error in GroupError}
 
 
 def group_code(error: GroupError) -> ErrorCode:
-    """As it stands in an answer."""
+    """The code on the wire."""
     return _CODES[error]

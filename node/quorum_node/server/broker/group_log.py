@@ -1,6 +1,6 @@
 """The log of a coordinator: one partition of `__consumer_offsets`, as its leader reads and writes it.
 
-Owns how records become batches and back, and how a log is read without holding up the loop. Must not know groups.
+Owns the conversion between records and batches, and reading a log in pieces so that the loop is not blocked. Must not know groups.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from quorum_node.storage.broker.stored_records import decoded_records
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 _PIECE_BYTES = 256 << 10
-"""What is read between two turns of the loop."""
+"""Bytes that are read between two turns of the loop."""
 _ALL_REPLICAS = -1
 _NOT_STORED = {
     BrokerError.NONE: GroupError.NONE,
@@ -41,30 +41,30 @@ _NOT_STORED = {
     BrokerError.NOT_LEADER_OR_FOLLOWER: GroupError.NOT_COORDINATOR,
     BrokerError.KAFKA_STORAGE_ERROR: GroupError.NOT_COORDINATOR,
 }
-"""Anything else: the records are too large."""
+"""For all other errors: the records are too large."""
 
 
 class UnreadableLog(Exception):
-    """A record that no version known here can have."""
+    """A record that is invalid in every version known here."""
 
 
 def now() -> Now:
-    """Both clocks."""
+    """The time on both clocks."""
     return Now(clock_ms(), time_of_day_ms())
 
 
 class GroupLog:
-    """`timeout_ms`: how long an append may wait for the ISR."""
+    """`timeout_ms`: maximum time that an append waits for the ISR."""
 
     def __init__(self, replica: HostedReplica, timeout_ms: int) -> None:
         self._replica = replica
         self._timeout_ms = timeout_ms
 
     async def load(self, table: GroupTable) -> int:
-        """Read all of it; how many bytes that were. Raises UnreadableLog, StorageFailure, DiskFull."""
+        """Read the whole log into `table`. Returns its bytes. Raises UnreadableLog, StorageFailure, DiskFull."""
         log, core = self._replica.log, self._replica.core
         offset, size_bytes = core.start_offset, 0
-        # Markers may be appended meanwhile: the end is looked up each time.
+        # Markers may be appended meanwhile, so the end is read again each time.
         while offset < core.written_offset:
             data = bytes(log.read(offset, core.written_offset, _PIECE_BYTES))
             if not data:
@@ -78,7 +78,7 @@ class GroupLog:
     def append(
         self, records: tuple[OffsetRecord | GroupRecord, ...], stored: Callable[[GroupError], None]
     ) -> None:
-        """`stored` is called once, maybe from within."""
+        """Append records. `stored` is called once, possibly before this returns."""
         data = encode_batch(
             base_offset=0,
             leader_epoch=-1,
@@ -97,7 +97,7 @@ class GroupLog:
         )
 
     def _replay(self, table: GroupTable, data: bytes) -> int:
-        """All batches of `data`; behind the last one."""
+        """Replay all batches of `data`. Returns the end offset."""
         at, end_offset = 0, 0
         try:
             while at < len(data):
@@ -106,13 +106,13 @@ class GroupLog:
                 at, end_offset = header.end_position, header.end_offset
         except (BrokenBatch, CorruptBatch, UnknownCodec, MalformedMessage) as error:
             name = f"{self._replica.topic_name}-{self._replica.key.partition_id}"
-            raise UnreadableLog(f"{name}, behind offset {end_offset}: {error}") from error
+            raise UnreadableLog(f"{name}, at offset {end_offset}: {error}") from error
         return end_offset
 
 
 def _replay_batch(table: GroupTable, header: FileBatch, data: bytes) -> None:
     if not header.record_count:
-        return  # compaction left it for its producer's sake
+        return  # an empty batch, which compaction keeps for its producer state
     if header.is_control:
         marker = marker_of(data)
         if marker is not None:

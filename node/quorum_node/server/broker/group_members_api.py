@@ -1,6 +1,6 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the wire to the coordinator of the group, and back.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: translated between the wire and the group's coordinator.
 
-Owns what versions leave out. Must not know what a group does.
+Owns the differences between versions. Must not know what a group does.
 Source: the rules of a stock broker for JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5.
 """
 
@@ -40,13 +40,13 @@ _NO_TIMEOUT = -1
 
 
 class GroupMembersApi:
-    """Requests of members."""
+    """The requests of group members."""
 
     def __init__(self, coordinators: GroupCoordinators) -> None:
         self._coordinators = coordinators
 
     def join(self, inbound: InboundRequest, body: JoinGroupRequest) -> None:
-        """Answered when the group's next generation begins, or sooner."""
+        """Answered when the group's next generation begins, or earlier."""
         version, client_id = inbound.request.version, inbound.request.client_id or ""
         rebalance_ms = body.rebalance_timeout_ms
         request = Join(
@@ -95,7 +95,7 @@ class GroupMembersApi:
         self._coordinators.ask(request, answered)
 
     def sync(self, inbound: InboundRequest, body: SyncGroupRequest) -> None:
-        """Answered when the leader's assignments are stored, or sooner."""
+        """Answered when the leader's assignments are stored, or earlier."""
         request = Sync(
             request_id=self._coordinators.new_id(),
             group_id=body.group_id,
@@ -132,7 +132,7 @@ class GroupMembersApi:
 
         def answered(answer: Answer) -> None:
             assert isinstance(answer, Done)
-            # A coordinator that is loading does not know the member yet: it must not take that for an end.
+            # A loading coordinator does not know the member yet. The member must not take this as its removal.
             error = answer.error
             if error is GroupError.COORDINATOR_LOAD_IN_PROGRESS:
                 error = GroupError.NONE

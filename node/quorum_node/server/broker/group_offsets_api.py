@@ -1,6 +1,6 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: from the wire to the coordinator of the group, and back.
+"""OffsetCommit, OffsetFetch and OffsetDelete: translated between the wire and the group's coordinator.
 
-Owns names and ids of topics, and the shapes of versions. Must not know when an offset counts.
+Owns the names and ids of topics, and the differences between versions. Must not know whether an offset is valid.
 Source: the rules of a stock broker for OffsetCommit 2 to 10, OffsetFetch 1 to 10 and OffsetDelete 0; KIP-447, KIP-709.
 """
 
@@ -69,7 +69,7 @@ class _Fetched(NamedTuple):
 
 
 class GroupOffsetsApi:
-    """Requests of members, of consumers that assign for themselves, and of administrators."""
+    """Requests of group members, of consumers that assign partitions themselves, and of administrators."""
 
     def __init__(self, replicas: AssignedReplicas, coordinators: GroupCoordinators) -> None:
         self._replicas = replicas
@@ -204,7 +204,7 @@ class GroupOffsetsApi:
         )
 
     def _fetch_one(self, body: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-        """Below version 8. Below version 2 there is no place for an error but in each partition."""
+        """For versions below 8. Below version 2 errors can only be reported for each partition."""
         error, known = self._known(body.group_id)
         unstable = (
             self._unstable(body.group_id) if body.require_stable else frozenset[TopicPartition]()
@@ -261,7 +261,7 @@ class GroupOffsetsApi:
         for name, partitions in by_name.items():
             topic = self._topics.named(name)
             if by_id and topic is None:
-                continue  # it can't be named any more
+                continue  # a deleted topic has no id
             found.append(
                 FetchedTopic(
                     name=name,

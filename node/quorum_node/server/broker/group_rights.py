@@ -1,6 +1,7 @@
-"""Whether a caller may ask what it asks of consumer groups, and the refusal of a whole request in the form of its answer.
+"""Authorization of group requests, and the refusal of a whole request in the form of its answer.
 
-Owns which right is asked for which group and topic. A request that names several is refused as a whole if one of them may not be had.
+Owns which right each request needs on which group and topics. A request that names several is refused as a whole if one of them is
+not allowed.
 Source: KafkaApis of Apache Kafka 4.3.1.
 """
 
@@ -51,7 +52,7 @@ _MEMBERS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequ
 
 
 def refused(body: Message, rights: Rights, topics: TopicsImage) -> Message | None:
-    """The answer to who may not; None if it may, or if the request is not about groups."""
+    """The answer that refuses the request; None if it is allowed, or does not concern groups."""
     if isinstance(body, ListGroupsRequest):
         if rights.allows(AclOperation.DESCRIBE, AclResource.CLUSTER):
             return None
@@ -97,7 +98,7 @@ def _asked(body: Message) -> tuple[AclOperation, AclResource, Iterable[str]] | N
 
 
 def _topics(body: Message, topics: TopicsImage) -> Iterator[str]:
-    """Names of topics; what there is none of is not asked about."""
+    """Names of the topics in the request; unknown topics are skipped."""
 
     def named(topic_id: UUID | None, name: str) -> Iterator[str]:
         found = topics.get(topic_id) if topic_id is not None else None

@@ -1,6 +1,6 @@
-"""One partition's replica on this broker: the pure core with its log, its fetcher and those who wait for it.
+"""One partition's replica on this broker: the pure core with its log, its fetcher and the requests that wait for it.
 
-Owns the order in which events go in and outputs are carried out. Must not know the wire, nor what decides
+Owns the order in which events are handled and outputs are carried out. Must not know the wire, nor how the core decides
 (`quorum_node.broker`). Everything runs on the loop's thread.
 """
 
@@ -35,39 +35,39 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 
 FetchAnswer = out.ServeFetch | out.TellDivergence | out.RefuseFetch
 ProduceDone = Callable[[BrokerError, int], None]
-"""(error, base offset or -1); called once, maybe from within."""
+"""(error, base offset or -1); called once, possibly before the call returns."""
 
 
 class ReplicaPort(Protocol):
-    """What a replica needs of the broker around it."""
+    """The replica's requests to the broker that hosts it."""
 
     def start_fetching(self, replica: "HostedReplica", leader_id: int) -> None:
-        """Fetch from that broker from now on, from no other."""
+        """Fetch from that broker from now on, and from no other."""
 
     def stop_fetching(self, replica: "HostedReplica") -> None:
-        """Fetch from nobody."""
+        """Stop fetching."""
 
     def may_fetch(self, replica: "HostedReplica") -> None:
-        """Its fetch position may have changed."""
+        """The replica's fetch position may have changed."""
 
     def ask_range(self, replica: "HostedReplica", output: out.AskRange) -> None:
-        """RangeAnswered follows, or the question has to be put again."""
+        """Ask the leader for its start and end offsets. RangeAnswered follows; if it does not, the core asks again."""
 
     def propose_isr(self, replica: "HostedReplica", output: out.ProposeIsr) -> None:
         """IsrTaken or IsrRefused follows."""
 
     def maintain_soon(self) -> None:
-        """The log begins later: that is to survive the end of the process."""
+        """The start offset has advanced and has to be stored soon, so that it survives a crash."""
 
     def delete_log(self, replica: "HostedReplica") -> None:
-        """The partition is gone."""
+        """The partition was deleted."""
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """What the core decided is not on the disk: the process has to end."""
+        """The core's state is not on the disk: the process has to end."""
 
 
 class HostedReplica:
-    """`topic_name` is that of the topic when the replica was made: topics are never renamed."""
+    """`topic_name`: the topic's name when the replica was created; topics are never renamed."""
 
     def __init__(
         self,
@@ -94,21 +94,21 @@ class HostedReplica:
         self._watchers: set[Callable[[], None]] = set()
         self._has_failed = False
 
-    # -- for those who ask
+    # -- queries
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica leads the partition, as far as it knows."""
+        """Whether this replica leads the partition, to its own knowledge."""
         return isinstance(self.core.role, Leader)
 
     @property
     def has_waiting_producers(self) -> bool:
-        """Whether somebody waits for a batch to be replicated."""
+        """Whether a produce request waits for replication."""
         return bool(self._producers)
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it everything is committed, and every transaction is decided."""
+        """Offset below which everything is committed and every transaction is decided."""
         high_watermark = self.core.high_watermark
         unstable = self.log.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(unstable, high_watermark)
@@ -116,7 +116,7 @@ class HostedReplica:
     def produce(
         self, batch: Batch, acks: int, timeout_ms: float, done: ProduceDone, guard: int = NO_GUARD
     ) -> None:
-        """Append a batch that is valid in itself; `done` is called once, maybe before this returns."""
+        """Append a batch that is valid in itself. `done` is called once, possibly before this returns."""
         request_id = self._new_id()
         self._producers[request_id] = done
         self.take(Produced(request_id, batch, acks, timeout_ms, guard))
@@ -130,7 +130,7 @@ class HostedReplica:
         last_fetched_epoch: int,
         log_start_offset: int,
     ) -> FetchAnswer:
-        """What a follower may have; the leader takes note of what it has."""
+        """The answer to a follower's fetch; the leader records the follower's progress."""
         return self._ask(
             FollowerFetched(
                 self._new_id(),
@@ -144,11 +144,11 @@ class HostedReplica:
         )
 
     def consumer_fetched(self, fetch_offset: int, leader_epoch: int | None) -> FetchAnswer:
-        """What a consumer may have."""
+        """The answer to a consumer's fetch."""
         return self._ask(ConsumerFetched(self._new_id(), fetch_offset, leader_epoch))
 
     def read(self, answer: out.ServeFetch, max_bytes: int) -> Buffer:
-        """Whole batches of what may be served: at least one, if there is one."""
+        """Whole batches from the range of the answer; at least one, if there is one."""
         try:
             return self.log.read(answer.fetch_offset, answer.end_offset, max_bytes)
         except (StorageFailure, DiskFull) as failure:
@@ -156,7 +156,7 @@ class HostedReplica:
             return b""
 
     def delete_records(self, start_offset: int) -> None:
-        """What lies before `start_offset`, which is committed, is not to be read any more."""
+        """Advance the start offset to `start_offset`, which is committed: earlier records are not served any more."""
         if self._has_failed or start_offset <= self.core.start_offset:
             return
         try:
@@ -168,11 +168,11 @@ class HostedReplica:
         self.take(StartOffsetMoved(start_offset))
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """`moved` is called whenever a fetch might be answered otherwise, from within."""
+        """`moved` is called within a step whenever a waiting fetch might get another answer."""
         self._watchers.add(moved)
 
     def unwatch(self, moved: Callable[[], None]) -> None:
-        """Not any more."""
+        """Remove a watcher."""
         self._watchers.discard(moved)
 
     # -- events
@@ -183,15 +183,15 @@ class HostedReplica:
         self.take(SettingsChanged(settings))
 
     def limit(self, limits: BatchLimits) -> None:
-        """What producers may send from now on."""
+        """The limits of batches from producers have changed."""
         self.limits = limits
 
     def tick(self) -> None:
-        """Time passed."""
+        """Check timeouts."""
         self.take(Ticked())
 
     def take(self, event: Event) -> None:
-        """One event; what it leads to is done when this returns, unless it was called from within."""
+        """Handle one event. Its outputs are carried out when this returns, unless it was called within a step."""
         if self._has_failed:
             return
         self._events.append(event)
@@ -208,7 +208,7 @@ class HostedReplica:
             self._is_stepping = False
 
     def _ask(self, event: FollowerFetched | ConsumerFetched) -> FetchAnswer:
-        assert not self._is_stepping, "nobody fetches from within a step"
+        assert not self._is_stepping, "a fetch is not allowed within a step"
         self.take(event)
         answer, self._fetched = self._fetched, None
         if self._has_failed:
@@ -217,7 +217,7 @@ class HostedReplica:
         return answer
 
     def _failed(self, failure: StorageFailure | DiskFull) -> None:
-        """Nobody is answered any more: what the core says is not what the disk has."""
+        """Stop answering: the core's state is not what the disk has."""
         self._has_failed = True
         self._events.clear()
         self._port.storage_failed(failure)
@@ -239,7 +239,7 @@ class HostedReplica:
             case out.SaveEpochs():
                 self.log.save_epochs(output.starts)
             case out.TruncateLog():
-                # The core waits for nothing but this: Truncated goes before whatever has come meanwhile.
+                # The only output whose result the core waits for: Truncated is handled before events that came meanwhile.
                 self._events.appendleft(Truncated(self.log.truncate_to(output.end_offset)))
             case out.RestartLog():
                 self.log.restart_at(output.start_offset)
@@ -260,7 +260,7 @@ class HostedReplica:
 
     def _append(self, batches: tuple[Batch, ...]) -> None:
         if self.is_leader:
-            # What a producer sent begins at offset 0; a follower's batches are placed already.
+            # Batches of producers start at offset 0 and need their offsets; batches of a leader have them.
             batches = tuple(
                 each._replace(data=place(each.data, each.base_offset, each.leader_epoch))  # type: ignore[arg-type]
                 for each in batches

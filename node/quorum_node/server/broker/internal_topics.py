@@ -1,7 +1,6 @@
-"""Topics that brokers keep for themselves: their names, and how `__consumer_offsets` comes into being.
+"""The internal topics of brokers: their names, and the creation of `__consumer_offsets`.
 
-Owns the one request that creates it: nobody asks again before it is answered. Source: the rules of a stock broker's
-AutoTopicCreationManager.
+Owns the creation request: at most one is in flight. Source: the rules of a stock broker's AutoTopicCreationManager.
 """
 
 from quorum_node.configuration.group_config import GroupConfig
@@ -24,7 +23,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_s
 
 
 class OffsetsTopicCreation:
-    """Of one broker."""
+    """Creates the topic for one broker."""
 
     def __init__(
         self, channel: ControllerChannel, config: GroupConfig, events: BrokerEvents
@@ -36,7 +35,7 @@ class OffsetsTopicCreation:
         self._told: str | None = None
 
     def create(self) -> None:
-        """Ask the active controller, unless it is being asked."""
+        """Ask the active controller, unless a request is in flight."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -58,7 +57,7 @@ class OffsetsTopicCreation:
     def _answered(self, outcome: Message | FailureReason) -> None:
         self._is_asked = False
         if not isinstance(outcome, CreateTopicsResponse) or not outcome.topics:
-            return  # the client asks again, and so does this broker
+            return  # the client retries, and so does this broker
         created = outcome.topics[0]
         if created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return

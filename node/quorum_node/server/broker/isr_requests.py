@@ -1,7 +1,7 @@
-"""Changes of ISRs on their way to the active controller: AlterPartition, one at a time, in the order of the proposals.
+"""Sends ISR changes to the active controller: AlterPartition, one request at a time, in the order of the proposals.
 
-Owns the batching, one proposal for each partition, and how the controller's codes become the core's outcomes. Must not know when
-an ISR is to change.
+Owns the batching, one proposal for each partition, and the translation of the controller's error codes into outcomes for the core. Must
+not know when an ISR has to change.
 Source: KIP-497, KIP-841, KIP-903; the rules of a stock broker's AlterPartitionManager.
 """
 
@@ -39,7 +39,7 @@ _ERRORS: dict[int, IsrError] = {
     ErrorCode.INVALID_REQUEST: IsrError.OVERTAKEN,
     ErrorCode.NEW_LEADER_ELECTED: IsrError.OVERTAKEN,
 }
-"""Anything else: it is not known whether it was done."""
+"""For all other errors it is unknown whether the change was made."""
 
 _Proposals = dict[PartitionKey, tuple[HostedReplica, ProposeIsr]]
 
@@ -56,12 +56,12 @@ class IsrRequests:
         self._timer: asyncio.Handle | None = None
 
     def propose(self, replica: HostedReplica, output: ProposeIsr) -> None:
-        """Ask as soon as the request before is answered; a newer proposal takes the place of an older one."""
+        """Send the proposal once the previous request is answered. It replaces an earlier proposal of the same partition."""
         self._waiting[replica.key] = replica, output
         self._send_soon(0.0)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop sending requests."""
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.clear()
@@ -99,7 +99,7 @@ class IsrRequests:
                 if topic.topic_id is not None
                 for each in topic.partitions
             }
-        # Who is refused may ask again from within; nobody asks sooner than after a pause, or a refusal would be a busy loop.
+        # A refused core may propose again at once. The pause after a refusal prevents a busy loop.
         pause = _RETRY_SECONDS if len(states) < len(sent) else 0.0
         self._timer = self._loop.call_later(pause, self._send)
         for key, (replica, output) in sent.items():

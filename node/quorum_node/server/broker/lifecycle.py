@@ -1,7 +1,7 @@
-"""This broker's lease with the active controller: registered, fenced, unfenced, leaving.
+"""This broker's lease with the active controller: registered, fenced, unfenced, shutting down.
 
-Owns when it registers and what its heartbeats say. It wants to be fenced until the replicas were told everything up to its
-registration; a stop asks the controller first to move leaderships away. Must not know partitions.
+Owns when it registers and the content of its heartbeats. It asks to stay fenced until the replicas have applied the image up to its
+registration. A stop first asks the controller to move leaderships to other brokers. Must not know partitions.
 Source: KIP-631, "Broker Registration and State Management"; KIP-858 (directories); the rules of a stock BrokerLifecycleManager.
 """
 
@@ -30,7 +30,7 @@ from quorum_node.server.broker.events import BrokerEvents
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _TOLD_AFTER = 3
-"""Refusals in a row before somebody hears of it: a controller that is being elected refuses the first ones."""
+"""Refusals in a row before a warning is logged: during an election of the controller the first requests are refused."""
 NO_EPOCH = -1
 
 
@@ -41,9 +41,9 @@ def registration(
     directory_ids: tuple[UUID, ...],
     previous_broker_epoch: int,
 ) -> BrokerRegistrationRequest:
-    """What this process says of itself; the cluster id is added when it is known.
+    """The registration request of this process; the cluster id is added when it is known.
 
-    Every finalized feature has to be in the ranges, or the controller refuses.
+    Every finalized feature has to be within the ranges, or the controller refuses the registration.
     """
     return BrokerRegistrationRequest(
         broker_id=broker_id,
@@ -65,9 +65,9 @@ def registration(
 
 
 class Lifecycle:
-    """`applied_offset`: of the last metadata record that the replicas were told of. `registered`: called with each registration.
+    """`applied_offset`: the last metadata record that the replicas have applied. `registered`: called with each registration.
 
-    `superseded` is called once, when a later process has registered under this id: this one has to end (KIP-631, "Broker ID
+    `superseded` is called once, when a later process has registered with this id: this process has to end then (KIP-631, "Broker ID
     Conflicts").
     """
 
@@ -99,12 +99,12 @@ class Lifecycle:
         self.is_fenced = True
 
     def start(self, cluster_id: str) -> None:
-        """Register, and keep the lease from then on."""
+        """Register, and renew the lease from then on."""
         self._own = replace(self._own, cluster_id=cluster_id)
         self._register()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown; `left` is called once when the controller agrees."""
+        """Ask for a controlled shutdown. `left` is called once when the controller has completed it."""
         self._left = left
         if self.broker_epoch == NO_EPOCH:
             self._loop.call_soon(left)
@@ -113,7 +113,7 @@ class Lifecycle:
         self._beat_now()
 
     def close(self) -> None:
-        """No more heartbeats."""
+        """Stop the heartbeats."""
         self._closed = True
         self._stop_timer()
 
@@ -146,7 +146,7 @@ class Lifecycle:
     # -- heartbeats
 
     def image_applied(self) -> None:
-        """The replicas were told of more metadata: perhaps of all that is needed to be unfenced."""
+        """The replicas have applied more metadata, possibly all that is needed to be unfenced."""
         if self.is_fenced and self.broker_epoch != NO_EPOCH and not self._is_caught_up:
             self._is_caught_up = self._applied_offset() >= self.broker_epoch
             if self._is_caught_up:

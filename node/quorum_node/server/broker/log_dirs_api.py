@@ -1,6 +1,6 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: what lies in log.dirs, and that there is one directory only.
+"""DescribeLogDirs and AlterReplicaLogDirs: the logs in log.dirs, which has only one directory.
 
-Owns the answers. Source: KIP-113, KIP-827; the rules of a stock broker (`ReplicaManager`).
+Source: KIP-113, KIP-827; the rules of a stock broker (`ReplicaManager`).
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class LogDirsApi:
         self._directory = directory
 
     def describe(self, body: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """All replicas, or those that are named; what is not here is left out."""
+        """All replicas, or those that the request names; replicas of other brokers are left out."""
         wanted = None
         if body.topics is not None:
             wanted = {(each.topic, index) for each in body.topics for index in each.partitions}
@@ -55,7 +55,7 @@ class LogDirsApi:
         return DescribeLogDirsResponse(results=(result,))
 
     def alter(self, body: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-        """A replica is where it is asked for, or the directory is none of this broker's: nothing is ever moved."""
+        """Each replica: no error if it is in the requested directory already, else an error: nothing is ever moved."""
         by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
         for directory in body.dirs:
             for topic in directory.topics:

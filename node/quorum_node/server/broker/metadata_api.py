@@ -1,6 +1,6 @@
-"""Metadata, DescribeCluster and ApiVersions of a broker: what the committed image says.
+"""Metadata, DescribeCluster and ApiVersions of a broker, answered from the committed image.
 
-Owns how the image becomes answers, and which endpoint of a broker a caller is told: that of the listener by which it came.
+Owns the translation of the image into answers, and the choice of a broker's endpoint: that of the listener by which the client came.
 Source: the rules of a stock broker for Metadata 0 to 13; KIP-516, KIP-700, KIP-1073 (fenced brokers).
 """
 
@@ -45,7 +45,7 @@ Endpoint = tuple[str, int, str | None]
 
 
 class MetadataApi:
-    """`image` and `epoch`: as the replicas of this broker were told it, and where in the log that is."""
+    """`image` and `epoch`: the image that the replicas of this broker have applied, and its offset."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class MetadataApi:
         )
 
     def endpoint_to(self, broker_id: int, listener: str) -> Endpoint | None:
-        """Where a live broker is reached by who came through a listener of that name."""
+        """The endpoint of a live broker for clients of the listener with this name."""
         broker = self._image().brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None
@@ -78,7 +78,7 @@ class MetadataApi:
         return None
 
     def api_versions(self) -> ApiVersionsResponse:
-        """What this listener serves, and the levels of features."""
+        """The APIs of this listener, and the levels of features."""
         levels = self._image().features.levels
         return ApiVersionsResponse(
             error_code=0,
@@ -99,18 +99,18 @@ class MetadataApi:
         )
 
     def api_versions_too_new(self) -> ApiVersionsResponse:
-        """KIP-511: the versions that would do."""
+        """KIP-511: the supported versions of ApiVersions."""
         error = ErrorCode.UNSUPPORTED_VERSION
         return ApiVersionsResponse(error_code=error, api_keys=self._api_keys)
 
     def describe_cluster(self, inbound: InboundRequest, body: DescribeClusterRequest) -> None:
-        """DescribeCluster: of brokers; controllers are described by controllers."""
+        """DescribeCluster of brokers; controllers are described by controllers."""
         version, cluster_id = inbound.request.version, self._cluster_id()
         if version >= 1 and body.endpoint_type != ENDPOINTS_OF_BROKERS:
             inbound.reply(
                 DescribeClusterResponse(
                     error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                    error_message="this is a listener of brokers: ask a controller for controllers",
+                    error_message="this is a listener of brokers: send the request for controllers to a controller",
                     cluster_id=cluster_id,
                     brokers=(),
                 )
@@ -184,7 +184,7 @@ def _asked(
         else image.topics.get(asked.topic_id or UUID(int=0))
     )
     if not may(asked.name or "" if topic is None else topic.name):
-        # Who asked by its id does not learn the name.
+        # A caller without the right, who asked by id, must not learn the name.
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if by_name or topic is not None:
             return MetadataTopic(
@@ -192,7 +192,7 @@ def _asked(
             )
     if topic is not None:
         return _described(topic, live)
-    # A topic is not made because somebody asks for it: that is the administrator's decision.
+    # Topics are not created automatically: that is the administrator's decision.
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
     return MetadataTopic(
         error_code=missing, name=asked.name, topic_id=asked.topic_id, partitions=()

@@ -1,6 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by time, ends of logs and ends of epochs.
 
-Owns what each of Kafka's special timestamps means here. Must not know how a log finds a timestamp.
+Owns the meaning of Kafka's special timestamps. Must not know how a log finds a timestamp.
 Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (an offset that is not known yet), KIP-320.
 """
 
@@ -110,7 +110,7 @@ class OffsetsApi:
     def _offset(
         self, replica: HostedReplica, timestamp: int, *, is_follower: bool, is_committed: bool
     ) -> tuple[int, int, int] | ErrorCode:
-        """(offset, timestamp, leader epoch), each -1 where there is none."""
+        """(offset, timestamp, leader epoch), each -1 if there is none."""
         core = replica.core
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
@@ -138,7 +138,7 @@ class OffsetsApi:
     def _leader(
         self, name: str, partition_id: int, leader_epoch: int, may: May
     ) -> HostedReplica | ErrorCode:
-        """The replica here that leads in that epoch (-1: in any)."""
+        """The local replica, if it leads in that epoch (-1: in any)."""
         found = look_up(self._replicas, None, name, partition_id, may)
         if isinstance(found, ErrorCode):
             return found
@@ -183,7 +183,7 @@ class OffsetsApi:
 
 
 def _epoch_at(replica: HostedReplica, offset: int) -> int:
-    """The epoch in which the record at `offset` was, or is going to be, written."""
+    """The leader epoch of the record at `offset`, or of the next record at the end of the log."""
     starts = replica.core.epoch_starts
     index = bisect_right(starts, offset, key=lambda each: each[1]) - 1
     return starts[index][0] if index >= 0 else NO_EPOCH

@@ -1,4 +1,4 @@
-"""What the broker needs of the process around it, and of the replica of the metadata log: the port of this room."""
+"""The port of this package: what the broker needs of the process, and of the replica of the metadata log."""
 
 from typing import Protocol
 
@@ -12,27 +12,27 @@ class MetadataReplica(Protocol):
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """End of the committed records."""
 
     def knows_commits(self) -> bool:
-        """Whether this process has heard from a leader, so that the high watermark is no memory."""
+        """Whether a leader has been heard from since the start, so that the high watermark is current and not only restored."""
 
     def leader(self) -> CurrentLeader:
-        """Whom this replica knows as the leader."""
+        """The leader that this replica knows."""
 
 
 class BrokerOwner(Protocol):
-    """The process."""
+    """The process that hosts the broker."""
 
     def ready(self) -> None:
-        """The replicas are there: the listeners can be opened."""
+        """The replicas exist: open the listeners."""
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
-        """The directory of partitions failed. The process ends soon; nothing is promised any more."""
+        """The data directory failed. The process ends soon; the broker answers no more requests."""
 
     def superseded(self) -> None:
         """A later process has registered under this id."""

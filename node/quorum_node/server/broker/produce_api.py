@@ -1,6 +1,6 @@
-"""Produce: batches to the leaders of their partitions, and one answer when all of them are done.
+"""Produce: passes batches to the leaders of their partitions, and answers once when all of them are done.
 
-Owns the checks of a request as a whole and the collection of its parts. Must not know replication.
+Owns the checks of a request as a whole, and collects the outcomes of its partitions. Must not know replication.
 Source: the rules of a stock broker for Produce 3 to 13; KIP-516 (topics by id); KIP-951 (the leader in a refusal).
 """
 
@@ -36,15 +36,15 @@ from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.stored_records import has_all_keys
 
 EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
-"""Where a broker is reached by who came through that listener: host, port, rack."""
+"""The endpoint (host, port, rack) of a broker for clients of the given listener."""
 _NO_ANSWER = 0
 _LEADER_ADDS_SINCE = 12
-"""Before, the producer has made the partition part of its transaction itself (KIP-890)."""
+"""First version in which the leader adds the partition to the transaction; in earlier versions the producer does it (KIP-890)."""
 
 
 @dataclass(slots=True, eq=False)
 class _Collected:
-    """One request; `missing`: partitions without an outcome."""
+    """One request. `missing`: number of partitions without an outcome."""
 
     inbound: InboundRequest
     body: ProduceRequest
@@ -53,7 +53,7 @@ class _Collected:
     outcomes: dict[tuple[int, int], PartitionProduceResponse] = field(default_factory=dict)
 
     def take(self, number: int, outcome: PartitionProduceResponse) -> bool:
-        """One more outcome; True with the last one."""
+        """Record an outcome; True if it was the last one."""
         self.outcomes[number, outcome.index] = outcome
         self.missing -= 1
         return not self.missing
@@ -80,7 +80,7 @@ class ProduceApi:
         *,
         may_transact: bool = True,
     ) -> None:
-        """Answer now or later, once; with acks=0 not at all. `may_transact`: under the transactional id of the request."""
+        """Answer now or later, exactly once; with acks=0 never. `may_transact`: the caller may use the request's transactional id."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
@@ -111,7 +111,7 @@ class ProduceApi:
             done(found, -1)
             return
         if found.topic.name in INTERNAL_TOPICS:
-            done(ErrorCode.INVALID_TOPIC_EXCEPTION, -1, "only brokers write to internal topics")
+            done(ErrorCode.INVALID_TOPIC_EXCEPTION, -1, "only brokers may write to internal topics")
             return
         replica = found.replica
         if replica is None:
@@ -141,12 +141,16 @@ class ProduceApi:
         body: ProduceRequest,
         done: Callable[..., None],
     ) -> None:
-        """The first batch of a transaction in this partition is appended once its coordinator knows of it."""
+        """Verify the first batch of a transaction in this partition with the coordinator, then append it."""
         if body.transactional_id is None:
-            done(ErrorCode.INVALID_RECORD, -1, "the request of a transaction names its id")
+            done(
+                ErrorCode.INVALID_RECORD,
+                -1,
+                "a transactional batch needs a transactional id in the request",
+            )
             return
         guard = replica.core.guard(batch.producer_id)
-        # The bytes of the request may be gone when the answer comes.
+        # The buffer of the request may be reused before the answer arrives.
         kept = batch._replace(data=bytes(data))
 
         def verified(code: ErrorCode) -> None:
@@ -156,7 +160,7 @@ class ProduceApi:
                 done(
                     code,
                     -1,
-                    "the coordinator does not confirm that the partition is part of the transaction",
+                    "the coordinator did not confirm that the partition is part of the transaction",
                 )
 
         self._verification.verify(
@@ -201,7 +205,7 @@ class ProduceApi:
     def _finish(self, collected: _Collected) -> None:
         inbound, body = collected.inbound, collected.body
         if body.acks == _NO_ANSWER:
-            # A stock broker closes the connection on an error; the producer finds the new leader by its metadata.
+            # As in a stock broker: an error closes the connection, and the producer refreshes its metadata.
             inbound.leave_unanswered()
             return
         responses = tuple(
@@ -237,7 +241,7 @@ def _append(
     done: Callable[..., None],
     guard: int = NO_GUARD,
 ) -> None:
-    # What a timeout ends is waiting: a batch that was appended stays.
+    # A timeout ends the waiting only: an appended batch stays in the log.
     timeout_ms = float(max(0, body.timeout_ms))
     replica.produce(
         batch,
@@ -251,10 +255,10 @@ def _append(
 
 
 def _key_refusal(data: bytes) -> str | None:
-    """Why a compacted topic does not take the batch: what has no key would be lost by compaction."""
+    """Why a compacted topic refuses the batch, None if it is accepted: compaction would delete records without a key."""
     try:
         if has_all_keys(data):
             return None
         return "the topic is compacted: each record needs a key"
     except (UnknownCodec, CorruptBatch) as error:
-        return f"the topic is compacted, and the batch's records can not be read: {error}"
+        return f"the topic is compacted, and the records of the batch can't be read: {error}"

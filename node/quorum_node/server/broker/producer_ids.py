@@ -1,6 +1,6 @@
-"""Ids for idempotent producers, from blocks that the active controller gives.
+"""Ids for idempotent producers, from blocks that the active controller allocates.
 
-Owns when the next block is asked for: before the present one is used up. Must not know requests.
+Owns when the next block is requested: before the current one is used up. Must not know requests.
 Source: KIP-730; the rules of a stock broker's RPCProducerIdManager.
 """
 
@@ -17,7 +17,7 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.broker.controller_channel import ControllerChannel
 
 _REFILL_AT = 100
-"""Ids left of the present block; the controller gives blocks of 1000."""
+"""The next block is requested when this number of ids is left. The controller allocates blocks of 1000."""
 _PAUSE_SECONDS = 0.05
 
 
@@ -33,7 +33,7 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int | None:
-        """An id that nobody had before; None: there is none yet, and a block is on its way."""
+        """A new id; None while none is available, because the next block has been requested."""
         if not self._block:
             self._block, self._next_block = self._next_block, range(0)
         found = None
@@ -57,7 +57,7 @@ class ProducerIds:
             start = outcome.producer_id_start
             self._next_block = range(start, start + outcome.producer_id_len)
             return
-        # Whoever wants an id asks again; not more often than this asks.
+        # The client retries. This limits the rate of requests to the controller.
         self._loop.call_later(_PAUSE_SECONDS, self._may_ask)
 
     def _may_ask(self) -> None:

@@ -1,6 +1,6 @@
 """DescribeClientQuotas: the quotas that are recorded in the metadata.
 
-Owns the filter. Quotas are recorded by the active controller; this broker does not slow anybody down yet.
+Owns the filter. Quotas are recorded by the active controller; this broker does not enforce them yet.
 Source: KIP-546, the rules of a stock broker.
 """
 
@@ -28,7 +28,7 @@ _Test = Callable[[str | None], bool]
 def describe_quotas(
     image: ClientQuotasImage, body: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """What matches, or why the filter makes no sense."""
+    """The quotas that match, or the reason why the filter is invalid."""
     tests: dict[str, _Test] = {}
     for each in body.components:
         wrong = _wrong(each, tests)
@@ -49,13 +49,19 @@ def _wrong(each: QuotaFilterComponent, known: Mapping[str, _Test]) -> tuple[Erro
     if not kind:
         return ErrorCode.INVALID_REQUEST, "an entity type is empty"
     if kind not in _TYPES:
-        return ErrorCode.UNSUPPORTED_VERSION, f"entity type {kind!r} is none of {', '.join(_TYPES)}"
+        return (
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"entity type {kind!r} is not one of {', '.join(_TYPES)}",
+        )
     if kind in known:
-        return ErrorCode.INVALID_REQUEST, f"entity type {kind} stands more than once in the filter"
+        return ErrorCode.INVALID_REQUEST, f"entity type {kind} occurs more than once in the filter"
     if each.match_type not in (MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED):
         return ErrorCode.INVALID_REQUEST, f"match type {each.match_type} is unknown"
     if (each.match_type == MATCH_EXACT) != (each.match is not None):
-        return ErrorCode.INVALID_REQUEST, "a name belongs to an exact match, and to no other"
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "a name is required for an exact match, and not allowed for others",
+        )
     return None
 
 

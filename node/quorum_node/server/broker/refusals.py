@@ -1,6 +1,6 @@
-"""A whole request of a broker's listener that is refused, in the form of its own answer.
+"""Refusals of whole requests on a broker's listener, in the form of their answers.
 
-Owns the shapes. What only the active controller decides is not refused here (`BROKER_TABLE`).
+Requests that only the active controller decides are not refused here (`BROKER_TABLE`).
 """
 
 from quorum_node.controller.acls import refuse_describe_acls
@@ -31,7 +31,7 @@ from quorum_node.schema.schema import Message
 
 
 def refuse(body: Message, error: ErrorCode, text: str) -> Message:
-    """The answer."""
+    """The answer that refuses the request."""
     match body:
         case FetchRequest():
             return FetchResponse(error_code=error, responses=())
@@ -82,4 +82,4 @@ def refuse(body: Message, error: ErrorCode, text: str) -> Message:
             )
         case DescribeClientQuotasRequest():
             return DescribeClientQuotasResponse(error_code=error, error_message=text, entries=None)
-    raise AssertionError(f"{type(body).__name__} is not refused before it is looked into")
+    raise AssertionError(f"{type(body).__name__} is never refused as a whole")

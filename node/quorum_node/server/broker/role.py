@@ -1,8 +1,8 @@
-"""The broker on the replica of the metadata log: its parts, and who tells whom what.
+"""The broker on the replica of the metadata log: builds its parts and connects them.
 
-Owns the wiring and the order of the start: the replica has caught up, then the directory is opened and the broker registers, then
-the replicas of partitions are told the image that has the registration. It is the role of partition 0 (`PartitionRole`). Knows all parts;
-they do not know each other's insides.
+Owns the wiring and the order of the start. When the replica has caught up, the directory is opened and the broker registers. Then the
+replicas of partitions apply the image that contains the registration. It is the role of partition 0 (`PartitionRole`). Knows all parts;
+they do not know each other's internals.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from quorum_node.server.rights.port import Guard
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 OpenDirectory = Callable[[str], DataDirectory]
-"""By cluster id; called once, when that is known."""
+"""Opens the directory for a cluster id; called once, when that is known."""
 
 
 class HostedBroker(NoRole):
-    """`controllers` and `brokers`: connections to each of them. `guard`: asked once, when listeners open. One per process."""
+    """`controllers` and `brokers`: connections to each of them. `guard`: called once, when listeners open. One per process."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class HostedBroker(NoRole):
     # -- for the process
 
     def handle(self, inbound: InboundRequest) -> None:
-        """A request of a listener; those are open only once the replicas are there."""
+        """A request of a listener; listeners are open only when the replicas exist."""
         assert self._api is not None, "the listeners are opened when the broker is ready"
         try:
             self._api.handle(inbound)
@@ -105,7 +105,7 @@ class HostedBroker(NoRole):
             self._owner.storage_failed(failure)
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown; `left` is called when the controller agrees, or nothing was begun."""
+        """Ask for a controlled shutdown. `left` is called when the controller has completed it, or at once if the broker has not registered."""
         if self._lifecycle is None:
             self._loop.call_soon(left)
         else:
@@ -125,7 +125,7 @@ class HostedBroker(NoRole):
         if self._directory is not None:
             self._directory.close(epoch)
 
-    # -- inside
+    # -- internals
 
     def _look_soon(self) -> None:
         if not self._is_scheduled:
@@ -147,7 +147,7 @@ class HostedBroker(NoRole):
             self._owner.storage_failed(failure)
 
     def _begin(self) -> None:
-        """Once the cluster is known and the log has been followed to its end: register."""
+        """Register, once the cluster id is known and the metadata log has been read to its end."""
         replica, cluster_id = self._replica, self._cluster_id()
         if cluster_id is None or not replica.knows_commits():
             return
@@ -159,10 +159,10 @@ class HostedBroker(NoRole):
         self._lifecycle.start(cluster_id)
 
     def _join(self, lifecycle: Lifecycle) -> None:
-        """Once the own registration is in the image: tell the replicas what they are.
+        """Start the replicas, once this broker's registration is in the image.
 
-        Before that the image may show leaderships of the run before. It must not go on with them: if it lost what was not synced,
-        it would write other records under the same offsets and the same epoch.
+        Before that, the image may show leaderships of the previous run. Continuing them is unsafe: if records that were not synced are
+        lost, the broker would write other records at the same offsets in the same epoch.
         """
         committed, cluster_id = self._replica.committed, self._cluster_id()
         own = committed.image.brokers.get(self._config.node_id)
@@ -195,7 +195,7 @@ class HostedBroker(NoRole):
         return self._config.node_id, self._lifecycle.broker_epoch
 
     def _endpoint_of(self, broker_id: int) -> Endpoint | None:
-        """Where another broker is reached by this one: at its listener of the same name as the first one here."""
+        """The endpoint of another broker for this one: its listener with the same name as this broker's first listener."""
         assert self._replicas is not None
         broker = self._replicas.image.brokers.get(broker_id)
         name = self._config.listeners[0].name
@@ -207,7 +207,7 @@ class HostedBroker(NoRole):
         return None
 
     def broker_at(self, host: str, port: int) -> int | None:
-        """The id of the broker that has registered this address under the name of the first listener here."""
+        """The id of the broker that has registered this address for the listener name of this broker's first listener; None if unknown."""
         if self._replicas is None:
             return None
         name = self._config.listeners[0].name

@@ -1,6 +1,6 @@
-"""From what a request names to a partition of the metadata and the replica here.
+"""Looks up the partition, and its local replica, that a request names.
 
-Owns the codes for what there is not. Topics are named by id where the version of the request does so, else by name.
+Owns the error codes for unknown topics and partitions. Topics are named by id in versions that do so, else by name.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.hosted_replica import HostedReplica
 
 May = Callable[[str], bool]
-"""Whether the caller may do with a topic of that name what it asks."""
+"""Whether the caller may use the topic of that name."""
 
 
 def anything(name: str) -> bool:
-    """Nobody is asked."""
+    """No authorization: every topic is allowed."""
     return True
 
 
 def on_topics(rights: Rights, operation: AclOperation) -> May:
-    """The caller's right of this operation."""
+    """A check of the caller's right to this operation."""
     if rights is UNRESTRICTED:
         return anything
     return lambda name: rights.allows(operation, AclResource.TOPIC, name)
@@ -33,7 +33,7 @@ def on_topics(rights: Rights, operation: AclOperation) -> May:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`replica`: None if this broker has none of the partition."""
+    """`replica`: None if this broker has no replica of the partition."""
 
     topic: Topic
     partition: Partition
@@ -47,7 +47,7 @@ def look_up(
     partition_id: int,
     may: May = anything,
 ) -> Found | ErrorCode:
-    """The partition, or what is answered in its place. Who may not have a topic does not learn whether there is one of its name."""
+    """The partition, or the error code. A caller without the right does not learn whether the topic exists."""
     topics = replicas.image.topics
     if topic_id is not None:
         topic = topics.get(topic_id)

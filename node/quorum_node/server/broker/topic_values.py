@@ -1,6 +1,6 @@
-"""What the configuration of a topic means for its replicas here.
+"""The values of a topic's configuration that its replicas here use.
 
-Owns the way from texts to values; what can't be read counts as the default. Must not know requests.
+Owns parsing; an unreadable value counts as the default. Must not know requests.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _LOG_NUMBERS = {
     "max_compaction_lag_ms": "max.compaction.lag.ms",
 }
 _NO_LIMIT = 1e300
-"""Java's largest double says that there is no limit."""
+"""Java's largest double means no limit."""
 _RATIO = "min.cleanable.dirty.ratio"
 
 
@@ -43,7 +43,7 @@ class CleanerValues:
 
 
 class TopicValues:
-    """`static`: what this broker was started with: defaults of topics, by the brokers' names, and the cleaner's keys."""
+    """`static`: values from this broker's configuration: topic defaults by their broker keys, and the cleaner's keys."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class TopicValues:
         self._lag_time_max_ms = lag_time_max_ms
 
     def texts(self, configs: ConfigsImage, topic: str, names: tuple[str, ...]) -> dict[str, str]:
-        """Effective values of some configs of a topic, without those that have none."""
+        """Effective values of some configs of a topic; configs without a value are left out."""
         layers = broker_layers(configs, self._broker_id, self._static)
         own = configs.of(TOPIC, topic)
         found = ((name, effective(layers, name, own).value) for name in names)
         return {name: value for name, value in found if value is not None}
 
     def settings(self, configs: ConfigsImage, topic: str) -> PartitionSettings:
-        """For replication."""
+        """The settings of replication."""
         texts = self.texts(configs, topic, ("min.insync.replicas",))
         return PartitionSettings(
             min_insync_replicas=_number(texts, "min.insync.replicas", 1),
@@ -74,7 +74,7 @@ class TopicValues:
         )
 
     def log_settings(self, configs: ConfigsImage, topic: str) -> LogSettings:
-        """For the files of a log."""
+        """The settings of the log's files."""
         names = (*_LOG_NUMBERS.values(), "cleanup.policy", _RATIO)
         texts = self.texts(configs, topic, names)
         policies = _policies(texts)
@@ -84,7 +84,7 @@ class TopicValues:
             for field, name in _LOG_NUMBERS.items()
         }
         if "compact" in policies:
-            # What is not in a closed segment can not be compacted: as a stock broker, roll in time for the lag.
+            # Only closed segments can be compacted: as a stock broker, roll early enough for the maximum compaction lag.
             numbers["segment_ms"] = min(numbers["segment_ms"], numbers["max_compaction_lag_ms"])
         return LogSettings(
             **numbers,
@@ -94,7 +94,7 @@ class TopicValues:
         )
 
     def limits(self, configs: ConfigsImage, topic: str) -> BatchLimits:
-        """For what producers send."""
+        """The limits of batches from producers."""
         texts = self.texts(configs, topic, ("max.message.bytes", "segment.bytes", "cleanup.policy"))
         limits = BatchLimits()
         return BatchLimits(
@@ -104,7 +104,7 @@ class TopicValues:
         )
 
     def cleaner(self, configs: ConfigsImage) -> CleanerValues:
-        """For compaction."""
+        """The settings of compaction."""
         texts: dict[str, str] = {}
         for layer in reversed(broker_layers(configs, self._broker_id, self._static)):
             texts.update(layer.values)

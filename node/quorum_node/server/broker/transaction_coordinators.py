@@ -1,6 +1,6 @@
-"""Who coordinates transactions: brokers of Apache Kafka do, those of this software do not yet.
+"""Finds the transaction coordinators: brokers of Apache Kafka are coordinators, brokers of this software are not yet.
 
-Owns what each live broker said of its APIs, and where the coordinator of a transactional id is. Must not know transactions.
+Owns what each live broker supports, and the location of a transactional id's coordinator. Must not know transactions.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _TIMEOUT_MS = 5_000
 
 
 class TransactionCoordinators:
-    """`endpoint_of`: where a broker is reached by this one."""
+    """`endpoint_of`: the endpoint of a broker for this one."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TransactionCoordinators:
         self._asked: set[tuple[int, int]] = set()
 
     def endpoint(self, transactional_id: str) -> Endpoint | None:
-        """Where the coordinator of the id is; None while there is none."""
+        """The endpoint of the id's coordinator; None if there is none yet."""
         topic = self._image().topics.named(TRANSACTIONS_TOPIC)
         if topic is None:
             return None
@@ -48,7 +48,7 @@ class TransactionCoordinators:
         return self._endpoint_of(partition.leader)
 
     def are_missing(self) -> bool:
-        """True once every live broker has said that it is none; who was not asked yet is asked."""
+        """True once every live broker has answered that it does not coordinate transactions. Brokers that have not been asked are asked."""
         live = {
             (each.broker_id, each.broker_epoch)
             for each in self._image().brokers.by_id.values()

@@ -1,6 +1,6 @@
 """WriteTxnMarkers: a transaction coordinator ends transactions in the partitions that this broker leads.
 
-Owns the bytes of a marker and the collection of outcomes. Whether a marker is taken is the core's decision.
+Owns the bytes of a marker, and collects the outcomes. Whether a marker is accepted is the core's decision.
 Source: KIP-98, "Control Messages"; KIP-890; the rules of a stock broker for WriteTxnMarkers 1 and 2.
 """
 
@@ -37,7 +37,7 @@ _ALL_REPLICAS = -1
 _TIMEOUT_MS = 30_000.0
 
 _Place = tuple[int, int, int]
-"""Numbers of the marker and of the topic in the request, and the partition."""
+"""Index of the marker and of the topic in the request, and the partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,21 +48,21 @@ class _Collected:
     outcomes: dict[_Place, ErrorCode] = field(default_factory=dict)
 
     def take(self, place: _Place, code: ErrorCode) -> bool:
-        """One more outcome; True with the last one."""
+        """Record an outcome; True if it was the last one."""
         self.outcomes[place] = code
         self.missing -= 1
         return not self.missing
 
 
 class TransactionMarkersApi:
-    """`groups`: they are told of the ends of transactions in which offsets were committed."""
+    """`groups`: informed when a transaction ends that may have committed offsets."""
 
     def __init__(self, replicas: AssignedReplicas, groups: GroupCoordinators) -> None:
         self._replicas = replicas
         self._groups = groups
 
     def handle(self, inbound: InboundRequest, body: WriteTxnMarkersRequest) -> None:
-        """Answered when every marker is on every replica of its ISR, or was refused."""
+        """Answered when every marker is on all replicas of its ISR, or was refused."""
         parts = [
             (marker, topic.name, (number, place, each))
             for number, marker in enumerate(body.markers)

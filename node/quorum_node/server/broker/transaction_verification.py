@@ -1,7 +1,7 @@
-"""Before the first batch of a transaction is appended, its coordinator is asked: it has to know that the partition is part of it.
+"""Asks the transaction coordinator, before the first batch of a transaction is appended, whether the partition is part of it.
 
-Owns the question and what its answers mean for a producer. Without it a marker could be missing here for ever, or have
-come before the batch. Source: KIP-890; the rules of a stock broker's AddPartitionsToTxnManager.
+Owns the request, and what its answer means for the producer. Without the check, a transaction could stay open here forever, or its
+marker could be written before the batch. Source: KIP-890; the rules of a stock broker's AddPartitionsToTxnManager.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ _LATER = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""The producer tries again: it knows NOT_ENOUGH_REPLICAS from the beginning, and none of these in this place."""
+"""Replaced by NOT_ENOUGH_REPLICAS: all producers retry on it, but do not expect these codes here."""
 
 Verified = Callable[[ErrorCode], None]
 
 
 class TransactionVerification:
-    """Of one broker; any number of questions at once."""
+    """The verification on one broker; allows any number of concurrent requests."""
 
     def __init__(self, coordinators: TransactionCoordinators, peers: Peers) -> None:
         self._coordinators = coordinators
@@ -50,13 +50,13 @@ class TransactionVerification:
         *,
         adds: bool,
     ) -> None:
-        """`adds`: the producer leaves it to the leader to make the partition part of the transaction.
+        """`adds`: the leader asks the coordinator to add the partition to the transaction, on the producer's behalf.
 
-        `verified` is called once, maybe from within.
+        `verified` is called once, possibly before this returns.
         """
         endpoint = self._coordinators.endpoint(transactional_id)
         if endpoint is None:
-            # Where nobody coordinates, the producer could not have begun a transaction.
+            # If the cluster has no coordinators, the producer could not have begun a transaction.
             missing = self._coordinators.are_missing()
             verified(ErrorCode.UNSUPPORTED_VERSION if missing else ErrorCode.NOT_ENOUGH_REPLICAS)
             return

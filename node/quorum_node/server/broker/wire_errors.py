@@ -1,4 +1,4 @@
-"""Kafka's codes for the outcomes of the data path: they have the same names."""
+"""Kafka's error codes for the outcomes of the data path, which have the same names."""
 
 from quorum_node.broker.errors import BrokerError
 from quorum_node.protocol.errors import ErrorCode
@@ -7,5 +7,5 @@ _CODES = {error: ErrorCode[error.name] for error in BrokerError}
 
 
 def code_of(error: BrokerError) -> ErrorCode:
-    """As it stands in an answer."""
+    """The code on the wire."""
     return _CODES[error]

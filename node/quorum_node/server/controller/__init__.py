@@ -1,1 +1,1 @@
-"""The active controller's shell: who asks what, when records are appended and answers leave."""
+"""The active controller's I/O: who may ask for what, when records are appended, and when answers are sent."""

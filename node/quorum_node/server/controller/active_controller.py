@@ -1,17 +1,17 @@
-"""The active controller: commands decide on a pending state, answers leave after the commit (K631-02, K631-03).
+"""The active controller: commands decide on a pending state; answers are sent after the commit (K631-02, K631-03).
 
-Owns `pending`, the committed image plus everything that is accepted and not committed yet; when this node
-starts and stops being the active controller; and who waits for which commit. Must not know any command:
-those are handed in, and see a `View`. Only replay changes the image, here as everywhere.
+Owns `pending`, the committed image plus everything that is accepted and not committed yet; when this node starts and stops being the
+active controller; and the callbacks that wait for a commit. Must not know any command: commands are passed in, and see a `View`. Only
+replay changes the image, as everywhere.
 
-1. A leader that has committed a record of its own epoch, and has applied it, is the active controller. Its
-   image is the standby's: nothing is loaded (KIP-631: "hot standbys").
-2. A decision's records are replayed into `pending` and submitted. What others append (the admin API) is
-   replayed just so. When replay comes to these records it takes over the image that was made here (`speculative_images.py`).
-3. The answer leaves when the records are committed. An answer without records waits for everything that was
-   accepted before it, because it may tell of that.
-4. When an append fails, `pending` is worth nothing: it is dropped, whoever waits gets an error, and if this
-   node still leads it begins again at 1 as soon as nothing is on its way.
+1. A leader that has committed a record of its own epoch, and has applied it, is the active controller. It starts with the image that it
+   kept as a standby: nothing is loaded (KIP-631: "hot standbys").
+2. A decision's records are replayed into `pending` and submitted. Records that others append (the admin API) are replayed into it as
+   well. When these records are committed, replay reuses the image that was made here (`speculative_images.py`).
+3. The answer is sent when the records are committed. An answer without records waits for everything that was accepted before it,
+   because it may describe that state.
+4. When an append fails, `pending` is invalid: it is dropped, and every waiting request gets an error. If this node still leads, it
+   starts again at 1 once no append is in flight.
 
 Source: KIP-631, "Persistence and Visibility".
 """
@@ -45,13 +45,13 @@ from quorum_node.records.metadata import (
     encode_metadata,
     record_version,
 )
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.controller.speculative_images import (
     SpeculativeImages,
     Step,
-    say_the_same,
-    take_effect_at_once,
+    are_outside_transactions,
+    decode_to_same,
 )
 from quorum_node.server.partition.port import (
     MAX_BATCH_BYTES,
@@ -63,18 +63,18 @@ from quorum_node.server.partition.port import (
 )
 
 Settled = Callable[[RaftError | TooLarge | None], None]
-"""Called once: None when the decision is committed, else why it is not."""
+"""Called once: with None when the decision is committed, else with the reason why it is not."""
 
 
 class ControlledReplica(Protocol):
-    """The replica whose leader this is the controller of."""
+    """The replica of the partition that is controlled."""
 
     @property
     def appends(self) -> Appends: ...
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -83,13 +83,13 @@ class ControlledReplica(Protocol):
     def high_watermark(self) -> int: ...
 
     def leading_epoch(self) -> int | None:
-        """The epoch that it leads and has committed a record of; None if it may not write."""
+        """The epoch that this replica leads and has committed a record of; None if it may not write."""
 
     def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
-        """Call `ready` once everything below `offset` is in the image; maybe at once."""
+        """Call `ready` once everything below `offset` is in the image, possibly before this returns."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """On the next turn of the loop."""
+        """Call `callback` on the next turn of the loop."""
 
     def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:
         """Cluster id, own id, voters."""
@@ -99,24 +99,24 @@ class ControlledReplica(Protocol):
 
 
 class ActivePort(Protocol):
-    """Who works for the active controller, and hears of it."""
+    """The parts that act for the active controller, and are informed of its changes."""
 
     def activated(self) -> None:
-        """It takes commands from now on."""
+        """This node is the active controller from now on."""
 
     def pending_changed(self) -> None:
-        """`pending` is another one."""
+        """`pending` has changed."""
 
     def elected_unclean(self, partitions: int) -> None:
-        """So many leaders from outside of the ISR are committed."""
+        """The election of this number of leaders from outside of the ISR is committed."""
 
     def snapshot_turns(self, now_ms: float) -> SnapshotTurns | None:
-        """The order of snapshots in this activity."""
+        """The order of snapshots while this node is the active controller; None if snapshots are not coordinated."""
 
 
 @dataclass(slots=True, eq=False)
-class _Flight:
-    """An append on its way, and who waits for it. `step`: what it does to `pending`, if replay can only do the same."""
+class _InFlightAppend:
+    """An append in flight, and the callbacks that wait for it. `step`: its effect on `pending`, if replay is certain to have the same."""
 
     step: Step | None = None
     waiting: list[Settled] = field(default_factory=list)
@@ -128,7 +128,7 @@ class ActiveController:
     def __init__(
         self,
         replica: ControlledReplica,
-        chance: Chance,
+        nondeterminism: Nondeterminism,
         events: ControllerEvents,
         port: ActivePort,
         *,
@@ -138,16 +138,16 @@ class ActiveController:
         self.settings = settings
         self.leases = BrokerLeases(session_timeout_ms)
         self.speculative = SpeculativeImages()
-        """For replay."""
+        """The images that replay can reuse."""
         self._replica = replica
-        self._chance = chance
+        self._nondeterminism = nondeterminism
         self._events = events
         self._port = port
         self._pending: ClusterImage | None = None
         self._snapshot_turns: SnapshotTurns | None = None
         self._epoch = -1
         self._held_back: int | None = -1
-        self._in_flight: dict[Append, _Flight] = {}
+        self._in_flight: dict[Append, _InFlightAppend] = {}
         self._checking = False
         self._settling = False
         self._commits: deque[tuple[float, int]] = deque()
@@ -155,7 +155,7 @@ class ActiveController:
 
     @property
     def pending(self) -> ClusterImage | None:
-        """The state that the next command decides on; None: this node is not the active controller."""
+        """The state that the next command decides on; None if this node is not the active controller."""
         return self._pending
 
     @property
@@ -165,7 +165,7 @@ class ActiveController:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether this node leads, and a finalized feature keeps it from being the active controller."""
+        """Whether this node leads, but can't be the active controller because of a finalized feature level."""
         return self._pending is None and self._held_back == self._replica.leading_epoch()
 
     @property
@@ -174,14 +174,14 @@ class ActiveController:
         return self._epoch
 
     @property
-    def flights(self) -> int:
-        """Appends on their way."""
+    def in_flight(self) -> int:
+        """Number of appends in flight."""
         return len(self._in_flight)
 
-    # -- being it or not
+    # -- becoming active and inactive
 
     def check(self) -> None:
-        """The role, the epoch or the high watermark may have changed."""
+        """Check again: the role, the epoch or the high watermark may have changed."""
         epoch = self._replica.leading_epoch()
         if self._pending is not None:
             if epoch != self._epoch:
@@ -192,9 +192,9 @@ class ActiveController:
             self._replica.call_soon(self._claim)
 
     def _claim(self) -> None:
-        """Become active, or wait until all that is committed is applied.
+        """Become active, or wait until everything that is committed is applied.
 
-        Here no event of the core is half handled: what is on its way is not in the image.
+        Called between two events of the core, so that an append that is in flight is not in the image yet.
         """
         self._checking = False
         epoch = self._replica.leading_epoch()
@@ -206,13 +206,13 @@ class ActiveController:
             self._replica.when_applied(high_watermark, self._claim_later)
             return
         if self._in_flight and epoch == self._epoch:
-            return  # it dropped its state in this epoch: `settled` comes back when nothing is left
+            return  # it dropped its state in this epoch: `settled` starts again when no append is in flight
         levels = tuple(unknown_levels(self._replica.committed.image))
         if levels:
             self._hold_back(epoch, levels)
             return
         self._epoch = epoch
-        self._snapshot_turns = self._port.snapshot_turns(self._chance.now_ms())
+        self._snapshot_turns = self._port.snapshot_turns(self._nondeterminism.now_ms())
         self._commits.clear()
         self._stale_offset = 0
         pending = self._replica.committed.image
@@ -224,7 +224,7 @@ class ActiveController:
         self._port.activated()
 
     def _hold_back(self, epoch: int, levels: tuple[str, ...]) -> None:
-        """Told once per epoch; a change of a level is seen with the next commit."""
+        """Logged once per epoch. The levels are checked again with the next commit."""
         if self._held_back != epoch:
             self._held_back = epoch
             self._events.held_back(levels)
@@ -233,8 +233,8 @@ class ActiveController:
         self._replica.call_soon(self._claim)
 
     def _renew_all(self, image: ClusterImage) -> None:
-        """Nobody could report to this controller before: a lease for everyone."""
-        now_ms = self._chance.now_ms()
+        """Give every unfenced broker a new lease: before, no broker could send a heartbeat to this controller."""
+        now_ms = self._nondeterminism.now_ms()
         self.leases = BrokerLeases(self.leases.session_timeout_ms)
         for broker in image.brokers.by_id.values():
             if not broker.fenced:
@@ -247,7 +247,9 @@ class ActiveController:
             self._events.deactivated(why)
 
     def broker_lags(self) -> dict[int, int]:
-        """Committed records that each broker has not applied; without those that have not told. Empty on a standby."""
+        """Number of committed records that each broker has not applied, by broker id. Brokers that have not reported it are left out. Empty
+        on a standby.
+        """
         if self._pending is None:
             return {}
         high_watermark, found = self._replica.high_watermark, {}
@@ -260,18 +262,18 @@ class ActiveController:
     # -- deciding
 
     def view(self, caller: Caller = NOBODY, rights: Rights = UNRESTRICTED) -> View | None:
-        """What a command sees now; None on everyone but the active controller."""
+        """The view that a command decides on; None on every node but the active controller."""
         if self._pending is None:
             return None
-        now_ms = self._chance.now_ms()
+        now_ms = self._nondeterminism.now_ms()
         replica = self._replica
         cluster_id, node_id, voters = replica.identity()
         return View(
             image=self._pending,
             leases=self.leases,
             now_ms=now_ms,
-            fresh_uuid=self._chance.fresh_uuid,
-            random=self._chance.random,
+            fresh_uuid=self._nondeterminism.fresh_uuid,
+            random=self._nondeterminism.random,
             leader_epoch=self._epoch,
             next_offset=replica.log_end_offset + replica.appends.queued_records,
             cluster_id=cluster_id,
@@ -286,7 +288,7 @@ class ActiveController:
         )
 
     def carry_out(self, decision: Decision, settled: Settled) -> None:
-        """Append what was decided on the latest view; nothing else may have happened in between."""
+        """Append the records of a decision. It must have been made on the latest view, with no change since."""
         assert self._pending is not None
         if not decision.records:
             self.after_all(settled)
@@ -302,12 +304,16 @@ class ActiveController:
         chunks = _chunks(values)
         records = decision.records
         step: Step | None = None
-        if len(chunks) == 1 and take_effect_at_once(records) and say_the_same(records, values):
+        if (
+            len(chunks) == 1
+            and are_outside_transactions(records)
+            and decode_to_same(records, values)
+        ):
             step = Step(before, self._pending)
         for chunk in chunks:
             append = self._replica.appends.submit(chunk, _nobody_waits)
             assert append is not None, "a chunk fits into a batch"
-            self._in_flight[append] = _Flight(step)
+            self._in_flight[append] = _InFlightAppend(step)
         unclean = unclean_elections(before, records)
         if unclean:
             self.after_all(
@@ -317,7 +323,7 @@ class ActiveController:
         self._port.pending_changed()
 
     def after_all(self, settled: Settled) -> None:
-        """Once everything is committed that is on its way now."""
+        """Call `settled` once everything that is in flight now is committed."""
         if self._in_flight:
             next(reversed(self._in_flight.values())).waiting.append(settled)
         else:
@@ -329,24 +335,24 @@ class ActiveController:
             self._stale_offset = self._commits.popleft()[1]
         return self._stale_offset
 
-    # -- appends on their way
+    # -- appends in flight
 
     def appended(self, append: Append) -> None:
-        """Somebody else appends: what was not decided here becomes part of `pending` all the same."""
+        """Another part of the node appends: its records become part of `pending` as well."""
         step: Step | None = None
         if self._pending is not None:
             records = [decode_metadata(each) for each in append.values]
             before, self._pending = self._pending, self._pending.replay_all(records)
-            step = Step(before, self._pending) if take_effect_at_once(records) else None
+            step = Step(before, self._pending) if are_outside_transactions(records) else None
             self._replica.call_soon(self._port.pending_changed)
-        self._in_flight[append] = _Flight(step)
+        self._in_flight[append] = _InFlightAppend(step)
 
     def settled(self, append: Append, outcome: AppendOutcome) -> None:
-        """Answer who waits; a failure ends this controller's view of the state."""
+        """Call the waiting callbacks. A failed append invalidates `pending`."""
         flight = self._in_flight.pop(append)
         if isinstance(outcome, Committed):
-            self._commits.append((self._chance.now_ms(), outcome.end_offset))
-            self._foresee(flight, outcome)
+            self._commits.append((self._nondeterminism.now_ms(), outcome.end_offset))
+            self._keep_speculative_step(flight, outcome)
             error = None
         else:
             self._drop(f"an append failed: {_text(outcome)}")
@@ -357,14 +363,14 @@ class ActiveController:
         for waiting in flight.waiting:
             waiting(error)
 
-    def _foresee(self, flight: _Flight, outcome: Committed) -> None:
-        """Commits come in the order of the log; what has been applied already is not asked for any more."""
+    def _keep_speculative_step(self, flight: _InFlightAppend, outcome: Committed) -> None:
+        """Commits arrive in the order of the log. Replay asks only for records that are not applied yet."""
         base_offset, end_offset = outcome.base_offset, outcome.end_offset
         if flight.step is not None and self._replica.committed.end_offset <= base_offset:
             self.speculative.committed(base_offset, end_offset, outcome.leader_epoch, flight.step)
 
     def _settle_down(self) -> None:
-        """Nothing is on its way: `pending` and the committed image are one and the same again."""
+        """No append is in flight: `pending` and the committed image are the same again."""
         self._settling = False
         if self._in_flight:
             return
@@ -388,7 +394,7 @@ def _encoded(records: Sequence[MetadataMessage], level: int) -> list[bytes]:
 
 
 def _chunks(values: Sequence[bytes]) -> list[tuple[bytes, ...]]:
-    """Whole values, as many as fit into a batch."""
+    """Whole values, grouped into as few batches as possible."""
     chunks: list[tuple[bytes, ...]] = []
     chunk: list[bytes] = []
     size_bytes = 0
@@ -402,7 +408,7 @@ def _chunks(values: Sequence[bytes]) -> list[tuple[bytes, ...]]:
 
 
 def _nobody_waits(outcome: AppendOutcome) -> None:
-    """Who waits is told through the flight."""
+    """The waiting callbacks are called by `settled`."""
 
 
 def _text(outcome: TooLarge | RaftError) -> str:

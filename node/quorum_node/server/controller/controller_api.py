@@ -1,7 +1,7 @@
 """Requests to the controller: refused, or decided, and answered when the decision is committed.
 
-Owns what a caller hears when this node is not, or no longer, the active controller. Who may ask was settled before
-(`rights/guard.py`). Must not know what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
+Owns the answers of a node that is not, or no longer, the active controller. Rights were checked before (`rights/guard.py`). Must not know
+what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
 """
 
 from quorum_node.controller.authorization import Rights
@@ -33,11 +33,11 @@ class ControllerApi:
 
     @staticmethod
     def refuse(body: Message, error: ErrorCode, text: str) -> Message:
-        """The answer of whoever can't or won't."""
+        """The answer of a node that can't, or does not, serve the request."""
         return ROUTES[type(body)].refuse(body, error, text)
 
     def handle(self, asking: Asking, body: Message, rights: Rights) -> None:
-        """Answer now or later, once. `rights`: of its caller, within this request."""
+        """Answer now or later, exactly once. `rights`: those of the caller of this request."""
         route = ROUTES[type(body)]
         self._metrics.count("controller_requests")
         view = self._controller.view(asking.caller, rights)

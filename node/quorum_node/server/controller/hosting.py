@@ -1,7 +1,7 @@
-"""The controller on a partition's replica: its parts, and who tells whom what.
+"""The controller on a partition's replica: builds its parts and connects them.
 
-Owns the wiring. It is the role of partition 0 (`PartitionRole`), and what the active controller tells others
-(`ControllerPort`). Knows both sides; neither of them knows the other.
+Owns the wiring. It is the role of partition 0 (`PartitionRole`) and the port of the active controller (`ActivePort`). Knows both sides;
+neither of them knows the other.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import AddVoterRequest, VoterChangeResponse
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.controller.port import NodeReplica
 from quorum_node.server.controller.registrar import Registrar, own_registration
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator, Writer
@@ -41,12 +41,12 @@ class HostedController:
         first_credentials: tuple[UserScramCredentialRecord, ...] = (),
     ) -> None:
         events = ControllerEvents()
-        chance = Chance(clock_ms)
+        nondeterminism = Nondeterminism(clock_ms)
         ask = partial(peers.ask, timeout_ms=config.timeouts.request_timeout_ms)
         self._replica = replica
         self.controller = ActiveController(
             replica,
-            chance,
+            nondeterminism,
             events,
             self,
             session_timeout_ms=config.controller.session_timeout_ms,
@@ -82,26 +82,26 @@ class HostedController:
             events,
         )
         self.snapshots = SnapshotCoordinator(
-            replica, writer, self.controller, ask, chance, events, config.snapshots
+            replica, writer, self.controller, ask, nondeterminism, events, config.snapshots
         )
 
     @property
     def is_held_back(self) -> bool:
-        """Whether this node leads and may not decide: then plain configs are all that it takes."""
+        """Whether this node leads, but can't be the active controller. It then accepts plain configs only."""
         return self.controller.is_held_back
 
     def finalized_levels(self) -> Iterable[tuple[str, int]]:
-        """Committed levels of features."""
+        """Name and level of each finalized feature, as committed."""
         return self._replica.committed.image.features.levels.items()
 
     def finalized_epoch(self) -> int:
-        """Where in the log these levels were known; it only grows."""
+        """Offset in the log at which these levels were read. It never decreases."""
         return self._replica.committed.end_offset - 1
 
     def refuse_voters(self, request: NamesVoters) -> VoterChangeResponse | None:
-        """The answer to a change that would make a voter of a broker's id (see `controller/id_space.py`).
+        """The refusal of a voter change that would give a voter the id of a broker (see `controller/id_space.py`); None if it is allowed.
 
-        On a leader that is not the active controller (yet) what is committed decides.
+        A leader that is not the active controller (yet) decides on the committed image.
         """
         if not self._replica.is_leader():
             return None
@@ -118,7 +118,7 @@ class HostedController:
         return None
 
     def close(self) -> None:
-        """No more timers."""
+        """Cancel the timers."""
         self.maintenance.close()
         self.registrar.close()
         self.snapshots.close()

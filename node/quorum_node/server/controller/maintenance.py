@@ -1,9 +1,8 @@
-"""What the active controller does unasked: leases end, partitions get new leaders, moves are completed.
+"""The active controller's own decisions: leases expire, partitions get new leaders, reassignments are completed.
 
-Owns when that happens: after every change of the state, when a lease ends, and now and then. Must not know what
-has to be done (`ActiveController` decides with pure functions). One decision has a bounded number of records and
-the loop turns before the next; nothing is remembered that does not follow from the image, so a new controller
-begins with a look at everything (KV3-06).
+Owns when they are made: after every change of the state, when a lease expires, and periodically. Must not know what has to be done
+(`ActiveController` decides with pure functions). One decision has a bounded number of records, and the loop runs other callbacks before
+the next one. All state follows from the image, so a new controller starts with a full sweep (KV3-06).
 """
 
 import asyncio
@@ -28,17 +27,18 @@ from quorum_node.server.observing.metrics import PartitionMetrics
 from quorum_node.server.partition.port import TooLarge
 
 Task = Callable[[View], Decision]
-"""Maintenance: bounded, empty when there is nothing to do."""
-MAX_FLIGHTS = 3
-"""Decisions on their way; then the sweep waits for one of them."""
+"""A maintenance task: its decision is bounded, and empty when there is nothing to do."""
+MAX_IN_FLIGHT = 3
+"""Maximum number of decisions in flight; the sweep waits when it is reached."""
 PERIOD_SECONDS = 30.0
-"""Everything follows from changes; this is for what nobody thought of."""
+"""Period of the full sweep. All work is triggered by changes; the sweep covers triggers that were missed."""
 
 
 class Maintenance:
     """One per controller; idle while that is not active.
 
-    `balance_seconds`: how often leaders go back to the first replicas; None: never. `first_credentials`: of a new quorum.
+    `balance_seconds`: period at which leadership returns to the preferred replicas; None: never. `first_credentials`: records of the
+    first credentials of a new quorum.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Maintenance:
         self._doubled: frozenset[int] = frozenset()
 
     def close(self) -> None:
-        """No more timers."""
+        """Cancel the timers."""
         for timer in (self._timer, self._period, self._balance):
             if timer is not None:
                 timer.cancel()
@@ -92,7 +92,7 @@ class Maintenance:
         self._balance_later()
 
     def _tick(self) -> None:
-        """Now and then, while this node is the active controller."""
+        """Called periodically while this node is the active controller."""
         if self._period is not None:
             self._period.cancel()
         self._period = None
@@ -118,19 +118,19 @@ class Maintenance:
         self._balance_later()
 
     def look(self) -> None:
-        """There may be something to do."""
+        """Check for work: something may have changed."""
         if not self._is_due and self._controller.is_active:
             self._is_due = True
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn; it comes back as long as there is something to do."""
+        """Run one task; it is scheduled again as long as there is work."""
         self._is_due = False
         view = self._controller.view()
         if view is None:
             self._keys = None
             return
-        if self._controller.flights >= MAX_FLIGHTS:
+        if self._controller.in_flight >= MAX_IN_FLIGHT:
             self._controller.after_all(self._done)
             return
         if self._carry_out(fence_expired, view):
@@ -140,7 +140,7 @@ class Maintenance:
         self._arm(view)
 
     def _carry_out(self, task: Task, view: View) -> bool:
-        """Whether it decided something: then the view is out of date."""
+        """Returns whether it decided something: the view is out of date then."""
         decision = task(view)
         if decision.records:
             self._events.decided(decision.records)
@@ -148,7 +148,7 @@ class Maintenance:
         return bool(decision.records)
 
     def _sweep(self, view: View) -> bool:
-        """Look at what the loss or the return of brokers has left, a piece at a time; whether it decided something."""
+        """Check a piece of the partitions after brokers were lost or came back. Returns whether it decided something."""
         if self._keys is None:
             if view.image.brokers == self._swept:
                 return False
@@ -171,7 +171,7 @@ class Maintenance:
         self._sweep_began = perf_counter()
 
     def _warn_of_doubled_ids(self, view: View) -> None:
-        """Of each once per controller: they were registered before this was refused, or by another software."""
+        """Logged once per id and controller: they were registered before this was refused, or by other software."""
         ids = frozenset(doubled(view))
         if ids - self._doubled:
             self._events.ids_doubled(sorted(ids - self._doubled))
@@ -183,12 +183,12 @@ class Maintenance:
             self._events.repaired(self._repaired, perf_counter() - self._sweep_began)
 
     def elected_unclean(self, partitions: int) -> None:
-        """Whoever asked for it."""
+        """Called for every unclean election, whatever caused it."""
         self._metrics.count("unclean_elections", partitions)
         self._events.elected_unclean(partitions)
 
     def _arm(self, view: View | None) -> None:
-        """For the next lease that ends."""
+        """Set the timer for the lease that expires next."""
         expiry_ms = None if view is None else next_expiry_ms(view)
         if self._timer is not None:
             self._timer.cancel()
@@ -198,7 +198,7 @@ class Maintenance:
             self._timer = self._loop.call_later(delay_seconds, self.look)
 
     def _done(self, error: RaftError | TooLarge | None) -> None:
-        """A decision is committed: there may be more to do. A failed one is decided again by the next controller."""
+        """A decision is committed: there may be more work. After a failure the next active controller decides again."""
         if error is None:
             self.look()
         elif isinstance(error, TooLarge):

@@ -1,4 +1,4 @@
-"""What the controller needs of a replica, and what others may ask of the controller: the port of this room."""
+"""The port of this package: what the controller needs of a replica, and what other packages may ask of the controller."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -19,23 +19,23 @@ class NodeReplica(ControlledReplica, RegisteringReplica, CoordinatedReplica, Pro
     """The replica of partition 0."""
 
     def controller_endpoint(self) -> Endpoint:
-        """Where this node's Kafka port is reached."""
+        """The endpoint of this node's Kafka listener for controllers."""
 
 
 class Decider(Protocol):
-    """Who decides, while this node is the active controller."""
+    """Takes decisions while this node is the active controller."""
 
     @property
     def is_held_back(self) -> bool:
-        """Whether this node leads, and a finalized feature keeps it from being the active controller."""
+        """Whether this node leads, but can't be the active controller because of a finalized feature level."""
 
     def view(self, caller: Caller = NOBODY, rights: Rights = UNRESTRICTED) -> View | None:
-        """What a command sees now; None on everyone but the active controller."""
+        """The view that a command decides on; None on every node but the active controller."""
 
     def carry_out(
         self, decision: Decision, settled: Callable[[RaftError | TooLarge | None], None]
     ) -> None:
-        """Append what was decided on the latest view; nothing else may have happened in between."""
+        """Append the records of a decision. It must have been made on the latest view, with no change since."""
 
 
 class Asking(Protocol):
@@ -54,24 +54,24 @@ class ControllerRequests(Protocol):
         """Whether the request is one for the controller."""
 
     def handle(self, asking: Asking, body: Message, rights: Rights) -> None:
-        """Answer now or later, once. `rights`: of its caller, within this request."""
+        """Answer now or later, exactly once. `rights`: those of the caller of this request."""
 
     def refuse(self, body: Message, error: ErrorCode, text: str) -> Message:
-        """The answer of whoever can't or won't."""
+        """The answer of a node that can't, or does not, serve the request."""
 
 
 class ControllerPort(Protocol):
-    """The controller, as those see it who answer requests."""
+    """The controller, as the request handlers see it."""
 
     @property
     def api(self) -> ControllerRequests: ...
 
     @property
     def is_held_back(self) -> bool:
-        """Whether this node leads and may not decide: then plain configs are all that it takes."""
+        """Whether this node leads, but can't be the active controller. It then accepts plain configs only."""
 
     def finalized_levels(self) -> Iterable[tuple[str, int]]:
-        """Committed levels of features."""
+        """Name and level of each finalized feature, as committed."""
 
     def finalized_epoch(self) -> int:
-        """Where in the log these levels were known; it only grows."""
+        """Offset in the log at which these levels were read. It never decreases."""

@@ -1,15 +1,14 @@
-"""This process registers as a controller, with whoever is the active controller (KIP-919).
+"""Registers this process as a controller with the active controller (KIP-919).
 
-Owns when it asks: what is committed shows another registration than its own, the finalized level knows registrations,
-and a leader is known. Leader, observer, witness: all do it, under a leader of stock Kafka, too. Must not know
-what is written (`controller/registration.py`).
+Owns when the request is sent: the committed registration is not the one of this process, the finalized metadata version has
+registrations, and a leader is known. Leaders, observers and witnesses all register, also with a leader of stock Kafka. Must not know what
+is written (`controller/registration.py`).
 
-Of two processes with one id (a disk is being replaced) the newest voter registers; if none of them is a voter, the
-one that came last, and the other one stays silent from then on. A new process has a new incarnation id, so it takes
-over by itself.
+Of two processes with the same id (a disk is being replaced), the newest voter registers. If neither is a voter, the one that started last
+registers, and the other one stops trying. A new process has a new incarnation id, so it takes over by itself.
 
-Nothing polls: a change of the image, of the leader or of the voters makes it look. A refusal, and an answer without
-the record that should follow, are tried again after a pause that doubles, until there is another leader.
+There is no polling: a change of the image, of the leader or of the voters triggers a check. A refused request, and an answer that is not
+followed by the record, are retried after a pause that doubles, until there is another leader.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ LONGEST_PAUSE_SECONDS = 120.0
 """As in stock Kafka."""
 
 Ask = Callable[[Endpoint, Api, Message, Callable[[Message | FailureReason], None]], None]
-"""Ask the node that listens there; the callback is called once, and never from within."""
+"""Send a request to the node at an endpoint. The callback is called once, never before the call returns."""
 
 
 class RegisteringReplica(Protocol):
@@ -55,16 +54,16 @@ class RegisteringReplica(Protocol):
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     def leader(self) -> CurrentLeader:
-        """Whom this replica knows as the leader, maybe itself."""
+        """The leader that this replica knows, possibly itself."""
 
     def newest_voter_of_own_id(self) -> ReplicaKey | None:
-        """This replica, or another one of the same id; None: the id is no voter's."""
+        """This replica, or another one with the same id; None if the id is not a voter's."""
 
     def has_stopped(self) -> bool:
-        """It takes part no more."""
+        """Whether this replica has halted."""
 
 
 def own_registration(
@@ -73,7 +72,7 @@ def own_registration(
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
     others: Iterable[RegisteredListener] = (),
 ) -> ControllerRegistrationRequest:
-    """What this process says of itself, whomever it asks. `others`: listeners beside the one that members dial."""
+    """The registration of this process. `others`: listeners besides the one that the members of the quorum connect to."""
     listener = RegisteredListener(
         name=endpoint.name,
         host=endpoint.host,
@@ -123,11 +122,11 @@ class Registrar:
         self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """No more timers."""
+        """Cancel the timers."""
         self._stop_timer()
 
     def image_changed(self) -> None:
-        """There may be another image: almost always one with the same registrations."""
+        """The image may have changed; mostly its registrations have not."""
         image = self._replica.committed.image
         seen = self._seen
         if seen is not None and seen[0] is image.features and seen[1] is image.controllers:
@@ -143,7 +142,7 @@ class Registrar:
         self.look()
 
     def look(self) -> None:
-        """The leader, the voters or the registration may have changed: ask if that makes sense now."""
+        """The leader, the voters or the registration may have changed: send a request if one is needed."""
         if not self._lacking or self._asked or not self._may_register():
             return
         leader = self._replica.leader()
@@ -192,7 +191,7 @@ class Registrar:
         self._ended(refused if outcome.error_code else None)
 
     def _ended(self, problem: str | None) -> None:
-        """Now the record has to come; if not, ask again."""
+        """The request is done: wait for the record (`problem` is None), or try again."""
         self._asked = False
         if problem is not None:
             self._events.not_registered(problem)

@@ -1,4 +1,4 @@
-"""What is said of one API of the controller; the tables are `routes.py` and `topic_routes.py`."""
+"""The type of a row in the tables of the controller's APIs (`routes.py` and `topic_routes.py`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ from quorum_node.schema.schema import Message
 class Route:
     """One API.
 
-    `decide(view, request)`; `refuse(request, error, text)` is the answer of whoever can't or won't.
+    `decide(view, request)` makes the decision. `refuse(request, error, text)` makes the answer of a node that can't, or does not, serve
+    it.
     """
 
     decide: Callable[[View, Any], Decision]

@@ -1,7 +1,7 @@
-"""Which request goes to which command of the controller, and what everybody else answers.
+"""The table of the controller's APIs: the command for each request, and its refusal on other nodes.
 
-Owns the table. Must not know how a command decides, nor when an answer leaves (`controller_api.py`).
-What each needs is in `security/rights/api_table.py`.
+Must not know how a command decides, nor when an answer is sent (`controller_api.py`). The rights that each API needs are in
+`security/rights/api_table.py`.
 """
 
 from quorum_node.controller.controller_heartbeats import (

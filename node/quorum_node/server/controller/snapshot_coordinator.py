@@ -1,12 +1,11 @@
-"""Snapshots in turn (KIP-631, "Snapshot Implementation"): what this node reports, and what it is allowed.
+"""Snapshots in turn (KIP-631, "Snapshot Implementation"): what this node reports, and when it may write one.
 
-Owns the heartbeats to the active controller and, on that one, the order that its own snapshot waits for. Must not
-know how a snapshot is written (`snapshotter.py`), nor the order itself (`controller/snapshot_turns.py`).
+Owns the heartbeats to the active controller and, on the active controller, the order that its own snapshot waits for. Must not know how a
+snapshot is written (`snapshotter.py`), nor the order itself (`controller/snapshot_turns.py`).
 
-A heartbeat goes out every two seconds (`quorum.snapshot.heartbeat.interval.ms`), and at once when the leader changes, a
-snapshot becomes due here, or one has ended. Nobody waits for a coordinator that is not there: under a leader that
-serves no ControllerHeartbeat (stock Kafka), and when no active controller has answered for five periods, this node
-goes by its own policy alone.
+A heartbeat is sent every two seconds (`quorum.snapshot.heartbeat.interval.ms`), and at once when the leader changes, a snapshot becomes
+due here, or one has ended. A node does not wait for a missing coordinator: under a leader that does not serve ControllerHeartbeat (stock
+Kafka), and when no active controller has answered for five periods, it follows its own policy alone.
 """
 
 import asyncio
@@ -32,8 +31,8 @@ from quorum_node.raft.messages import CurrentLeader
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.nondeterminism import Nondeterminism
 from quorum_node.server.controller.registrar import Ask
 from quorum_node.server.snapshots.policy import Progress, is_due
 
@@ -46,25 +45,25 @@ class CoordinatedReplica(Protocol):
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     def leader(self) -> CurrentLeader:
-        """Whom this replica knows as the leader, maybe itself."""
+        """The leader that this replica knows, possibly itself."""
 
     def leading_epoch(self) -> int | None:
-        """The epoch that it leads; None also while it hands over."""
+        """The epoch that this replica leads; None also while it hands leadership over."""
 
     def is_leader(self) -> bool:
-        """It leads, or is handing over. The leader's id alone does not tell: another replica may have the same."""
+        """Whether it leads, or is handing over. The leader's id is not sufficient: another replica may have the same id."""
 
     def has_stopped(self) -> bool:
-        """It takes part no more."""
+        """Whether this replica has halted."""
 
     def voters_caught_up(self) -> tuple[int, int]:
-        """Voters, and how many of them are caught up; only on the leader."""
+        """Number of voters, and how many of them are caught up; valid on the leader only."""
 
     def successors(self) -> list[ReplicaKey]:
-        """Caught-up voters that may lead, the best first; only on the leader."""
+        """Caught-up voters that may lead, the best one first; valid on the leader only."""
 
     def hand_over(self, successor: ReplicaKey) -> None:
         """Resign in favour of another voter."""
@@ -74,10 +73,10 @@ class Writer(Protocol):
     """Writes the snapshots of this node."""
 
     def progress(self) -> SnapshotProgress:
-        """Since the newest one."""
+        """Progress since the newest snapshot."""
 
     def begin_turn(self) -> None:
-        """Write one now."""
+        """Write a snapshot now."""
 
 
 class SnapshotCoordinator:
@@ -89,7 +88,7 @@ class SnapshotCoordinator:
         writer: Writer,
         controller: ActiveController,
         ask: Ask,
-        chance: Chance,
+        nondeterminism: Nondeterminism,
         events: ControllerEvents,
         policy: SnapshotPolicy,
     ) -> None:
@@ -97,11 +96,11 @@ class SnapshotCoordinator:
         self._writer = writer
         self._controller = controller
         self._ask = ask
-        self._chance = chance
+        self._nondeterminism = nondeterminism
         self._events = events
         self._policy = policy
         self._loop = asyncio.get_running_loop()
-        self._heard_ms = chance.now_ms()
+        self._heard_ms = nondeterminism.now_ms()
         self._timer: asyncio.TimerHandle | None = None
         self._asked_epoch: int | None = None
         self._again = False
@@ -112,7 +111,7 @@ class SnapshotCoordinator:
         self._beat()
 
     def close(self) -> None:
-        """No more heartbeats."""
+        """Stop the heartbeats."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -125,15 +124,15 @@ class SnapshotCoordinator:
             self._send()
 
     def ended(self) -> None:
-        """A snapshot of this node has been written, or could not be."""
+        """A snapshot of this node has been written, or has failed."""
         self._urged = False
         self._send()
 
     def may_begin(self) -> bool:
-        """A snapshot is due here: whether it may begin now. If not, it will be asked again, or told to begin."""
+        """Whether a snapshot that is due here may begin now. If not, this is called again, or `begin_turn` is called later."""
         if self._controller.is_active:
-            self._heard_ms = self._chance.now_ms()
-            # None: it is handing over, and the controller has not heard of that yet.
+            self._heard_ms = self._nondeterminism.now_ms()
+            # None: it is handing over, and the controller does not know that yet.
             return self._replica.leading_epoch() is not None and self._own_turn()
         if not self._urged:
             self._urged = True
@@ -143,7 +142,10 @@ class SnapshotCoordinator:
     def _is_coordinated(self) -> bool:
         if self._unsupported_epoch == self._replica.leader().leader_epoch:
             return False
-        return self._chance.now_ms() - self._heard_ms < SILENT_PERIODS * self._policy.heartbeat_ms
+        return (
+            self._nondeterminism.now_ms() - self._heard_ms
+            < SILENT_PERIODS * self._policy.heartbeat_ms
+        )
 
     # -- as a standby
 
@@ -177,7 +179,7 @@ class SnapshotCoordinator:
         if outcome is FailureReason.UNSUPPORTED and asked_epoch is not None:
             self._unsupported_epoch = asked_epoch
         if isinstance(outcome, ControllerHeartbeatResponse) and outcome.error_code == 0:
-            self._heard_ms = self._chance.now_ms()
+            self._heard_ms = self._nondeterminism.now_ms()
             if outcome.start_snapshot:
                 self._writer.begin_turn()
         if self._again:
@@ -187,7 +189,7 @@ class SnapshotCoordinator:
     # -- as the active controller
 
     def turns(self, now_ms: float) -> SnapshotTurns:
-        """The order of snapshots, from when this node became the active controller."""
+        """The order of snapshots since this node became the active controller."""
         return SnapshotTurns(self._is_due, self._writer.progress, now_ms, self._policy.heartbeat_ms)
 
     def _is_due(self, progress: SnapshotProgress) -> bool:
@@ -216,7 +218,7 @@ class SnapshotCoordinator:
             (each for each in self._replica.successors() if turns.is_heard(each, view.now_ms)),
             None,
         )
-        # Leading again with the same snapshot: the others would not, or could not.
+        # This node leads again with the same snapshot: no other voter could take over.
         wanted = self._policy.handover and self._handed_over_at != offset
         turn = turns.own_turn(
             view.now_ms,

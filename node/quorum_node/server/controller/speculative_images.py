@@ -1,11 +1,10 @@
-"""Images that the active controller has made of records before these were committed: replay need not make them again.
+"""Images that the active controller made of records before these were committed, so that replay need not make them again.
 
-Owns which image stands for which stretch of the log, and when it may be used. Must not know who decides, nor when
-something is committed: it is asked when replay comes to a batch, so nothing is seen earlier than without it (K631-03).
+Owns which image belongs to which range of the log, and when it may be used. Must not know who decides, nor when a record is committed: it
+is asked when replay reaches a batch, so no state is visible earlier than without it (K631-03).
 
-An image is used where replay could not give another one: the committed image is the very object that the decision began
-with, and offsets and epoch of the batch are those under which exactly these records were committed. Everything else is
-replayed, as on every standby.
+An image is used only where replay would give an equal one: the committed image is the same object that the decision started with, and the
+batch has the offsets and the epoch under which exactly these records were committed. Everything else is replayed, as on a standby.
 """
 
 from collections import deque
@@ -22,7 +21,7 @@ from quorum_node.records.metadata import (
 
 
 class Step(NamedTuple):
-    """`after` is `before` with the records of one append."""
+    """`after` is `before` with the records of one append replayed."""
 
     before: ClusterImage
     after: ClusterImage
@@ -49,13 +48,13 @@ class SpeculativeImages:
         self._steps.append(_SpeculativeStep(base_offset, end_offset, epoch, step))
 
     def clear(self) -> None:
-        """Everything is replayed from here on."""
+        """Drop all steps: everything is replayed from here on."""
         self._steps.clear()
 
     def behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The image behind a batch that comes after `image`; None: it has to be replayed. To be asked of every batch, once."""
+        """The image after a batch that follows `image`; None if the batch has to be replayed. Ask once for every batch."""
         found, position = image, base_offset
         while self._steps and self._steps[0].base_offset < end_offset:
             each = self._steps.popleft()
@@ -65,16 +64,16 @@ class SpeculativeImages:
         return found if position == end_offset else None
 
 
-def take_effect_at_once(records: Iterable[AnyMetadata]) -> bool:
-    """Whether no transaction begins or ends with them: replay would hold records back."""
+def are_outside_transactions(records: Iterable[AnyMetadata]) -> bool:
+    """Whether the records neither begin nor end a transaction: inside of one, replay would hold them back."""
     return BOUNDARIES.isdisjoint(map(type, records))
 
 
-def say_the_same(records: Iterable[AnyMetadata], values: Iterable[bytes]) -> bool:
-    """Whether replay will read these records in these values.
+def decode_to_same(records: Iterable[AnyMetadata], values: Iterable[bytes]) -> bool:
+    """Whether decoding these values gives these records.
 
-    Changes of partitions come by the thousand and have no field that writing could lose (`test_shrink_isr.py`); what
-    else is decided is little, and is read again.
+    Changes of partitions come by the thousand and have no field that encoding could lose (`test_shrink_isr.py`), so they are not decoded
+    again. Other decisions are small, and are.
     """
     return all(
         isinstance(record, PartitionChangeRecord) or decode_metadata(data) == record

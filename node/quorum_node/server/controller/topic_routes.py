@@ -1,6 +1,6 @@
-"""The routes of topics, partitions, configs and rights.
+"""The rows of topics, partitions, configs and rights in the table of the controller's APIs.
 
-Owns its part of the table. Must not know how a command decides.
+Must not know how a command decides.
 """
 
 from quorum_node.controller.acls import (

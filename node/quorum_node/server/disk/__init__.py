@@ -1,1 +1,1 @@
-"""The disk under all replicas: free space, a flush that hangs, damage that nobody has read yet."""
+"""The disk that all replicas share: free space, hanging flushes, and damage that no reader has found yet."""

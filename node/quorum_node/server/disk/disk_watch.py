@@ -1,7 +1,7 @@
-"""Watches the disk of all replicas: free space after writes, and by a slow timer whether it works.
+"""Watches the disk that all replicas share: free space after writes, and periodically whether the disk responds.
 
-An idle replica writes a probe; a flush or probe that does not come back counts as a failed disk,
-because whatever waits for it would wait for ever.
+While a replica is idle, a probe is written. A flush or probe that does not return in time counts as a failed disk, because whatever
+waits for it would wait forever.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 
 _IDLE_SECONDS = 2.0
 _BUSY_SECONDS = 0.25
-"""Free space is measured at most this often while the log is being written."""
+"""In seconds: free space is measured at most this often while the log is being written."""
 _HANG_SECONDS = 30.0
 
 
 class DiskUsers(Protocol):
-    """All replicas on the disk."""
+    """The replicas on the disk."""
 
     def flushes_begun_at(self) -> Iterable[float | None]:
-        """Of each replica: loop time at which the flush under way began."""
+        """For each replica: loop time in seconds at which its current flush began; None without one."""
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
-        """The disk of all of them failed."""
+        """The disk has failed: all replicas on it fail."""
 
     def disk_low(self, low: bool) -> None:
-        """Free space crossed the reserve."""
+        """Free space crossed the reserve (`low`: it is below it now)."""
 
 
 class DiskWatch:
-    """Tells the replicas when free space crosses the reserve, and when the disk fails or hangs."""
+    """Informs the replicas when free space crosses the reserve, and when the disk fails or hangs."""
 
     def __init__(self, directory: Path, reserve: DiskReserve, users: DiskUsers) -> None:
         self._directory = directory
@@ -47,17 +47,17 @@ class DiskWatch:
         self._probing_since: float | None = None
 
     def start(self) -> None:
-        """Measure now, and look from now on."""
+        """Measure now, and periodically from now on."""
         self._measure()
         self._look()
 
     def stop(self) -> None:
-        """No more measuring."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
     def flushed(self) -> None:
-        """A log reached the disk."""
+        """A replica has flushed its log."""
         self._flushed_at = self._loop.time()
         if self._flushed_at - self._measured_at >= _BUSY_SECONDS:
             self._measure()
@@ -70,7 +70,7 @@ class DiskWatch:
         flushes = [("fsync", since) for since in self._users.flushes_begun_at()]
         for what, since in (*flushes, ("probe", self._probing_since)):
             if since is not None and now - since > _HANG_SECONDS:
-                text = f"the disk hangs: a {what} has not come back for {now - since:.0f} s"
+                text = f"the disk hangs: a {what} has not returned for {now - since:.0f} s"
                 self._users.fail_storage(StorageFailure(text))
         if self._probing_since is None and now - self._flushed_at >= _IDLE_SECONDS:
             self._probing_since = now
@@ -87,7 +87,7 @@ class DiskWatch:
             self._users.disk_low(self._reserve.low)
 
     def _probe(self) -> None:
-        """On a thread of its own, because a dead disk may never answer."""
+        """Runs on a thread of its own, because a dead disk may never answer."""
         failure: StorageFailure | None = None
         try:
             probe(self._directory)

@@ -1,11 +1,10 @@
-"""Reads again what one replica has on its disk, in turn and for as long as it runs, at a bounded rate.
+"""Reads what one replica has on its disk again and again, at a bounded rate, to find damage early.
 
-Owns the order and the pace: every segment as far as it was synced, the active one too, then quorum-state, then the
-snapshots; then a pause, and again from the beginning. Knows no format. Runs on a thread of its own; what it finds
-is told on the loop's thread.
+Owns the order and the rate: every segment up to its synced end (the active one too), then quorum-state, then the snapshots; then a pause,
+and again. Must not know any format. Runs on a thread of its own; results are reported on the loop's thread.
 
-Bits that turn over in a segment or in quorum-state end the replica as a failed disk: what it acknowledged is not there
-any more. A damaged snapshot is set aside, and another one is written from memory: nothing is lost by it.
+Damage in a segment or in quorum-state stops the replica as with a failed disk: data that it acknowledged is lost. A damaged snapshot is
+set aside, and a new one is written from memory: nothing is lost.
 """
 
 import asyncio
@@ -22,21 +21,21 @@ from quorum_node.storage.scrub import Pause, scrub
 from quorum_node.storage.segment import Segment
 
 _ROUND_SECONDS = 10.0
-"""Between two rounds."""
+"""In seconds, between two rounds."""
 _FIRST_ROUND_BYTES_PER_SECOND = 32 << 20
-"""The start takes sealed segments on trust, so the first round makes haste."""
+"""Rate of the first round. The start does not check sealed segments, so the first round is faster."""
 
 
 class ScrubbedLog(Protocol):
-    """The part of the log that is read."""
+    """The methods of the log that are used here."""
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """Oldest first."""
+        """All segments, oldest first."""
 
 
 class Scrubber:
-    """`scrub_snapshot` reads one, on the calling thread, and deals with damage; `fail_storage` ends the replica."""
+    """`scrub_snapshot` reads a snapshot on the calling thread and handles damage; `fail_storage` stops the replica."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Scrubber:
         threading.Thread(target=self._run, name="log-scrub", daemon=True).start()
 
     def close(self) -> None:
-        """Ends in the middle of a round."""
+        """Stop, also in the middle of a round."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -89,7 +88,7 @@ class Scrubber:
         return None
 
     def _read(self, size_bytes: int) -> bool:
-        """So much was read: wait as long as the rate asks for. False: it is over."""
+        """After this number of bytes was read, wait as long as the rate requires. False: the scrubber was closed."""
         self._on_loop(lambda: self._metrics.count("scrubbed_bytes", size_bytes))
         rate = max(self._rate, _FIRST_ROUND_BYTES_PER_SECOND) if self._haste else self._rate
         return not self._ended.wait(size_bytes / rate)

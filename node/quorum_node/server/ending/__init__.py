@@ -1,1 +1,1 @@
-"""How the process ends: in bounded time, with an exit code and its last words."""
+"""The end of the process: in bounded time, with an exit code and a termination message."""

@@ -1,9 +1,8 @@
-"""A bug ends the process, whoever asked: what counts as one, and who is told.
+"""A bug ends the process: which exceptions count as one, and where they are caught.
 
-An exception out of the core, the storage or the controller leaves a step half done: what was put out behind it
-(persist, flush, answers) is lost, while the state says that it happened. Going on would make promises void. So the
-process ends with exit code 70, be it the Kafka port, the admin API, a timer or a thread that ran into it. Owns
-that decision. Must not know how a process ends (`termination.py`).
+An exception from the core, the storage or the controller interrupts a step: its remaining outputs (persist, flush, answers) are lost,
+while the state already assumes them. Continuing could break guarantees. So the process ends with exit code 70, whether the exception was
+raised in the Kafka port, the admin API, a timer or a thread. Owns that decision. Must not know how a process ends (`termination.py`).
 """
 
 import asyncio
@@ -33,9 +32,9 @@ _STATEFUL = (
     "quorum_node.server.partition.reads",
     "quorum_node.server.snapshots.snapshotter",
 )
-"""Modules of which a step must not end half way. What lies above them only translates."""
+"""Modules in which an interrupted step leaves inconsistent state. Modules above them only translate."""
 _SOCKETS = ("transport", "protocol", "socket", "server_socket")
-"""Keys by which a loop tells of a connection. A refused or broken one is no bug."""
+"""Keys by which the loop's exception context names a connection. A refused or broken connection is not a bug."""
 
 
 def is_half_a_step(error: BaseException) -> bool:
@@ -54,7 +53,7 @@ def watch_loop(loop: asyncio.AbstractEventLoop, on_bug: OnBug) -> None:
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        # A connect that was given up leaves its lookup behind: that no name was found is then told by nobody but the loop.
+        # A cancelled connect leaves its name look-up running; its failure is reported only by the loop.
         unnamed = isinstance(error, socket.gaierror)
         broken = unnamed or (isinstance(error, OSError) and any(key in context for key in _SOCKETS))
         if error is None or (broken and not is_half_a_step(error)):
@@ -66,7 +65,7 @@ def watch_loop(loop: asyncio.AbstractEventLoop, on_bug: OnBug) -> None:
 
 
 def watch_threads(on_bug: OnBug) -> None:
-    """A thread that ends with an exception has left its work undone, and nobody else would notice."""
+    """An exception that ends a thread counts as a bug: its work is unfinished, and no other part would notice."""
 
     def handle(failed: threading.ExceptHookArgs) -> None:
         if failed.exc_value is not None:
@@ -76,7 +75,7 @@ def watch_threads(on_bug: OnBug) -> None:
 
 
 def watch_task(task: "asyncio.Task[Any]") -> None:
-    """A task that nobody awaits: its exception reaches the loop when it ends, not when it is collected."""
+    """Report the exception of a task that is not awaited when the task ends, not when it is garbage collected."""
 
     def ended(done: "asyncio.Task[Any]") -> None:
         if not done.cancelled():

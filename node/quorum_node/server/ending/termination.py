@@ -1,7 +1,7 @@
 """The end of the process: exit code, termination message, failure latch, always in bounded time.
 
-A disk that hangs must not keep the process alive: a watchdog thread ends it whatever the rest does.
-Kubernetes shows the termination message in the pod's status, where the operator reads it.
+A disk that hangs must not keep the process alive: a watchdog thread ends it in any case. Kubernetes shows the termination message in the
+pod's status, where the operator reads it.
 """
 
 import json
@@ -30,7 +30,7 @@ _LOG = structlog.get_logger("quorum_node")
 
 @dataclass(slots=True)
 class Termination:
-    """Knows who dies and where to say so; filled in as the start goes on."""
+    """Who this process is, and where its termination message goes; completed during the start."""
 
     message_file: Path | None = None
     latch: FailureLatch = field(default_factory=lambda: FailureLatch(None))
@@ -38,18 +38,18 @@ class Termination:
     replica_uuid: str | None = None
 
     def adopt(self, pairs: dict[str, str]) -> None:
-        """Take what is needed to die properly from properties that are not checked yet."""
+        """Take what the termination needs from properties that are not validated yet."""
         file, node_id = pairs.get(TERMINATION_FILE.name), pairs.get(NODE_ID.name, "")
         self.message_file = Path(file) if file else None
         self.node_id = int(node_id) if node_id.isdecimal() else None
 
     def configured(self, config: NodeConfig) -> None:
-        """The properties are good: where a failed disk is remembered, and who this is."""
+        """The properties are valid: take the node id and the place of the failure latch."""
         self.latch = FailureLatch(config.failure_latch_file, config.data_dir)
         self.node_id = config.node_id
 
     def opened(self, replica_uuid: UUID) -> None:
-        """The directory is open, and says which replica this is."""
+        """The directory is open: take the replica's UUID."""
         self.replica_uuid = uuid_text(replica_uuid)
 
     def text(self, reason: TerminationReason, message: str) -> str:
@@ -82,13 +82,15 @@ class Termination:
 
     def bug(self, error: BaseException) -> None:
         """End the process now: state may be half changed."""
-        _LOG.error("a bug ended the node", exc_info=(type(error), error, error.__traceback__))
-        exit_now(self.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}"))
+        _LOG.error(
+            "an internal error ended the node", exc_info=(type(error), error, error.__traceback__)
+        )
+        exit_now(self.record(TerminationReason.INTERNAL_ERROR, f"internal error: {error!r}"))
 
     def _write_message(self, text: str) -> None:
         path = self.message_file
         if path is None:
-            # Outside a pod nobody made this file, and nobody would read it.
+            # Only a pod has this file; elsewhere it would not be read.
             if not DEFAULT_MESSAGE_FILE.exists():
                 return
             path = DEFAULT_MESSAGE_FILE
@@ -99,7 +101,7 @@ class Termination:
 
 
 def guard_exit(code: ExitCode) -> None:
-    """End the process in bounded time, even if this thread never gets further."""
+    """End the process in bounded time, even if this thread never continues."""
     timer = threading.Timer(_WATCHDOG_SECONDS, exit_now, (code,))
     timer.daemon = True
     timer.start()

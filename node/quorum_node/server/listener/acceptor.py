@@ -1,7 +1,6 @@
-"""A listening socket: takes new connections, no more than so many a second.
+"""A listening socket: accepts new connections, at a bounded rate.
 
-What is not taken waits in the backlog of the socket. Knows nothing of what a connection carries; one
-acceptor belongs to one listener.
+Other connections wait in the backlog of the socket. Must not know what a connection carries; one acceptor belongs to one listener.
 """
 
 import asyncio
@@ -12,14 +11,15 @@ from quorum_node.server.listener.handshakes import Handshakes
 
 BACKLOG = 1024
 _AT_ONCE = 16
-"""Taken in one turn of the loop, so that open connections get theirs."""
+"""Maximum number of connections that are accepted in one turn of the loop, so that open connections are served as well."""
 _NO_FILES_PAUSE_SECONDS = 0.2
 
 
 class Acceptor:
-    """`make`: the protocol of a new connection. `on_failure`: told why none can be taken just now.
+    """`make`: creates the protocol of a new connection. `rate`: connections a second. `on_failure`: called with the error when accepting
+    fails.
 
-    `handshakes`: who makes the connection instead, after a handshake of TLS.
+    `handshakes`: if given, it creates the connection after a TLS handshake.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Acceptor:
         self._closed = False
 
     def start(self) -> None:
-        """Listen; the socket is bound already. Raises OSError."""
+        """Listen on the socket, which is bound. Raises OSError."""
         self._socket.setblocking(False)
         self._socket.listen(BACKLOG)
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop accepting connections."""
         if self._closed:
             return
         self._closed = True

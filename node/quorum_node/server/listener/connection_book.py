@@ -1,10 +1,10 @@
-"""The open connections of one listener: who is let in, who gives way, who has been silent for too long.
+"""The open connections of one listener: which of them is closed when there are too many, or when one is idle for too long.
 
-A new connection is always let in. Where that is one too many, the connection that has been idle for
-longest is closed: in all (`max.connections`), from the same address (`max.connections.per.ip`) or of the same principal
-(`quorum.principal.max.connections`), those first on which no whole request ever came, and those last whose client has shown who it is. Kafka does
-so for the listener between brokers; elsewhere it makes new ones wait or refuses them, which would let a
-flood of idle connections shut the voters out. Connections of voters never give way. Knows no protocol.
+A new connection is always accepted. If a limit is exceeded, the connection that has been idle for the longest time is closed: of all
+(`max.connections`), of the same address (`max.connections.per.ip`) or of the same principal (`quorum.principal.max.connections`).
+Connections without a complete request are closed first, connections with an authenticated client last. Kafka does so for the listener
+between brokers; elsewhere it makes new connections wait or refuses them, so that a flood of idle connections could lock voters out.
+Connections of voters are never closed for others. Must not know the protocol.
 """
 
 from collections import Counter, OrderedDict
@@ -15,30 +15,30 @@ from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.listener.large_reads import LARGE_BYTES
 
 MAX_PER_VOTER = 24
-"""Protected connections of one voter id: more than a voter ever has, so that a false name protects little."""
+"""Protected connections of one voter id: more than a voter ever has, so that a false id protects only a few."""
 _MAX_PROTECTED_SHARE = 0.5
 
 
 class Connection(Protocol):
-    """What the book needs of a connection."""
+    """What is used of a connection here."""
 
     address: str
-    """IP address of the other side."""
+    """IP address of the client."""
     standing: int
-    """0: no whole request came yet; 1: one did; 2: its client has shown a token. Who has less gives way first."""
+    """0: no complete request yet; 1: at least one; 2: its client is authenticated. Connections with less are closed first."""
     active_at: float
-    """When something was last received or sent, or it was opened, in seconds."""
+    """Time in seconds when it last received or sent something, or was opened."""
     unfinished_since: float | None
-    """When the request that is not complete began to arrive."""
+    """Time in seconds when its incomplete request began to arrive; None without one."""
     unfinished_bytes: int
-    """How much of it is here."""
+    """Bytes of the incomplete request that have arrived."""
 
     def drop(self, why: str) -> None:
-        """Close at once; `lost` of the book is called from there or later."""
+        """Close at once. The book's `lost` is called from there or later."""
 
 
 class ConnectionBook:
-    """`clock`: seconds. `count`: told the reason whenever a connection is closed here."""
+    """`clock`: in seconds. `count`: called with the reason whenever a connection is closed here."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class ConnectionBook:
         self._clock = clock
         self._count = count
         self._ordinary: OrderedDict[Connection, None] = OrderedDict()
-        """In the order in which they came."""
+        """In the order in which they were opened."""
         self._by_address: dict[str, set[Connection]] = {}
         self._principal_of: dict[Connection, str] = {}
         self._by_principal: dict[str, set[Connection]] = {}
         self._unfinished_of: Counter[str] = Counter()
-        """Bytes of requests that are not complete, by principal."""
+        """Bytes of incomplete requests, by principal."""
         self._voters: dict[int, list[Connection]] = {}
         self._voter_of: dict[Connection, int] = {}
         self._unfinished: OrderedDict[Connection, int] = OrderedDict()
-        """Bytes of requests that are not complete; the one that began first comes first."""
+        """Bytes of each incomplete request, the one that began first at the front."""
         self._unfinished_bytes = 0
 
     def __len__(self) -> int:
@@ -70,11 +70,11 @@ class ConnectionBook:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of all connections."""
+        """Bytes of incomplete requests, of all connections."""
         return self._unfinished_bytes
 
     def opened(self, connection: Connection) -> None:
-        """A connection is there; another one may be closed for it."""
+        """A connection was opened; another one may be closed for it."""
         same = self._by_address.setdefault(connection.address, set())
         same.add(connection)
         self._ordinary[connection] = None
@@ -84,7 +84,7 @@ class ConnectionBook:
             self._close_idlest(self._ordinary, connection, "max.connections")
 
     def identified(self, connection: Connection, principal: str) -> None:
-        """Its client has shown who it is; another connection of the same principal may be closed for it."""
+        """Its client is authenticated; another connection of the same principal may be closed for it."""
         self._principal_of[connection] = principal
         same = self._by_principal.setdefault(principal, set())
         same.add(connection)
@@ -94,7 +94,7 @@ class ConnectionBook:
             self._close_idlest(same, connection, "quorum.principal.max.connections")
 
     def lost(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """A connection was closed."""
         self._ordinary.pop(connection, None)
         self.has_unfinished(connection, 0)
         self._forget_principal(connection)
@@ -108,13 +108,13 @@ class ConnectionBook:
             self._voters[voter].remove(connection)
 
     def is_voters(self, connection: Connection) -> bool:
-        """Whether it is protected."""
+        """Whether the connection is protected as a voter's."""
         return connection in self._voter_of
 
     def belongs_to_voter(self, connection: Connection, voter_id: int) -> bool:
-        """A voter of the latest set speaks here, as far as anybody can tell: it does not give way.
+        """Protect a connection on which a voter of the latest set sends requests, to the listener's knowledge.
 
-        Of too many that claim to be the same voter the least recently used loses its protection.
+        If too many connections claim the same voter id, the least recently used one loses its protection.
         """
         if connection not in self._ordinary:
             return connection in self._voter_of
@@ -132,9 +132,9 @@ class ConnectionBook:
         return True
 
     def has_unfinished(self, connection: Connection, size_bytes: int) -> None:
-        """So much of a request is here that is not complete; 0: it is complete, or there is none.
+        """This number of bytes of an incomplete request has arrived; 0: there is no incomplete request.
 
-        Beyond `queued.max.request.bytes` the connection whose large request began first is closed.
+        Beyond `queued.max.request.bytes`, the connection whose large request began first is closed.
         """
         known = self._unfinished.get(connection, 0)
         self._unfinished_bytes += size_bytes - known
@@ -153,7 +153,7 @@ class ConnectionBook:
             self._close(self._first_large(None), "queued.max.request.bytes")
 
     def sweep(self) -> None:
-        """Close what has been idle, or unfinished, for too long; once a second is enough."""
+        """Close connections that have been idle, or incomplete, for too long. To be called once a second."""
         now = self._clock()
         idle_since = now - self._limits.max_idle_ms / 1000
         unfinished_since = now - self._limits.receive_timeout_ms / 1000
@@ -167,7 +167,7 @@ class ConnectionBook:
     def _close_idlest(
         self, among: "set[Connection] | OrderedDict[Connection, None]", newest: Connection, why: str
     ) -> None:
-        """Of the ordinary ones; the newest itself if there are no others."""
+        """Close the idlest connection that is not protected; the newest one if there are no others."""
         idlest = min(
             (each for each in among if each in self._ordinary and each is not newest),
             key=_standing_and_use,
@@ -181,7 +181,7 @@ class ConnectionBook:
         connection.drop(why)
 
     def _first_large(self, principal: str | None) -> Connection:
-        """Whose large request began first, of a principal or of all; who began first, if none is large."""
+        """The connection whose large request began first, of a principal or of all; if none is large, the first of any size."""
         among = [
             each
             for each in self._unfinished

@@ -1,14 +1,14 @@
-"""Who is served next when more connections have something to do than one turn of the loop may take.
+"""Decides which connection is served next when the pending work exceeds one turn of the loop.
 
-Start-time fair queueing: each connection has a clock that its own work moves on, and the one whose clock is
-furthest behind comes first. Whoever sends a request now and then is served before those who send without
-a pause, however many these are. What a voter sends never comes here: it is served at once.
+Start-time fair queueing: each connection has a virtual clock that its own work advances, and the one with the lowest clock is served
+first. A client that sends a request occasionally is served before clients that send continuously, however many these are. Requests of
+voters are not queued here: they are served at once.
 
-What may take long in one piece, a large request or one of a connection whose last one did take long, is heavy: it is
-served one at a time, the next when it is answered, when nothing else waits, with pauses four times as long as it took.
+Work that may take long (a large request, or one of a connection whose last request took long) is heavy. Heavy work is served one piece
+at a time, when no other work waits and the previous piece is answered, with pauses of four times its duration.
 
-What is short for sure, the only request of a connection whose last one was short, is light: turns of such are longer,
-since shorter ones would split what many clients write at the same time into groups, and each group costs a flush.
+Work that is certainly short (the only request of a connection whose last request was short) is light. Turns of light work are longer:
+shorter ones would split requests that many clients send at the same time into groups, and each group costs a flush.
 """
 
 import heapq
@@ -18,27 +18,27 @@ from typing import Protocol
 
 _MIN_PAUSE_SECONDS = 0.001
 TURN_SECONDS = 0.002
-"""How long ordinary connections may keep one turn of the loop."""
+"""In seconds: how long ordinary connections may use one turn of the loop."""
 
 LIGHT_TURN_SECONDS = 0.008
-"""How long they may if all are light: what a hundred clients send at once is one group, which shares a flush."""
+"""In seconds: the same if all are light. The simultaneous requests of a hundred clients are one group, which shares a flush."""
 
 _LEAD_SECONDS = 0.02
-"""How much of its unused time a connection keeps: it comes before those that have used theirs."""
+"""In seconds: how much unused time a connection keeps as an advantage over others."""
 
 _HEAVY_PAUSES = 4
 _LOOK_AGAIN_SECONDS = 0.01
 _MAX_HEAVY_WAIT_SECONDS = 1.0
 _SLOW_TURNS = 10
-"""Less may be the machine's doing."""
+"""In seconds: shorter durations may be noise of the machine."""
 _SHORT_TURNS = 0.25
 
 
 class Worker(Protocol):
-    """A connection with something to do."""
+    """A connection with pending work."""
 
     served_until: float
-    """Its own clock, in seconds of work."""
+    """Its virtual clock, in seconds of work."""
 
     @property
     def is_heavy(self) -> bool:
@@ -46,18 +46,18 @@ class Worker(Protocol):
 
     @property
     def is_light(self) -> bool:
-        """Whether it has but one request, and that one is short."""
+        """Whether it has exactly one request, and that one is short."""
 
     @property
     def in_flight(self) -> int:
-        """Requests that it has begun and that are not answered."""
+        """Number of requests that it has begun and that are not answered."""
 
     def take_turn(self) -> None:
         """Do a bounded piece of work."""
 
 
 class Loop(Protocol):
-    """What is needed of the event loop."""
+    """The methods of the event loop that are used here."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -65,9 +65,9 @@ class Loop(Protocol):
 
 
 class FairTurns:
-    """`share`: the part of the loop's time that all of this may take once the burst is used up.
+    """`share`: the part of the loop's time that all connections together may use once the burst is used up.
 
-    `turn_seconds`: how much of one turn of the loop. `clock`: seconds.
+    `turn_seconds`: time used of one turn of the loop. `clock`: in seconds.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class FairTurns:
         self.turn_seconds = turn_seconds
         self._light_turn_seconds = turn_seconds * (LIGHT_TURN_SECONDS / TURN_SECONDS)
         self.slow_seconds = _SLOW_TURNS * turn_seconds
-        """A piece of work that takes longer makes the next one heavy."""
+        """In seconds: a piece of work that takes longer makes the next one heavy."""
         self.short_seconds = _SHORT_TURNS * turn_seconds
-        """A piece of work that takes less makes the next one light."""
+        """In seconds: a piece of work that takes less makes the next one light."""
         self._burst = burst_seconds
         self._credit = burst_seconds
         self._credited_at = clock()
@@ -105,17 +105,17 @@ class FairTurns:
 
     @property
     def waiting(self) -> int:
-        """Connections that wait for their turn."""
+        """Number of connections that wait for their turn."""
         return len(self._queue) + len(self._heavy)
 
     def may_go_on(self, worker: Worker) -> bool:
-        """Whether it may still do something in this turn of the loop."""
+        """Whether the connection may do more work in this turn of the loop."""
         if self._queue or self._spent >= self._light_turn_seconds or worker.is_heavy:
             return False
         return (self._spent < self.turn_seconds or worker.is_light) and self._has_credit()
 
     def spent(self, worker: Worker, seconds: float) -> float:
-        """A connection has worked for so long; what its own clock says from now on."""
+        """A connection has worked for this time. Returns its new virtual clock."""
         self._spent += seconds
         if self._share < 1.0:
             self._credit -= seconds
@@ -125,7 +125,7 @@ class FairTurns:
         return self._start_of(worker) + seconds
 
     def add(self, worker: Worker) -> None:
-        """A connection waits for its turn; only once until `take_turn` is called."""
+        """Queue a connection for its turn; only once until `take_turn` is called."""
         self._number += 1
         start = self._start_of(worker)
         queue = self._heavy if worker.is_heavy else self._queue
@@ -150,7 +150,7 @@ class FairTurns:
             pause = max(_MIN_PAUSE_SECONDS, -self._credit / self._share)
         elif not self._queue:
             pause = self._heavy_after - self._clock()
-            # What comes meanwhile and is not heavy must not wait for this: it asks for a turn of its own.
+            # Light and ordinary work that arrives meanwhile must not wait for this: it schedules a turn of its own.
             self._scheduled = pause <= 0
             if pause > 0 and self._heavy_timer:
                 return

@@ -1,7 +1,7 @@
-"""Whether who has connected speaks TLS, by the first byte, which stays unread.
+"""Detects by the first byte, which is not consumed, whether a client speaks TLS.
 
-A handshake begins with the type of its record, 22 (RFC 8446, 5.1). A request of Kafka begins with its length in four bytes: the
-first is 22 from 369 MB on, which no listener takes. A request of HTTP begins with a letter.
+A TLS handshake begins with its record type, 22 (RFC 8446, 5.1). A Kafka request begins with its length in four bytes: the first is 22
+only from 369 MB on, which no listener accepts. An HTTP request begins with a letter.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import socket
 
 HANDSHAKE = b"\x16"
 SILENT_SECONDS = 1.0
-"""Who says nothing for so long speaks clear text: a client of TLS begins at once, and a connection that is kept for later does not."""
+"""A client that sends nothing for this time is taken to speak clear text: TLS clients begin at once, pooled connections do not."""
 
 
 async def speaks_tls(connection: socket.socket, silent_seconds: float = SILENT_SECONDS) -> bool:

@@ -1,6 +1,6 @@
-"""Who comes in at a port, before its first request: what all ports ask of whoever stands at theirs.
+"""Authentication of connections at a port, before their first request: the interface that all ports use.
 
-Owns the shape, and the gate of a port in clear text. That of TLS is in `tls_gate`, which is loaded where a port speaks it.
+Owns the interface, and the implementation for clear text. TLS is in `tls_gate`, which is loaded only where it is used.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Protocol
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 
 
-class Proven(Protocol):
-    """What is known of the other end. `not_after`: when it is known no more, in seconds since 1970."""
+class PeerIdentity(Protocol):
+    """The identity of the client. `not_after`: when it expires, in seconds since 1970."""
 
     @property
     def caller(self) -> Caller: ...
@@ -23,49 +23,49 @@ class Proven(Protocol):
 
 
 class Gate(Protocol):
-    """Of one port."""
+    """The authentication of one port."""
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """For the handshake of a connection that is accepted now; None in clear text."""
+        """The context for the handshake of a new connection; None in clear text."""
 
     @property
     def handshake_timeout_seconds(self) -> float:
-        """How long a handshake may take."""
+        """Timeout of a handshake."""
 
     @property
     def handshakes_max(self) -> int:
-        """How many there may be at a time."""
+        """Maximum number of handshakes at a time."""
 
     @property
     def handshakes_rate(self) -> int:
-        """How many may begin in a second."""
+        """Maximum number of handshakes that begin in a second."""
 
     @property
     def takes_clear_text(self) -> bool:
-        """Whether those that do not speak TLS are let in beside those that do."""
+        """Whether clients without TLS are accepted besides those with TLS."""
 
     @property
     def binds_ids(self) -> bool:
-        """Whether a node shows by its certificate which id it may use."""
+        """Whether certificates authenticate which node id a client may use."""
 
     @property
     def changes(self) -> int:
-        """How often what is trusted has changed."""
+        """How often the trusted certificates have changed."""
 
-    def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven | None:
-        """Who has connected; None if the connection has to end, which is told already."""
+    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity | None:
+        """The identity of a new connection; None if it has to be closed, which has been reported then."""
 
     def refused(self, address: str, error: BaseException) -> None:
-        """A handshake failed."""
+        """A handshake failed: report it."""
 
-    def may_stay(self, proven: Proven) -> bool:
-        """Whether a connection that was let in may go on; told if not."""
+    def is_still_valid(self, identity: PeerIdentity) -> bool:
+        """Whether an open connection is still valid; the reason is reported if not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Nobody has to say who they are on a port in clear text."""
+    """The identity of clients on a port in clear text."""
 
     caller: Caller
     not_after: float = math.inf
@@ -73,7 +73,7 @@ class Anonymous:
 
 @dataclass(frozen=True, slots=True)
 class ClearText:
-    """Lets everybody in. `name`: of the listener."""
+    """Accepts every client. `name`: of the listener."""
 
     name: str
     context: None = None
@@ -84,17 +84,17 @@ class ClearText:
     binds_ids: bool = False
     changes: int = 0
 
-    def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven:
+    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity:
         """See `Gate`."""
         return Anonymous(Caller(ANONYMOUS_PRINCIPAL, address, self.name))
 
     def refused(self, address: str, error: BaseException) -> None:
-        """There are no handshakes."""
+        """Without TLS there are no handshakes."""
 
-    def may_stay(self, proven: Proven) -> bool:
+    def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `Gate`."""
         return True
 
 
 NOT_YET = Anonymous(Caller("", "", ""))
-"""Before the connection is made."""
+"""Identity of a connection before it is established."""

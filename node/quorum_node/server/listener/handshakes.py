@@ -1,8 +1,8 @@
-"""Handshakes of TLS with those that connect: bounded in time, in number, and in how many begin in a second.
+"""TLS handshakes with clients: bounded in time, in number, and in the rate at which they begin.
 
-A handshake costs a millisecond of CPU, and whoever begins one and goes silent costs its place. So they begin at a bounded rate, each
-address in its turn; and for one too many the oldest handshake of the address that has the most is given up: a flood from one host
-crowds itself out. Knows no protocol that comes after.
+A handshake costs a millisecond of CPU, and a client that stalls occupies a slot. So handshakes begin at a bounded rate, round robin over
+the addresses. If there are too many, the oldest handshake of the address with the most is cancelled: a flood from one host displaces only
+itself. Must not know the protocol above TLS.
 """
 
 import asyncio
@@ -14,29 +14,29 @@ from quorum_node.server.listener.first_byte import speaks_tls
 from quorum_node.server.listener.gate import Gate
 
 _BURST_SECONDS = 0.2
-"""What may begin at once after a quiet time, as seconds of the rate."""
+"""Burst: number of seconds of the rate that may begin at once after an idle time."""
 _SHUTDOWN_SECONDS = 2.0
-"""How long the other side may take to answer that the connection ends."""
+"""In seconds: timeout of the other side's answer to the end of a connection."""
 
 
 class GaveWay(Exception):
-    """This handshake took the place of another one."""
+    """This handshake was cancelled in favour of another one."""
 
     def __init__(self) -> None:
         super().__init__("too many handshakes at a time (quorum.handshakes.max)")
 
 
 class Handshakes:
-    """Of one listener."""
+    """The handshakes of one listener."""
 
     def __init__(self, gate: Gate, make: Callable[[], asyncio.BaseProtocol]) -> None:
         self._gate = gate
         self._make = make
         self._loop = asyncio.get_running_loop()
         self._running: dict[asyncio.Task[object], str] = {}
-        """By address; the oldest first."""
+        """By address, the oldest first."""
         self._waiting: dict[str, deque[socket.socket]] = {}
-        """By address; who has waited longest for its turn comes first."""
+        """By address; the one that waited longest for its turn is first."""
         self._burst = max(1.0, gate.handshakes_rate * _BURST_SECONDS)
         self._credit = self._burst
         self._credited_at = self._loop.time()
@@ -46,7 +46,7 @@ class Handshakes:
         return len(self._running) + sum(map(len, self._waiting.values()))
 
     def begin(self, connection: socket.socket, host: str) -> None:
-        """Shake hands with who has connected from `host`, when its turn comes; the protocol's connection is made after that."""
+        """Queue the handshake with a client from `host`. The protocol of the connection is created when it succeeds."""
         if len(self) >= self._gate.handshakes_max:
             self._give_up_one()
         self._waiting.setdefault(host, deque()).append(connection)
@@ -54,7 +54,7 @@ class Handshakes:
             self._begin_some()
 
     def _begin_some(self) -> None:
-        """As many as the rate allows; the next ones later."""
+        """Begin as many handshakes as the rate allows; schedule the others."""
         self._timer = None
         now, rate = self._loop.time(), self._gate.handshakes_rate
         self._credit = min(self._burst, self._credit + (now - self._credited_at) * rate)
@@ -77,13 +77,13 @@ class Handshakes:
 
         def ended(task: asyncio.Task[object]) -> None:
             self._running.pop(task, None)
-            if not begun:  # given up before it had its turn: nobody else has the socket
+            if not begun:  # cancelled before it began: the socket has no other owner
                 connection.close()
 
         task.add_done_callback(ended)
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Cancel all handshakes."""
         if self._timer is not None:
             self._timer.cancel()
         for task in self._running:
@@ -123,6 +123,6 @@ class Handshakes:
                 ssl_handshake_timeout=gate.handshake_timeout_seconds,
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
-        except OSError as error:  # of TLS, too
+        except OSError as error:  # includes TLS errors
             gate.refused(host, error)
             connection.close()

@@ -1,8 +1,8 @@
-"""One HTTP connection of the admin listener: uvicorn's protocol, with its costs bounded.
+"""One HTTP connection of the admin listener: uvicorn's protocol, with bounded costs.
 
-Until its caller has shown the admin token, or the certificate of somebody who administers, everything that a connection causes (parsing, routing, answering)
-is done in turns that share a part of the loop's time. Reads that need no token (probes, metrics, describes)
-are answered so, too: a flood of them waits for itself. Knows no routes.
+Until its caller has shown the admin token, or an administrator's certificate, all work for a connection (parsing, routing, answering) is
+done in turns that share a part of the loop's time. The same holds for reads that need no token (probes, metrics, descriptions), so a
+flood of them delays only itself. Must not know the routes.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, Proven
+from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, PeerIdentity
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
-from quorum_node.server.listener.principal_shares import PrincipalShares, is_nobody
+from quorum_node.server.listener.principal_shares import PrincipalShares, is_anonymous
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
 
 SHARE = 0.2
-"""Of the loop's time, for all callers without the token."""
+"""Part of the loop's time for all callers without the token."""
 BURST_SECONDS = 0.2
 MAX_HEADER_BYTES = 16 << 10
 _PIECE_BYTES = 16 << 10
-"""What is parsed at once of a caller without the token."""
+"""Bytes that are parsed at once for a caller without the token."""
 
 
 @dataclass(slots=True, eq=False)
 class HttpListener:
-    """What the connections of one listener share."""
+    """The state that the connections of one listener share."""
 
     config: Config
     state: ServerState
@@ -47,12 +47,12 @@ class HttpListener:
     gate: Gate = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
 
     def make(self) -> "HttpConnection":
-        """The protocol of a new connection."""
+        """Create the protocol of a new connection."""
         return HttpConnection(self)
 
 
 class HttpConnection(H11Protocol):
-    """See the module. One request at a time: further ones on the connection wait, unread."""
+    """See the module. One request at a time: further requests on the connection wait, unread."""
 
     def __init__(self, listener: HttpListener) -> None:
         super().__init__(listener.config, listener.state, {})
@@ -65,7 +65,7 @@ class HttpConnection(H11Protocol):
         self._is_gone = False
         self._is_trusted = False
         self.address = ""
-        self.proven: Proven = NOT_YET
+        self.identity: PeerIdentity = NOT_YET
         self.caller = NOT_YET.caller
         self.standing = 0
         self.active_at = 0.0
@@ -77,20 +77,20 @@ class HttpConnection(H11Protocol):
         """Called by the loop."""
         super().connection_made(transport)
         self.address = address_of(transport)
-        proven = self._listener.gate.prove(transport, self.address)
-        if proven is None:
+        identity = self._listener.gate.authenticate(transport, self.address)
+        if identity is None:
             self.drop("certificate")
             return
-        self.proven, self.caller = proven, proven.caller
+        self.identity, self.caller = identity, identity.caller
         self.active_at = self.unfinished_since = perf_counter()
         self._listener.book.opened(self)
-        if not is_nobody(self.caller) and not self._is_gone:
+        if not is_anonymous(self.caller) and not self._is_gone:
             self._share = self._listener.principals.of(self.caller)
             self._listener.book.identified(self, self.caller.principal)
 
     @property
     def served_until(self) -> float:
-        """See `fair_turns.Worker`: the clock of its principal."""
+        """See `fair_turns.Worker`: the virtual clock of its principal."""
         return self._share.served_until
 
     @served_until.setter
@@ -115,7 +115,7 @@ class HttpConnection(H11Protocol):
         self._received += data
         self._listener.book.has_unfinished(self, len(self._received))
         if self._is_waiting:
-            # uvicorn resumes reading after an answer; what waits here comes first.
+            # uvicorn resumes reading after an answer; bytes that wait here come first.
             if not self.transport.is_closing():
                 self.transport.pause_reading()
             return
@@ -125,7 +125,7 @@ class HttpConnection(H11Protocol):
             self._wait_for_turn()
 
     def take_turn(self) -> None:
-        """Parse a piece of what has come."""
+        """Parse a piece of the received bytes."""
         self._is_waiting = False
         if self._is_gone:
             return
@@ -151,37 +151,37 @@ class HttpConnection(H11Protocol):
             return
         try:
             super().data_received(data)
-        except Exception as error:  # of the parser: what came is no HTTP that it understands
+        except Exception as error:  # of the parser: the bytes are not valid HTTP
             if is_half_a_step(error):
                 raise
             self._listener.metrics.count_labelled("malformed_requests", "admin")
             self.drop("malformed")
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP, or has too large a header."""
+        """The bytes are not valid HTTP, or the header is too large."""
         self._listener.metrics.count_labelled("malformed_requests", "admin")
         super().send_400_response(msg)
 
     def drop(self, why: str) -> None:
-        """Close at once, with what was not sent."""
+        """Close at once; unsent bytes are dropped."""
         self._is_gone = True
         self._received.clear()
         if self.transport is not None:
             self.transport.abort()
 
     def retire(self) -> None:
-        """End after the answer to what was asked, if anything was."""
-        self.proven = NOT_YET
+        """Close after the answer to the current request, if there is one."""
+        self.identity = NOT_YET
         self.shutdown()
 
     @property
     def is_light(self) -> bool:
-        """Nothing here is taken for short."""
+        """HTTP requests are never classified as light."""
         return False
 
     @property
     def is_heavy(self) -> bool:
-        """Never: it takes small pieces only."""
+        """Never heavy: it works in small pieces only."""
         return False
 
     @property
@@ -202,7 +202,7 @@ class HttpConnection(H11Protocol):
         self._listener.turns.add(self)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request: its costs are counted, and its time limit ends when all of it is here."""
+        """Handle one request: count its costs, and end its time limit when it has arrived completely."""
 
         async def received() -> Any:
             event = await receive()
@@ -232,7 +232,7 @@ class HttpConnection(H11Protocol):
 
 
 class _Counted:
-    """Awaits a coroutine and counts the time between its awaits."""
+    """Awaits a coroutine and measures the time between its awaits."""
 
     def __init__(self, inner: Coroutine[Any, Any, None], count: Callable[[float], None]) -> None:
         self._inner = inner
@@ -252,9 +252,7 @@ class _Counted:
                 self._count(perf_counter() - began)
             try:
                 sent, thrown = (yield waited), None
-            except (
-                BaseException
-            ) as error:  # cancelled, or a failed future: for the coroutine to see
+            except BaseException as error:  # cancelled, or a failed future: passed to the coroutine
                 thrown = error
 
 

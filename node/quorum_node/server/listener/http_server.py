@@ -1,4 +1,4 @@
-"""uvicorn inside the node's own loop: no signal handlers, no access log, limits of its own on connections."""
+"""uvicorn in the node's own loop: without signal handlers and access log, and with the node's limits of connections."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,6 @@ from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
-from quorum_node.server.listener.departures import Departures
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import ClearText, Gate
 from quorum_node.server.listener.handshakes import Handshakes
@@ -27,6 +26,7 @@ from quorum_node.server.listener.http_connection import (
 )
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.principal_shares import PrincipalShares
+from quorum_node.server.listener.revalidation import Revalidation
 from quorum_node.server.observing.metrics import Metrics
 
 _KEEP_ALIVE_SECONDS = 30
@@ -36,12 +36,12 @@ _SWEEP_SECONDS = 1.0
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The process has its own signal handlers."""
+        """Does nothing: the process has its own signal handlers."""
         yield
 
 
 class AdminServer:
-    """The admin listener. The socket is bound early, so that a taken port stops the start."""
+    """The admin listener. The socket is bound early, so that a port in use stops the start."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AdminServer:
         gate: Gate | None = None,
         work: LoopWork | None = None,
     ) -> None:
-        """`work`: of all listeners of the process."""
+        """`work`: load of all listeners of the process."""
         config = uvicorn.Config(
             app,
             loop="none",
@@ -81,7 +81,7 @@ class AdminServer:
             work or LoopWork(),
         )
         listener = HttpListener(config, state, self._book, turns, metrics, principals, gate)
-        self._departures = Departures(self._loop, gate, lambda: self._connections)
+        self._revalidation = Revalidation(self._loop, gate, lambda: self._connections)
         self._acceptor = Acceptor(
             sock,
             listener.make,
@@ -93,15 +93,15 @@ class AdminServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Serve in the running loop. Raises OSError if another socket listens there by now."""
+        """Serve in the running loop. Raises OSError if another socket listens on the port by now."""
         self._acceptor.start()
-        # uvicorn keeps the date header and the end; connections come from the acceptor.
+        # uvicorn adds the date header and handles the end; the acceptor accepts the connections.
         self._task = self._loop.create_task(self._server.serve(sockets=[]))
         watch_task(self._task)
         self._sweep()
 
     async def stop(self) -> None:
-        """Finish what is being answered, then stop."""
+        """Finish the requests that are being answered, then stop."""
         self._acceptor.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -113,7 +113,7 @@ class AdminServer:
     def _sweep(self) -> None:
         self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         self._book.sweep()
-        self._departures.sweep()
+        self._revalidation.sweep()
 
     @property
     def _connections(self) -> Iterator[HttpConnection]:

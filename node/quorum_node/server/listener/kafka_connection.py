@@ -1,8 +1,8 @@
 """One connection of Kafka's protocol: bytes into requests, answers back in order.
 
-One asyncio.Protocol per connection, no task per request. Answers leave a connection in the order
-of its requests, as Kafka's clients expect; a parked request holds up its own connection only.
-Bytes that are no request close that connection and are counted. Knows framing, not meanings, and no listener's settings.
+One asyncio.Protocol per connection, no task per request. Answers are sent in the order of the requests, as Kafka's clients expect; a
+parked request delays only its own connection. Invalid bytes close the connection and are counted. Knows framing, not the meaning of
+requests, and not the settings of a listener.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import NOT_YET, Gate, Proven
+from quorum_node.server.listener.gate import NOT_YET, Gate, PeerIdentity
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
 from quorum_node.server.listener.port import Handler, InboundRequest
-from quorum_node.server.listener.principal_shares import Share, is_nobody
+from quorum_node.server.listener.principal_shares import Share, is_anonymous
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
@@ -31,27 +31,27 @@ from quorum_node.server.transport.sliced_transport import SlicedTransport, in_sl
 from quorum_node.server.transport.sockets import address_of, prepare_socket
 
 MAX_IN_FLIGHT = 5000
-"""Requests of one connection that may wait for answers; beyond it the connection isn't read."""
-MAX_IN_FLIGHT_OF_STRANGERS = 256
-"""The same for connections that no voter speaks on."""
-MAX_QUEUED_BYTES_OF_STRANGERS = 256 << 10
-"""Requests of such a connection that wait for answers; one more may be on top of it."""
+"""Unanswered requests of one voter's connection; beyond it the connection is not read."""
+MAX_IN_FLIGHT_OF_CLIENTS = 256
+"""The same for connections of other clients."""
+MAX_QUEUED_BYTES_OF_CLIENTS = 256 << 10
+"""In bytes: unanswered requests of such a connection; one more may exceed it."""
 MAX_FRAMES_PER_TURN = 64
-"""Requests of one connection that are handled before others get their turn."""
+"""Requests of one connection that are handled before other connections get their turn."""
 MAX_ANSWER_BYTES_PER_TURN = 1 << 20
-"""Answers of that size end the turn of a connection: its client has to read them first."""
+"""Bytes of answers that end the turn of a connection: its client has to read them first."""
 LIGHT_BYTES = 4 << 10
-"""Requests of that size are short, if those before them were."""
+"""In bytes: requests up to this size are short, if the previous ones were."""
 JOINED_BYTES = 64 << 10
-"""Answers of that size leave as one piece of memory; a copy of larger ones would hold the loop up."""
+"""In bytes: answers up to this size are sent as one piece of memory; copying larger ones would block the loop."""
 RETIRED_AFTER_SECONDS = 5.0
-"""How long a connection that has to end may wait for its answers: longer than a parked fetch."""
+"""In seconds: how long a closing connection may wait for its answers; longer than a parked fetch."""
 HEAVY_BYTES = 256 << 10
-"""Requests of that size may take long."""
+"""In bytes: requests from this size on may take long."""
 
 
 class ConnectionOwner(Protocol):
-    """The listener that a connection came to."""
+    """The listener of a connection."""
 
     gate: Gate
     handler: Handler
@@ -66,29 +66,29 @@ class ConnectionOwner(Protocol):
 
     @property
     def frames_per_turn(self) -> int:
-        """Requests that are handled before others get their turn."""
+        """Requests that are handled before other connections get their turn."""
 
     def opened(self, connection: "KafkaConnection") -> None:
-        """A connection is there."""
+        """A connection was opened."""
 
     def connection_gone(self, connection: "KafkaConnection") -> None:
-        """A connection is closed."""
+        """A connection was closed."""
 
     def share_of(self, caller: Caller) -> Share:
-        """What all connections of the principal share."""
+        """The usage that all connections of the principal share."""
 
     def is_voters(self, connection: "KafkaConnection", request: Request) -> bool:
-        """Whether a voter sends this request, as far as anybody can tell."""
+        """Whether a voter sends this request, to the listener's knowledge."""
 
     def check_unsent(self) -> None:
-        """A client does not read its answers."""
+        """Called when a client does not read its answers."""
 
     def malformed(self, why: str, error: MalformedMessage, peer: str) -> None:
-        """A connection sent what is no request."""
+        """A connection sent invalid bytes."""
 
 
 class KafkaConnection(asyncio.Protocol):
-    """One client or peer."""
+    """The connection of one client or peer."""
 
     def __init__(self, server: ConnectionOwner) -> None:
         self._server = server
@@ -107,7 +107,7 @@ class KafkaConnection(asyncio.Protocol):
         self._was_short = True
         self._queued_bytes = 0
         self.address = ""
-        self.proven: Proven = NOT_YET
+        self.identity: PeerIdentity = NOT_YET
         self.caller = NOT_YET.caller
         self.decided: Decided = {}
         self._decode = server.decode
@@ -122,15 +122,15 @@ class KafkaConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        # uvloop's transports are no subclasses of asyncio.Transport.
+        # uvloop's transports are not subclasses of asyncio.Transport.
         self._transport = in_slices(cast(asyncio.Transport, transport), self._server.loop)
         prepare_socket(transport)
         self.address = address_of(transport)
-        proven = self._server.gate.prove(transport, self.address)
-        if proven is None:
+        identity = self._server.gate.authenticate(transport, self.address)
+        if identity is None:
             self.drop("certificate")
             return
-        self.proven, self.caller = proven, proven.caller
+        self.identity, self.caller = identity, identity.caller
         self.active_at = perf_counter()
         if self._server.logins is not None:
             self._await_login(self._server.logins)
@@ -138,8 +138,8 @@ class KafkaConnection(asyncio.Protocol):
         self._is_of(self.caller)
 
     def _is_of(self, caller: Caller) -> None:
-        """All its connections are counted together; who is not known has each of them to itself."""
-        if is_nobody(caller) or self._closed:
+        """Set the principal, whose connections are counted together. An anonymous caller has a separate share for each connection."""
+        if is_anonymous(caller) or self._closed:
             return
         self._share = self._server.share_of(caller)
         self._share.received(len(self._waiting))
@@ -147,7 +147,7 @@ class KafkaConnection(asyncio.Protocol):
 
     @property
     def served_until(self) -> float:
-        """See `fair_turns.Worker`: the clock of its principal."""
+        """See `fair_turns.Worker`: the virtual clock of its principal."""
         return self._share.served_until
 
     @served_until.setter
@@ -165,7 +165,7 @@ class KafkaConnection(asyncio.Protocol):
         self._standing_of_client = 0
 
     def logged_in(self, caller: Caller) -> None:
-        """See `logins.Guest`."""
+        """See `logins.LoginConnection`."""
         self.caller, self.decided = caller, {}
         self._decode = self._server.decode
         self._frames.allow(self._server.max_request_bytes)
@@ -173,11 +173,11 @@ class KafkaConnection(asyncio.Protocol):
         self._is_of(caller)
 
     def unwatched(self, handler: Handler) -> None:
-        """See `logins.Guest`."""
+        """See `logins.LoginConnection`."""
         self._handler = handler
 
     def end_after_answers(self) -> None:
-        """See `logins.Guest`."""
+        """See `logins.LoginConnection`."""
         self._frames.clear()
         self.retire()
 
@@ -186,7 +186,7 @@ class KafkaConnection(asyncio.Protocol):
         self._received = self.active_at = perf_counter()
         self._frames.feed(data)
         if self._turn_scheduled:
-            # It sends on while it waits. Most have one request in flight: stopping those costs more than it spares.
+            # The client may send more while it waits. Most have one request in flight: pausing those costs more than it saves.
             self._pause_reading()
             return
         if self._is_voters:
@@ -197,7 +197,7 @@ class KafkaConnection(asyncio.Protocol):
             self._wait_for_turn()
 
     def take_turn(self) -> None:
-        """A turn of a connection that shares the loop's time with others."""
+        """Work of a connection that shares the loop's time with others."""
         if self._share.is_used_up:
             self._turn_scheduled = False
             self._throttle(more=True)
@@ -215,12 +215,12 @@ class KafkaConnection(asyncio.Protocol):
 
     @property
     def is_heavy(self) -> bool:
-        """Whether what waits here may take longer than a turn."""
+        """Whether the waiting requests may take longer than a turn."""
         return self._was_slow or self._frames.waiting_bytes > HEAVY_BYTES
 
     @property
     def is_light(self) -> bool:
-        """Whether it has but one request, and that one is short."""
+        """Whether it has exactly one request, and that one is short."""
         return self._was_short and not self._waiting and self._frames.waiting_bytes <= LIGHT_BYTES
 
     def _wait_for_turn(self) -> None:
@@ -228,7 +228,7 @@ class KafkaConnection(asyncio.Protocol):
         self._server.turns.add(self)
 
     def _take_turn(self) -> None:
-        """Handle some whole frames; more than one turn's worth waits, so that others get theirs."""
+        """Handle some complete frames. If there are more than for one turn, the connection is queued again."""
         self._turn_scheduled = False
         if self._closed:
             return
@@ -261,17 +261,17 @@ class KafkaConnection(asyncio.Protocol):
                 self._server.large_reads.has_read(self, piece_bytes)
 
     def stop_reading(self) -> None:
-        """Its large request has to wait for its next place."""
+        """The next piece of its large request has to wait for its place."""
         self._read_in_turns = True
         self._pause_reading()
 
     def read_on(self) -> None:
-        """The next piece of its large request may come."""
+        """Read the next piece of its large request."""
         self._read_in_turns = False
         self._throttle(more=self._frames.has_more)
 
     def _handle_frames(self) -> bool:
-        """Handle whole frames, up to a turn's worth; True if there may be more."""
+        """Handle complete frames, up to a turn's worth; True if there may be more."""
         server, frames = self._server, self._frames
         handled = answer_bytes = 0
         limit, ends_at = MAX_FRAMES_PER_TURN, math.inf
@@ -298,22 +298,22 @@ class KafkaConnection(asyncio.Protocol):
                 ends_at = inbound.started + server.turns.turn_seconds
             if handled >= limit or answer_bytes > MAX_ANSWER_BYTES_PER_TURN:
                 return True
-            if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS:
+            if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS:
                 return True
         return False
 
     def _throttle(self, more: bool) -> None:
-        """Read only from a peer that reads, has little in flight, and waits for its turn."""
+        """Read only from a client that reads its answers, has few requests in flight, and is not waiting for its turn."""
         if self._transport is None or self._closed:
             return
-        limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_STRANGERS
+        limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_CLIENTS
         blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
         if self._is_retiring:
             blocked = True
             if not self._waiting:
                 self.close()
                 return
-        if self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS and not self._is_voters:
+        if self._queued_bytes > MAX_QUEUED_BYTES_OF_CLIENTS and not self._is_voters:
             blocked = True
         if not self._is_voters and self._share.is_used_up:
             self._share.wait(self)
@@ -336,9 +336,9 @@ class KafkaConnection(asyncio.Protocol):
             self._reading_paused = True
 
     def write_ready(self) -> None:
-        """Write every answer whose turn has come, as one write."""
+        """Write all answers that are next in order, as one write."""
         waiting = self._waiting
-        # While the frames of a turn are handled their answers are collected.
+        # During a turn, answers are collected.
         if self._collecting or not waiting or waiting[0].encoded is None:
             return
         parts: list[bytes | memoryview] = []
@@ -359,17 +359,17 @@ class KafkaConnection(asyncio.Protocol):
             self._throttle(more=self._frames.has_more)
 
     def retire(self) -> None:
-        """Take no more requests; close when those that came are answered, after a while in any case."""
+        """Accept no more requests. Close when the received ones are answered, or after a timeout."""
         if self._is_retiring or self._closed:
             return
         self._is_retiring = True
-        # What was let in once is asked no more.
-        self.proven = NOT_YET
+        # A connection that is closing is not authenticated again.
+        self.identity = NOT_YET
         self._server.loop.call_later(RETIRED_AFTER_SECONDS, self.drop, "retired")
         self._throttle(more=False)
 
     def pause_writing(self) -> None:
-        """Called by the loop: the peer doesn't read its answers, so don't read its requests."""
+        """Called by the loop: the client does not read its answers, so its requests are not read."""
         self._writing_paused = True
         self._throttle(more=False)
         self._server.check_unsent()
@@ -380,7 +380,7 @@ class KafkaConnection(asyncio.Protocol):
         self._throttle(more=self._frames.has_more)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop: nobody waits for these answers any more."""
+        """Called by the loop: the answers in flight are not needed any more."""
         self._closed = True
         self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
@@ -390,13 +390,13 @@ class KafkaConnection(asyncio.Protocol):
             inbound.abandon()
 
     def close(self) -> None:
-        """Stop reading; answers already written still leave."""
+        """Stop reading; answers that are written already are still sent."""
         self._closed = True
         if self._transport is not None:
             self._transport.close()
 
     def drop(self, why: str) -> None:
-        """Close at once, with what was not sent."""
+        """Close at once; unsent bytes are dropped."""
         self._closed = True
         self._frames.clear()
         if self._transport is not None:
@@ -404,12 +404,12 @@ class KafkaConnection(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Number of unanswered requests."""
         return len(self._waiting)
 
     @property
     def unsent_bytes(self) -> int:
-        """Answers that the other side has not taken yet."""
+        """Bytes of answers that the other side has not received yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def _refuse(self, why: str, error: MalformedMessage) -> None:

@@ -1,8 +1,7 @@
-"""Listeners of Kafka's protocol: any number, each with a name and settings of its own.
+"""Listeners of Kafka's protocol: any number, each with its own name and settings.
 
-Owns the sockets and who is connected. What a connection may cost is bounded: see `connection_book` for connections and
-bytes, `fair_turns` and `large_reads` for time, which all listeners share. What a connection does is in
-`kafka_connection`.
+Owns the sockets and their connections. The cost of a connection is bounded: see `connection_book` for connections and bytes, `fair_turns`
+and `large_reads` for time, which all listeners share. Connections are in `kafka_connection`.
 """
 
 import asyncio
@@ -21,7 +20,6 @@ from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import Caller, is_member
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
-from quorum_node.server.listener.departures import Departures
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import ClearText, Gate
 from quorum_node.server.listener.handshakes import Handshakes
@@ -32,6 +30,7 @@ from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.principal_shares import PrincipalShares, Share
 from quorum_node.server.listener.refused_address import refused_address
+from quorum_node.server.listener.revalidation import Revalidation
 from quorum_node.server.listener.voter_requests import voter_of
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
@@ -39,12 +38,12 @@ from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.transport.sockets import bind
 
 MAX_UNSENT_BYTES = 128 << 20
-"""Answers that clients do not read, of all connections of a listener; beyond it the one with the most is closed."""
+"""In bytes: unread answers of all connections of a listener; beyond it the connection with the most is closed."""
 _SWEEP_SECONDS = 1.0
 
 
 class LoopShares:
-    """Who gets the loop's time next, of all connections of all listeners. Made inside the loop. `work`: that of the admin port, too."""
+    """The scheduling of all connections of all listeners. Created inside the loop. `work`: load, including that of the admin port."""
 
     def __init__(self, turns: FairTurns | None = None, work: LoopWork | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -56,7 +55,7 @@ class LoopShares:
 class KafkaListener:
     """One listening socket, its connections and its limits.
 
-    `voter_ids`: ids of the latest voters, whose connections do not give way to others.
+    `voter_ids`: ids of the latest voters, whose connections are not closed in favour of others.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class KafkaListener:
         self._principals = PrincipalShares(
             self.loop, limits.principal_requests, limits.principal_percentage, shares.work
         )
-        self._departures = Departures(self.loop, self.gate, lambda: self.connections)
+        self._revalidation = Revalidation(self.loop, self.gate, lambda: self.connections)
         self._voter_ids = voter_ids
         self.logins = None if settings.sasl is None else self._logins(settings.sasl, stored)
         self._acceptor: Acceptor | None = None
@@ -126,7 +125,7 @@ class KafkaListener:
         self._sweep()
 
     async def close(self, timeout_seconds: float) -> None:
-        """Take no more connections; what is answered already may leave until the timeout."""
+        """Stop accepting connections. Answers that are ready may be sent until the timeout."""
         if self._acceptor is not None:
             self._acceptor.close()
         if self._sweeping is not None:
@@ -139,12 +138,12 @@ class KafkaListener:
                 await asyncio.wait_for(self._all_gone.wait(), timeout_seconds)
 
     def opened(self, connection: KafkaConnection) -> None:
-        """A connection is there."""
+        """A connection was opened."""
         self.connections.add(connection)
         self.book.opened(connection)
 
     def connection_gone(self, connection: KafkaConnection) -> None:
-        """A connection is closed."""
+        """A connection was closed."""
         self.book.lost(connection)
         if self.logins is not None:
             self.logins.gone(connection)
@@ -153,11 +152,11 @@ class KafkaListener:
             self._all_gone.set()
 
     def share_of(self, caller: Caller) -> Share:
-        """What all connections of the principal share."""
+        """The usage that all connections of the principal share."""
         return self._principals.of(caller)
 
     def is_voters(self, connection: KafkaConnection, request: Request) -> bool:
-        """Whether a voter sends this request: by its certificate, and as it says where none is bound to an id."""
+        """Whether a voter sends this request: by its certificate, or by its own claim where certificates are not bound to ids."""
         sender = voter_of(request.body)
         if sender is None or self.logins is not None or sender not in self._voter_ids():
             return False
@@ -167,11 +166,11 @@ class KafkaListener:
 
     @property
     def frames_per_turn(self) -> int:
-        """Fewer while others wait."""
+        """Fewer while other connections wait."""
         return MAX_FRAMES_PER_TURN // 8 if self.turns.waiting else MAX_FRAMES_PER_TURN
 
     def check_unsent(self) -> None:
-        """Close the connection with the most unread answers while there are too many in all."""
+        """Close the connection with the most unread answers while there are too many bytes in all."""
         while True:
             sizes = {each: each.unsent_bytes for each in self.connections}
             if sum(sizes.values()) <= MAX_UNSENT_BYTES:
@@ -183,18 +182,18 @@ class KafkaListener:
 
     @property
     def requests_in_flight(self) -> int:
-        """Requests received and not answered yet."""
+        """Requests that were received and are not answered."""
         return sum(connection.in_flight for connection in self.connections)
 
     def malformed(self, why: str, error: MalformedMessage, peer: str) -> None:
-        """A connection sent what is no request."""
+        """A connection sent invalid bytes."""
         self._metrics.count_labelled("malformed_requests", self._label)
         self._on_malformed(why, str(error), peer)
 
     def _sweep(self) -> None:
         self._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
         self.book.sweep()
-        self._departures.sweep()
+        self._revalidation.sweep()
         if self.logins is not None:
             self.logins.sweep()
 
@@ -203,9 +202,9 @@ class KafkaListener:
 
 
 class KafkaListeners:
-    """All listeners of the process; they share its time, its handler and its metrics.
+    """All listeners of the process, with a shared handler, shared metrics and shared scheduling.
 
-    `gates`: of those that speak TLS, by name. `stored`: credentials, for those where clients log in.
+    `gates`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
     """
 
     def __init__(
@@ -246,20 +245,20 @@ class KafkaListeners:
                 raise refused_address("listeners", address, error) from error
 
     async def close(self, timeout_seconds: float) -> None:
-        """Take no more connections; what is answered already may leave until the timeout."""
+        """Stop accepting connections. Answers that are ready may be sent until the timeout."""
         await asyncio.gather(*(each.close(timeout_seconds) for each in self._listeners))
 
     @property
     def connections(self) -> int:
-        """Open ones."""
+        """Number of open connections."""
         return sum(len(each.connections) for each in self._listeners)
 
     @property
     def requests_in_flight(self) -> int:
-        """Requests received and not answered yet."""
+        """Requests that were received and are not answered."""
         return sum(each.requests_in_flight for each in self._listeners)
 
     @property
     def unfinished_bytes(self) -> int:
-        """Received bytes of requests that are not complete."""
+        """Received bytes of incomplete requests."""
         return sum(each.book.unfinished_bytes for each in self._listeners)

@@ -1,8 +1,8 @@
-"""Large requests that are not complete are read a piece of one connection at a time.
+"""Reads large incomplete requests in pieces, one connection at a time.
 
-A transport reads as long as bytes are there: sixty connections that send eight MiB each would keep one turn of
-the loop for a second. Here a connection is not read after a piece until its next place in the queue, one piece is
-read in a turn of the loop, and beyond a burst all of them share a bounded rate.
+A transport reads as long as bytes are available: sixty connections that send eight MiB each would occupy one turn of the loop for a
+second. Here a connection pauses after each piece until its next place in the queue, one piece is read in a turn of the loop, and beyond a
+burst all of them share a bounded rate.
 """
 
 import math
@@ -12,25 +12,25 @@ from time import perf_counter
 from typing import Protocol
 
 LARGE_BYTES = 64 << 10
-"""An incomplete request of that size is read in turns. No request between voters is as large."""
+"""In bytes: incomplete requests from this size on are read in turns. Requests between voters are smaller."""
 BYTES_PER_SECOND = 128 << 20
-"""What is read of large requests in the long run. A piece of 256 KiB takes 0.1 to 0.2 ms: a tenth of the loop's time."""
+"""Bytes a second of large requests. A piece of 256 KiB takes 0.1 to 0.2 ms, so this is a tenth of the loop's time."""
 BURST_BYTES = 16 << 20
-"""What is read without a pause after a time without large requests: twice the largest one that is allowed by default."""
+"""In bytes: burst after a time without large requests; twice the largest request that is allowed by default."""
 
 
 class Reader(Protocol):
-    """A connection whose request is incomplete."""
+    """A connection with an incomplete request."""
 
     def stop_reading(self) -> None:
         """Read nothing until `read_on`."""
 
     def read_on(self) -> None:
-        """Read the next piece; nothing happens on a closed connection."""
+        """Read the next piece. Has no effect on a closed connection."""
 
 
 class Loop(Protocol):
-    """What is needed of the event loop."""
+    """The methods of the event loop that are used here."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 
@@ -38,7 +38,7 @@ class Loop(Protocol):
 
 
 class LargeReads:
-    """Of one listener. `clock`: seconds."""
+    """The large requests of one listener. `clock`: in seconds."""
 
     def __init__(self, loop: Loop, clock: Callable[[], float] = perf_counter) -> None:
         self._loop = loop
@@ -48,7 +48,7 @@ class LargeReads:
         self._scheduled = False
 
     def has_read(self, reader: Reader, size_bytes: int) -> None:
-        """A piece of a large request came; the connection waits for its place. Called once until `read_on` is."""
+        """A piece of a large request was read; the connection waits for its place. Called again only after `read_on`."""
         reader.stop_reading()
         earliest = self._clock() - BURST_BYTES / BYTES_PER_SECOND
         self._due = max(self._due, earliest) + size_bytes / BYTES_PER_SECOND

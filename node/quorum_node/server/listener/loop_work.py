@@ -1,6 +1,6 @@
-"""How much time requests took lately, of all callers of all listeners, so that a quota counts only while somebody else works. PURE.
+"""Measures how much time the requests of all listeners took recently, so that a quota counts only while others work. PURE.
 
-Owns the decay of what was counted. Knows no principals and no loop.
+Owns the decay of the measurements. Knows no principals and no loop.
 """
 
 import math
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from time import perf_counter
 
 _MEMORY_SECONDS = 1.0
-"""What is older counts for little."""
+"""In seconds: older work counts little."""
 
 
 class LoopWork:
-    """Of one or of many callers. `clock`: seconds."""
+    """The work of one caller or of many. `clock`: in seconds."""
 
     __slots__ = ("_clock", "_counted_at", "_seconds")
 
@@ -21,11 +21,11 @@ class LoopWork:
         self._seconds, self._counted_at = 0.0, clock()
 
     def add(self, seconds: float) -> None:
-        """A request has taken so much of the loop's time."""
+        """A request has used this much of the loop's time."""
         self._seconds = self.recent() + seconds
 
     def recent(self) -> float:
-        """Seconds of work in the last second: the part of the loop's time, if it has been the same for some seconds."""
+        """Seconds of work a second, over the recent past: the used part of the loop's time."""
         now = self._clock()
         self._seconds *= math.exp((self._counted_at - now) / _MEMORY_SECONDS)
         self._counted_at = now

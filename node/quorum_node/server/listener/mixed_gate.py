@@ -1,7 +1,7 @@
-"""The gate of a port that takes clear text beside TLS, while a quorum goes from the one to the other.
+"""Authentication at a port that accepts clear text besides TLS, while a quorum migrates from one to the other.
 
-Owns who was last seen in clear text: the port may be closed to it when that is nobody. Who speaks TLS is asked what `TlsGate`
-asks; who does not is anonymous, as on a port in clear text.
+Owns the list of recent clients in clear text: the migration is complete when it is empty. Clients with TLS are authenticated as by
+`TlsGate`; others are anonymous, as on a port in clear text.
 """
 
 import asyncio
@@ -9,18 +9,18 @@ import ssl
 from collections.abc import Callable
 from time import monotonic
 
-from quorum_node.server.listener.gate import Anonymous, ClearText, Proven
+from quorum_node.server.listener.gate import Anonymous, ClearText, PeerIdentity
 from quorum_node.server.listener.tls_gate import TlsGate
 
 REMEMBERED_SECONDS = 60.0
-"""A client that is between two connections is still one that speaks clear text."""
+"""In seconds: a client between two connections still counts as one in clear text."""
 _MOST = 1024
 _LEAST = 64
-"""Connections are looked through for closed ones from this number on."""
+"""Closed connections are removed from the list when it reaches this size."""
 
 
 class MixedGate:
-    """See `Gate`. `gate`: of those that speak TLS."""
+    """See `Gate`. `gate`: authenticates the clients with TLS."""
 
     takes_clear_text = True
     binds_ids = False
@@ -32,7 +32,7 @@ class MixedGate:
         self._open: list[tuple[asyncio.BaseTransport, str]] = []
         self._look_at = _LEAST
         self._seen: dict[str, float] = {}
-        """When an address was last seen to speak clear text; the oldest first."""
+        """When an address last used clear text, the oldest first."""
         self.handshake_timeout_seconds = gate.handshake_timeout_seconds
         self.handshakes_max = gate.handshakes_max
         self.handshakes_rate = gate.handshakes_rate
@@ -51,26 +51,26 @@ class MixedGate:
         """See `TlsGate`."""
         self._gate.changed()
 
-    def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven | None:
+    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity | None:
         """See `Gate`."""
         if transport.get_extra_info("ssl_object") is not None:
-            return self._gate.prove(transport, address)
+            return self._gate.authenticate(transport, address)
         self._open.append((transport, address))
         self._note(address)
         if len(self._open) >= self._look_at:
             self._drop_closed()
-        return self._plain.prove(transport, address)
+        return self._plain.authenticate(transport, address)
 
     def refused(self, address: str, error: BaseException) -> None:
         """See `Gate`."""
         self._gate.refused(address, error)
 
-    def may_stay(self, proven: Proven) -> bool:
+    def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `Gate`."""
-        return isinstance(proven, Anonymous) or self._gate.may_stay(proven)
+        return isinstance(identity, Anonymous) or self._gate.is_still_valid(identity)
 
     def in_clear_text(self) -> tuple[str, ...]:
-        """Addresses that speak it, or did lately."""
+        """Addresses that use clear text, or did recently."""
         self._drop_closed()
         oldest = self._clock() - REMEMBERED_SECONDS
         self._seen = {each: at for each, at in self._seen.items() if at >= oldest}

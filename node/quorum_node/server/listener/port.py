@@ -1,4 +1,4 @@
-"""A request of the Kafka port, as those see it who answer it, and what HTTP routes hear of their caller: the port of this room."""
+"""The port of this package: a request of the Kafka port, as its handlers see it, and the ASGI keys that describe an HTTP caller."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -10,24 +10,24 @@ from quorum_node.security.caller import Caller
 from quorum_node.server.rights.port import Decided
 
 ON_AUTHORIZED = "quorum.on_authorized"
-"""Key of an ASGI scope: a function to call once the caller of the request has shown who it is."""
+"""Key of an ASGI scope: a callback, called once the caller of the request is authenticated."""
 CALLER = "quorum.caller"
-"""Key of an ASGI scope: the `Caller` that the connection has proved. A token is not known to it."""
+"""Key of an ASGI scope: the `Caller` that the connection has authenticated. A token is not considered."""
 
 
 class Answering(Protocol):
-    """The connection that a request came on."""
+    """The connection of a request."""
 
     @property
     def caller(self) -> Caller:
-        """Who is at the other end, as the connection itself has proved."""
+        """The caller that the connection has authenticated."""
 
     @property
     def decided(self) -> Decided:
-        """What its caller was allowed before."""
+        """Decisions about this caller that the connection has cached."""
 
     def write_ready(self) -> None:
-        """Write every answer whose turn has come."""
+        """Write all answers that are next in order."""
 
 
 class InboundRequest:
@@ -58,36 +58,36 @@ class InboundRequest:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: whoever opened the connection."""
+        """The caller of the request: that of its connection."""
         return self.connection.caller
 
     @property
     def decided(self) -> Decided | None:
-        """What this very caller was allowed before; None where nothing may be kept."""
+        """Cached decisions about this caller; None where they must not be cached."""
         return self.connection.decided
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
-        """What to do if the connection is gone before there is an answer; the last one said counts."""
+        """Set the callback for a connection that is closed before the answer; it replaces an earlier one."""
         self._abandoned = abandoned
 
     def abandon(self) -> None:
-        """The connection is gone: nobody waits for an answer any more."""
+        """The connection was closed: no answer is needed."""
         if self._abandoned is not None:
             self._abandoned()
 
     def leave_unanswered(self) -> None:
-        """Done without an answer: a producer with acks=0 expects none."""
+        """Complete the request without an answer: a producer with acks=0 expects none."""
         self._abandoned = None
         self.encoded = []
         self.answered = perf_counter()
         self.connection.write_ready()
 
     def reply(self, body: Message) -> None:
-        """Answer; ignored when the connection is gone."""
+        """Send the answer; ignored when the connection is closed."""
         self.reply_version(body, self.request.version)
 
     def reply_version(self, body: Message, version: int) -> None:
-        """Answer in another version than the request's (ApiVersions alone does so)."""
+        """Answer in another version than the request's (only ApiVersions does so)."""
         request = self.request
         self._abandoned = None
         self.encoded = encode_response_parts(request.api, version, request.correlation_id, body)

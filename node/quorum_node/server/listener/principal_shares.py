@@ -1,10 +1,9 @@
-"""What one principal uses of a listener, over all its connections: requests that are not answered, and time of the loop.
+"""Usage of a listener by one principal, over all its connections: unanswered requests, and time of the loop.
 
-A certificate or a password opens many connections, and each of them alone may cost what a connection may. So connections of one
-principal have one clock (see `fair_turns`), one bound on requests, and one quota of time, after Kafka's `request_percentage` of a user.
-The quota counts only while others need the loop as well: a broker that passes on what its clients ask may have all of an idle node.
-Whoever is anonymous has, on each connection, a share of its own: there is nothing to tell them apart by but the address. Connections and
-bytes of a principal are in `connection_book`.
+One certificate or password can open many connections, each with its own limits. So all connections of a principal share one virtual clock
+(see `fair_turns`), one limit of requests, and one quota of time, like Kafka's `request_percentage` of a user. The quota applies only
+while others need the loop as well: a broker that forwards its clients' requests may use all of an idle node. Anonymous callers can't be
+told apart, so each of their connections has its own share. Connections and bytes of a principal are in `connection_book`.
 """
 
 import math
@@ -18,9 +17,9 @@ from quorum_node.security.certificate_identity import Role
 from quorum_node.server.listener.loop_work import LoopWork
 
 BURST_SECONDS = 0.25
-"""Of work that a principal may do at once after a quiet time."""
+"""In seconds: work that a principal may do at once after an idle time."""
 MIN_PART_OF_OTHERS = 0.02
-"""Of the loop's time: with less work of others, such as heartbeats and scrapes, nobody waits for a principal."""
+"""Part of the loop's time: if others use less (heartbeats, scrapes), no principal is throttled."""
 _WITHOUT_QUOTA = frozenset({Role.MEMBER, Role.ADMIN, Role.OPERATOR})
 
 
@@ -28,19 +27,19 @@ class Reader(Protocol):
     """A connection that is not read while its principal has too many requests, or has used up its time."""
 
     def may_read_again(self) -> None:
-        """There is room again; nothing happens on a closed connection."""
+        """Reading may continue. Has no effect on a closed connection."""
 
 
 class Loop(Protocol):
-    """What is needed of the event loop."""
+    """The method of the event loop that is used here."""
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> object: ...
 
 
 class Share:
-    """Of one principal. `max_requests`: beyond it its connections are not read.
+    """The share of one principal. `max_requests`: beyond it, its connections are not read.
 
-    `part`: of the loop's time, while others need it. `work`: of all callers; each adds its own.
+    `part`: of the loop's time, while others need it. `work`: of all callers; every share adds its own.
     """
 
     __slots__ = (
@@ -68,9 +67,9 @@ class Share:
         work: LoopWork | None = None,
     ) -> None:
         self.served_until = 0.0
-        """Its clock, in seconds of work: see `fair_turns.Worker`."""
+        """Its virtual clock, in seconds of work: see `fair_turns.Worker`."""
         self.requests = 0
-        """Received and not answered."""
+        """Requests that are received and not answered."""
         self._loop = loop
         self._max_requests = max_requests
         self._part = part
@@ -83,19 +82,19 @@ class Share:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether no more requests are taken for now."""
+        """Whether no more requests are accepted for now."""
         return self.requests >= self._max_requests or self._pause_seconds() > 0
 
     def move_to(self, seconds: float) -> None:
-        """Its clock says this from now on."""
+        """Set its virtual clock."""
         self.served_until = seconds
 
     def received(self, count: int) -> None:
-        """So many requests came; see `answered`."""
+        """This number of requests was received; see `answered`."""
         self.requests += count
 
     def spent(self, seconds: float) -> None:
-        """Its requests have taken so much of the loop's time."""
+        """Its requests have used this much of the loop's time."""
         self._work.add(seconds)
         if self._part < 1.0:
             self._own_work.add(seconds)
@@ -104,7 +103,7 @@ class Share:
                 self._credit -= seconds
 
     def wait(self, reader: Reader) -> None:
-        """To be told when half of the requests are answered, and there is time again."""
+        """Call the reader when half of the requests are answered, and there is time again."""
         self._readers.add(reader)
         pause = self._pause_seconds()
         if pause > 0 and not self._timed and self._loop is not None:
@@ -112,7 +111,7 @@ class Share:
             self._loop.call_later(pause, self._time_is_back)
 
     def answered(self, count: int) -> None:
-        """So many are done, or nobody waits for them any more."""
+        """This number of requests is answered or abandoned."""
         self.requests -= count
         if self._readers and not self._timed:
             self._wake()
@@ -144,7 +143,9 @@ class Share:
 
 
 class PrincipalShares:
-    """Of one listener. A share lives as long as a connection holds it. `percentage`: of the loop's time. `work`: of all listeners."""
+    """The shares of one listener. A share exists as long as a connection uses it. `percentage`: of the loop's time. `work`: of all
+    listeners.
+    """
 
     def __init__(self, loop: Loop, max_requests: int, percentage: int, work: LoopWork) -> None:
         self._loop = loop
@@ -154,8 +155,8 @@ class PrincipalShares:
         self._shares: WeakValueDictionary[str, Share] = WeakValueDictionary()
 
     def of(self, caller: Caller) -> Share:
-        """The one that all connections of the principal have."""
-        if is_nobody(caller):
+        """The share of all connections of the principal."""
+        if is_anonymous(caller):
             return Share(work=self._work)
         found = self._shares.get(caller.principal)
         if found is None:
@@ -166,6 +167,6 @@ class PrincipalShares:
         return found
 
 
-def is_nobody(caller: Caller) -> bool:
-    """Whether nothing is known of who that is."""
+def is_anonymous(caller: Caller) -> bool:
+    """Whether the caller is anonymous."""
     return caller.principal in ("", ANONYMOUS_PRINCIPAL)

@@ -1,6 +1,6 @@
-"""The gate of a port that speaks TLS: one line in the log for each who is not let in, and why.
+"""Authentication at a port with TLS. Each refused client is logged with the reason.
 
-Must not know rights: who is let in may ask, and is refused then.
+Must not know rights: they are checked for each request.
 """
 
 import asyncio
@@ -10,16 +10,16 @@ from typing import cast
 
 from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.security.tls.peers import why_close
-from quorum_node.server.listener.gate import Proven
+from quorum_node.server.listener.gate import PeerIdentity
 from quorum_node.server.observing.refused_peers import RefusedPeers
-from quorum_node.server.transport.handshake_words import why_handshake_failed
+from quorum_node.server.transport.handshake_errors import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
-from quorum_node.server.transport.tls_peers import Proven as ProvenByTls
-from quorum_node.server.transport.tls_peers import Unwelcome, client_proven
+from quorum_node.server.transport.tls_peers import PeerIdentity as ProvenByTls
+from quorum_node.server.transport.tls_peers import PeerRejected, client_identity
 
 
 class TlsGate:
-    """`name`: of the listener, as callers and messages have it. `count`: told the reason of each that is not let in."""
+    """`name`: the listener's, in callers and messages. `count`: called with the reason of each refusal."""
 
     def __init__(
         self,
@@ -43,20 +43,20 @@ class TlsGate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """See `Gate`: always the newest."""
+        """See `Gate`: always the newest context."""
         return self._files.server
 
     def changed(self) -> None:
-        """The files are others now: whoever is here is asked again."""
+        """The files have changed: all open connections are checked again."""
         self.changes += 1
 
-    def prove(self, transport: asyncio.BaseTransport, address: str) -> Proven | None:
+    def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity | None:
         """See `Gate`."""
         try:
-            return client_proven(
+            return client_identity(
                 transport, address, self._files, self.name, self._config.role_rules, utc_now()
             )
-        except Unwelcome as error:
+        except PeerRejected as error:
             self._tell(address, str(error), "certificate")
             return None
 
@@ -64,16 +64,16 @@ class TlsGate:
         """See `Gate`."""
         self._tell(address, why_handshake_failed(error), "handshake")
 
-    def may_stay(self, proven: Proven) -> bool:
+    def is_still_valid(self, identity: PeerIdentity) -> bool:
         """See `Gate`."""
-        held = cast(ProvenByTls, proven)
+        held = cast(ProvenByTls, identity)
         trust = self._files.trust
         if held.certificate is None or trust is None:
             return True
         revoked = self._files.material.revoked
         problem = why_close(held.certificate, trust, revoked, utc_now(), "it")
         if problem is not None:
-            self._tell(held.caller.host, f"its connection ends: {problem}", "certificate")
+            self._tell(held.caller.host, f"its connection is closed: {problem}", "certificate")
         return problem is None
 
     def _tell(self, address: str, why: str, reason: str) -> None:

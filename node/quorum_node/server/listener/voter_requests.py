@@ -1,7 +1,7 @@
-"""Which requests voters send to each other, and as whom.
+"""Identifies the requests that voters send to each other, and their senders.
 
-The word of the sender is all there is on a listener without authentication: good enough to choose which
-connections are kept when there are too many, and for nothing else. Knows messages, not connections.
+On a listener without authentication the sender's id is only claimed: sufficient to choose which connections are kept when there are too
+many, and for nothing else. Knows messages, not connections.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from quorum_node.schema.schema import Message
 
 
 def voter_of(body: Message | None) -> int | None:
-    """Node id of the replica that sends this request; None if no voter has to send it."""
+    """Node id of the replica that sends this request; None if the request is not one between voters."""
     sender = _SENDERS.get(type(body))
     return None if sender is None else sender(body)
 
 
 def _first(name: str) -> Callable[[Any], int | None]:
-    """Of the first partition in the request; a node speaks for itself in all of them."""
+    """The sender in the first partition of the request; it is the same in all of them."""
 
     def sender(body: Any) -> int | None:
         for topic in body.topics:

@@ -1,1 +1,1 @@
-"""What people and machines can see of the node: metrics, times, log lines."""
+"""The node's observability: metrics, request times and log lines."""

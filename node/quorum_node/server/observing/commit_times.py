@@ -1,6 +1,6 @@
-"""How long commits and elections take, from what a replica's host sees of them.
+"""Measures how long commits and elections take, from the events of a replica's host.
 
-Owns the moments between which is measured. Knows no metric but those it feeds.
+Owns the points in time between which is measured. Knows only the metrics that it updates.
 Source: KIP-595, "Quorum Performance": local (fsync) and remote (high watermark) apart; "Metrics".
 """
 
@@ -15,7 +15,7 @@ from quorum_node.server.observing.metrics import PartitionMetrics
 
 
 class CommitTimes:
-    """Batches of this leader that are appended, until they are durable here and committed."""
+    """Batches that this leader has appended, until they are durable here and committed."""
 
     def __init__(self, metrics: PartitionMetrics) -> None:
         self._fsync = metrics.histograms["local_fsync_latency_seconds"]
@@ -24,13 +24,13 @@ class CommitTimes:
         self._not_committed: deque[tuple[int, float]] = deque()
 
     def appended(self, end_offset: int, at: float) -> None:
-        """A batch stands in the log up to `end_offset` since `at`."""
+        """A batch that ends at `end_offset` was appended at this time."""
         batch = (end_offset, at)
         self._not_durable.append(batch)
         self._not_committed.append(batch)
 
     def durable(self, end_offset: int) -> None:
-        """The own disk has everything below `end_offset`."""
+        """Everything below `end_offset` is durable on the local disk."""
         _take(self._not_durable, end_offset, self._fsync.add)
 
     def committed(self, high_watermark: int) -> None:
@@ -38,7 +38,7 @@ class CommitTimes:
         _take(self._not_committed, high_watermark, self._replication.add)
 
     def forget(self) -> None:
-        """No leader any more: what becomes of its batches says nothing about it."""
+        """This replica leads no more: later events of its batches say nothing about its commits."""
         self._not_durable.clear()
         self._not_committed.clear()
 
@@ -53,7 +53,7 @@ class ElectionTimes:
     def role_changed(self, output: RoleChanged) -> None:
         """A new role, epoch or leader."""
         if output.role is RoleName.CANDIDATE:
-            # A campaign in vain is part of the election that ends with a leader.
+            # A failed candidacy is part of the election that ends with a leader.
             self._began = self._began or perf_counter()
         elif self._began is not None and output.leader_id != NO_LEADER:
             self._elections.add(perf_counter() - self._began)

@@ -1,8 +1,8 @@
 """Every metric of the node, declared once: `docs/reference/metrics.md` is generated from `SPECS`.
 
-Owns names, kinds, labels and meanings. Knows nothing of how values come about.
-Source: KIP-595, "Metrics" (the draft's own names are kept in `draft`) and "Quorum Performance" (latency
-split into local and remote). Units are Prometheus' base units: seconds where the draft says Ms.
+Owns names, kinds, labels and meanings. Must not know how the values are measured.
+Source: KIP-595, "Metrics" (the draft's own names are kept in `draft`) and "Quorum Performance" (latency split into local and remote).
+Units are Prometheus' base units: seconds where the draft says Ms.
 """
 
 from dataclasses import dataclass
@@ -12,25 +12,24 @@ from typing import Literal
 Kind = Literal["counter", "gauge", "histogram", "summary"]
 
 WINDOW_SECONDS = 30
-"""What "windowed" means in the draft's table, as in Kafka's own metrics by default: 30 seconds."""
+"""The length of the windows, which the draft does not define: 30 seconds, the default of Kafka's own metrics."""
 
 
 class Derived(Enum):
-    """How a windowed gauge is made from what its source did in the window."""
+    """How a windowed gauge is calculated from the events of its source metric in the window."""
 
     RATE = "counted per second"
     AVERAGE = "average"
     MAX = "largest"
-    OCCUPANCY = "seconds spent per second: how many there were at a time, on average"
+    OCCUPANCY = "seconds spent per second: the average number at a time"
     IDLE = "1 minus the seconds spent per second"
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """One metric. `partition`: there is one for each quorum partition, with that label in front.
+    """One metric. `partition`: it exists once for each quorum partition, with the label `partition` first.
 
-    `label` is its own label, if it has one. A windowed gauge is `derived` from the metric `source`.
-    `draft`: its name in KIP-595's table.
+    `label` is its own label, if it has one. A windowed gauge is `derived` from the metric `source`. `draft`: its name in KIP-595's table.
     """
 
     name: str
@@ -101,14 +100,16 @@ STATE = (
     ),
     _gauge("is_voter", "1 when this replica is in the latest voter set"),
     _gauge("high_watermark", "Offset up to which records are committed"),
-    _gauge("durable_end_offset", "End offset of what is fsynced locally"),
+    _gauge("durable_end_offset", "End offset of the records that are fsynced locally"),
     _gauge("applied_offset", "Offset up to which records are applied"),
     _gauge(
         "state_age_seconds",
-        "What the known leader had committed that long ago is committed here;"
-        " how old a local read may be",
+        "Maximum age of a local read: everything that the known leader"
+        " had committed this long ago is committed here",
     ),
-    _gauge("log_start_offset", "First offset of the local log; the snapshot holds what was before"),
+    _gauge(
+        "log_start_offset", "First offset of the local log; earlier records are in the snapshot"
+    ),
     _gauge("latest_snapshot_end_offset", "End offset of the newest snapshot, 0 for none"),
     _gauge("latest_snapshot_epoch", "Epoch of the newest snapshot, 0 for none"),
     _gauge("latest_snapshot_size_bytes", "Size of the newest snapshot"),
@@ -121,19 +122,19 @@ STATE = (
     ),
     _gauge(
         "broker_metadata_lag",
-        "On the active controller: committed records that a broker has not applied yet, as its heartbeats"
-        " tell (MetadataLag of a broker, KIP-631)",
+        "On the active controller: committed records that a broker has not applied yet, as reported by its"
+        " heartbeats (MetadataLag of a broker, KIP-631)",
         "broker",
     ),
     _gauge(
         "metadata_snapshot_lag",
-        "Committed records behind the newest snapshot, 0 without one",
+        "Committed records after the newest snapshot, 0 without one",
         draft="MetadataSnapshotLag (KIP-631)",
     ),
-    _gauge("active_controller", "1 on the node that decides about brokers, topics and partitions"),
-    _gauge("active_brokers", "Brokers that serve clients, as applied here"),
-    _gauge("fenced_brokers", "Registered brokers that may not, as applied here"),
-    _gauge("leaderless_partitions", "Partitions of topics that nobody leads, as applied here"),
+    _gauge("active_controller", "1 on the active controller, 0 on others"),
+    _gauge("active_brokers", "Unfenced brokers, in the applied image"),
+    _gauge("fenced_brokers", "Fenced brokers, in the applied image"),
+    _gauge("leaderless_partitions", "Partitions of topics without a leader, in the applied image"),
     _gauge("formed", "1 once all initial voters have joined"),
     _gauge("disk_free_bytes", "Free bytes on the log's filesystem", partition=False),
     _gauge("disk_low", "1 while appends are refused below the reserve", partition=False),
@@ -141,30 +142,30 @@ STATE = (
     _gauge("requests_in_flight", "Requests received and not answered yet", partition=False),
     _gauge(
         "unfinished_request_bytes",
-        "Bytes on the Kafka listener of requests that are not complete",
+        "Received bytes of incomplete requests on the Kafka listener",
         partition=False,
     ),
     _gauge(
         "certificate_not_after_seconds",
-        "When the certificate that a listener shows ends, in seconds since 1970; nothing in clear text",
+        "When the certificate of a listener expires, in seconds since 1970; absent in clear text",
         "listener",
         partition=False,
     ),
     _gauge(
         "authority_not_after_seconds",
-        "When the first of the authorities that a listener trusts ends, in seconds since 1970; nothing in clear text",
+        "When the first of the authorities that a listener trusts expires, in seconds since 1970; absent in clear text",
         "listener",
         partition=False,
     ),
     _gauge(
         "certificate_problem",
-        "1 while a listener goes on with the certificate from before, since the files as they are now can't be used, or shows one that has expired or is revoked",
+        "1 while a listener uses the previous certificate because the present files can't be used, or uses one that has expired or is revoked",
         "listener",
         partition=False,
     ),
     _gauge(
         "revoked_certificates",
-        "Certificates that a listener refuses although they have not expired; nothing in clear text",
+        "Revoked certificates that a listener refuses although they have not expired; absent in clear text",
         "listener",
         partition=False,
     ),
@@ -173,7 +174,7 @@ STATE = (
 LATENCIES = (
     _histogram(
         "election_latency_seconds",
-        "On each voter: from becoming a candidate until a leader is known, or it is one",
+        "On each voter: from becoming a candidate until a leader is known, which may be itself",
     ),
     _windowed(
         "election_latency_avg_seconds", "Average of the elections in the window", Derived.AVERAGE,
@@ -186,7 +187,7 @@ LATENCIES = (
     _histogram(
         "replication_latency_seconds",
         "Remote part of a commit, on the leader: from the append of a batch until the high watermark"
-        " is past it. Runs beside the local fsync",
+        " has passed it. Runs in parallel with the local fsync",
     ),
     _windowed(
         "replication_latency_avg_seconds", "Average over the batches in the window",
@@ -212,9 +213,9 @@ LATENCIES = (
         "commit_latency_avg_seconds", "Average over the batches in the window", Derived.AVERAGE,
         "commit_latency_seconds", partition=True, draft="MetadataCommitLatencyMs (KIP-631)",
     ),
-    _histogram("snapshot_write_seconds", "Time that a local snapshot took, beside everything else"),
-    _histogram("snapshot_load_seconds", "Time to load a snapshot into the state"),
-    _histogram("flush_latency_seconds", "Time that one fsync of the log took"),
+    _histogram("snapshot_write_seconds", "Time to write a local snapshot, in the background"),
+    _histogram("snapshot_load_seconds", "Time to load a snapshot into the image"),
+    _histogram("flush_latency_seconds", "Time of one fsync of the log"),
     _histogram(
         "read_round_seconds",
         "Time of one confirmation of linearizable reads; on a replica that does not lead, until it"
@@ -231,7 +232,7 @@ RATES = (
              " the id is unknown)", "destination"),
     _windowed("outbound_requests_per_second", "The same, per second", Derived.RATE,
               "outbound_requests", "destination", draft="OutboundRequestPerSec"),
-    _counter("error_responses", "Answers of other replicas that were errors, or never came",
+    _counter("error_responses", "Requests to other replicas that were answered with an error, or not at all",
              "destination"),
     _windowed("error_responses_per_second", "The same, per second", Derived.RATE,
               "error_responses", "destination", draft="ErrorResponsePerSec"),
@@ -252,28 +253,28 @@ RATES = (
 )  # fmt: skip
 
 REQUESTS = (
-    _summary("request_total_time_seconds", "From the arrival of a request until its answer left",
+    _summary("request_total_time_seconds", "From the arrival of a request until its answer is sent",
              "api"),
     _windowed("request_total_time_avg_seconds", "The same, average", Derived.AVERAGE,
               "request_total_time_seconds", "api", draft="TotalTimeMs"),
-    _summary("request_queue_time_seconds", "From the arrival until its turn to be handled", "api"),
+    _summary("request_queue_time_seconds", "From the arrival of a request until it is handled", "api"),
     _windowed("request_queue_time_avg_seconds", "The same, average", Derived.AVERAGE,
               "request_queue_time_seconds", "api", draft="InboundQueueTimeMs"),
-    _summary("request_handle_time_seconds", "From its turn until the answer is ready: a parked fetch"
+    _summary("request_handle_time_seconds", "From the start of handling until the answer is ready: a parked fetch"
              " waits here for data, a write for its commit", "api"),
     _windowed("request_handle_time_avg_seconds", "The same, average", Derived.AVERAGE,
               "request_handle_time_seconds", "api", draft="HandleTimeMs"),
-    _summary("response_queue_time_seconds", "From the ready answer until its turn to leave the"
+    _summary("response_queue_time_seconds", "From the ready answer until it is sent on the"
              " connection", "api"),
     _windowed("response_queue_time_avg_seconds", "The same, average", Derived.AVERAGE,
               "response_queue_time_seconds", "api", draft="OutboundQueueTimeMs"),
     _windowed("inbound_channel_size", "Requests that wait for their turn to be handled, average",
               Derived.OCCUPANCY, "request_queue_time_seconds", draft="InboundChannelSize"),
-    _summary("peer_request_time_seconds", "From the send of a request to another replica until its"
+    _summary("peer_request_time_seconds", "From the sending of a request to another replica until its"
              " outcome", "api"),
     _windowed("outbound_channel_size", "Requests to other replicas without an outcome yet, average",
               Derived.OCCUPANCY, "peer_request_time_seconds", draft="OutboundChannelSize"),
-    _counter("loop_busy_seconds", "CPU time of the thread that does everything but fsync"),
+    _counter("loop_busy_seconds", "CPU time of the event loop's thread, which does everything but fsync"),
     _windowed("idle_ratio", "Share of the time in which that thread needed no CPU, 0 to 1",
               Derived.IDLE, "loop_busy_seconds", draft="AvgIdlePercent"),
 )  # fmt: skip
@@ -282,29 +283,29 @@ COUNTS = (
     _counter("requests", "Requests received on the Kafka listener", "api"),
     _counter(
         "malformed_requests",
-        "Connections closed because of bytes that are no request, by listener",
+        "Connections closed because of invalid bytes, by listener",
         "listener",
     ),
     _counter(
         "connections_closed",
-        "Connections closed because of a limit, by listener and the key of the limit; or the reason `handshake` or `certificate`, of those that TLS does not let in, or `login`, of those that could not log in",
+        "Connections closed because of a limit, by listener and configuration key of the limit; or for the reasons `handshake` and `certificate` (refused by TLS) and `login` (SASL login failed)",
         "limit",
     ),
     _counter(
         "dialled_refusals",
-        "Connections to other members that TLS gave up: `certificate`, who answers is not who was dialled; `handshake`; `closed`, the other side ends it, as one does that refuses this node",
+        "Connections to other members that failed in TLS: `certificate`: the peer is not the expected one; `handshake`; `closed`: the peer closed it, as one that refuses this node does",
         "reason",
     ),
     _counter(
         "authorization_denials",
-        "Requests refused for lack of a right, by role of the caller and API or route",
+        "Requests refused because the caller lacks a right, by role of the caller and API or route",
         "denied",
     ),
     _counter("peer_requests", "Requests sent to other replicas", "api"),
     _counter(
         "peer_request_parts",
-        "The partitions in these requests: more of them where requests of"
-        " several partitions left as one",
+        "Partitions in these requests: more than requests where those of"
+        " several partitions were sent as one",
         "api",
     ),
     _counter("peer_failures", "Requests to other replicas that failed", "reason"),
@@ -318,33 +319,33 @@ COUNTS = (
     ),
     _counter(
         "read_rounds",
-        "Confirmations that linearizable reads asked for; reads that wait together share one",
+        "Confirmations requested for linearizable reads; reads that wait together share one",
         partition=True,
     ),
     _counter("fetched_bytes", "Bytes of records received from leaders", partition=True),
     _counter(
         "snapshots_written", "Snapshots that this replica wrote of its own state", partition=True
     ),
-    _counter("snapshots_installed", "Snapshots downloaded from leaders and used", partition=True),
-    _counter("snapshots_damaged", "Snapshots found damaged and set aside", partition=True),
     _counter(
-        "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
+        "snapshots_installed", "Snapshots downloaded from leaders and installed", partition=True
     ),
+    _counter("snapshots_damaged", "Snapshots found damaged and set aside", partition=True),
+    _counter("snapshot_failures", "Snapshots that were begun and failed", "reason", partition=True),
     _counter(
         "superseded_quorum",
-        "Messages between this quorum and one that came before, or after it by a recovery: `refused` from voters before"
-        " it, `own` where this node is one of them",
+        "Messages between this quorum and an older or newer one, separated by a recovery: `refused`: from voters before"
+        " the recovery; `own`: this node is one of those voters",
         "quorum",
         partition=True,
     ),
     _counter(
         "scrubbed_bytes",
-        "Bytes that were read again from the disk and compared with what was written",
+        "Bytes that were read again from the disk and verified",
         partition=True,
     ),
     _counter(
         "scrub_rounds",
-        "Times that everything on the disk was read again and found whole",
+        "Times that everything on the disk was read again and found undamaged",
         partition=True,
     ),
     _counter(
@@ -354,18 +355,18 @@ COUNTS = (
     ),
     _counter(
         "corruption_reports",
-        "Fetches whose sender told this leader that what it was sent before is damaged",
+        "Fetches that report to this leader that its previous answer was damaged",
         partition=True,
     ),
     _counter(
         "replicas_went_back",
-        "Times that a replica fetched from before what it had acknowledged to this leader: its disk lost records",
+        "Times that a replica fetched from an offset below what it had acknowledged to this leader: its disk lost records",
         partition=True,
     ),
     _counter("flushes", "fsyncs of the log", partition=True),
     _counter(
         "unclean_elections",
-        "Partitions whose leader was taken from outside of the ISR: acknowledged messages may be lost",
+        "Partitions whose leader was elected from outside of the ISR: acknowledged messages may be lost",
         partition=True,
     ),
 )
@@ -382,9 +383,9 @@ def markdown() -> str:
         "Served by every node as Prometheus text on `GET /metrics` of the admin listener. Generated from",
         "`node/quorum_node/server/observing/metric_specs.py` by `make metrics-doc`; a test keeps the two equal.",
         "",
-        "The last column names the metric of KIP-595's table that a line stands for. Where the draft says",
-        f'"windowed", the window is the last {WINDOW_SECONDS} seconds; beside each windowed value stands the counter, histogram',
-        "or summary that it is made from, for those who let Prometheus do the arithmetic. Times are in",
+        "The last column names the corresponding metric of KIP-595's table. Where the draft says",
+        f'"windowed", the window is the last {WINDOW_SECONDS} seconds; each windowed value is accompanied by the counter, histogram',
+        "or summary that it is calculated from, for calculations in Prometheus. Times are in",
         "seconds. Metrics of a replica have the label `partition`: the number of the quorum partition.",
         "",
         "A commit's latency is `commit_latency_seconds`. Its local part is `local_fsync_latency_seconds` and",

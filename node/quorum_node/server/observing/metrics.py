@@ -1,8 +1,7 @@
-"""The node's metrics: what is counted where, and the Prometheus text.
+"""The node's metrics and their Prometheus text.
 
-One `Metrics` per process and, within it, one `PartitionMetrics` per hosted replica. Values that change by
-themselves (gauges) are asked for at scrape time. See `metric_specs` for what there is, `tally` for how it is
-counted, and docs/architecture.md for why prometheus_client only writes the text.
+One `Metrics` per process and, within it, one `PartitionMetrics` per hosted replica. Gauges are read at scrape time. The metrics are
+declared in `metric_specs`, counting is in `tally`; docs/architecture.md explains why prometheus_client only writes the text.
 """
 
 import time
@@ -28,12 +27,12 @@ from quorum_node.server.observing.metric_specs import (
 from quorum_node.server.observing.tally import Histogram, Tally, Window
 
 STEP_SECONDS = 5.0
-"""Call `Metrics.step` that often."""
+"""In seconds: interval of the calls of `Metrics.step`."""
 Gauges = Callable[[], dict[str, float | dict[str, float]]]
 
 
 class Counted(Tally):
-    """A tally with the metrics of the process, or those of one partition, and its window."""
+    """A tally with the metrics of the process, or of one partition, and its window."""
 
     def __init__(self, *, of_partition: bool, now: float) -> None:
         super().__init__()
@@ -52,23 +51,23 @@ class Counted(Tally):
         self.window = Window(self, int(WINDOW_SECONDS / STEP_SECONDS), now)
 
     def ask_at_scrape(self, gauges: Gauges) -> None:
-        """Values that change by themselves; a dict stands for the values of a label."""
+        """Set the function that reads the gauges; a dict has one value for each label value."""
         self._gauges.append(gauges)
 
     def gauges(self) -> dict[str, float | dict[str, float]]:
-        """As they are now."""
+        """The present values."""
         return {name: value for each in self._gauges for name, value in each().items()}
 
 
 class PartitionMetrics(Counted):
-    """Those of one replica."""
+    """The metrics of one replica."""
 
     def __init__(self, now: float) -> None:
         super().__init__(of_partition=True, now=now)
 
 
 class Metrics(Counted):
-    """Those of the process, and of every replica in it."""
+    """The metrics of the process, and of every replica in it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(of_partition=False, now=clock())
@@ -79,7 +78,7 @@ class Metrics(Counted):
         self._busy_before = time.thread_time()
 
     def write_labels_by(self, text: Callable[[Hashable], str]) -> None:
-        """How a label value is written; two that are written alike are added up."""
+        """Set how label values are written; values with the same text are added up."""
         self._label_text = text
 
     def partition(self, number: int) -> PartitionMetrics:
@@ -103,7 +102,7 @@ class Metrics(Counted):
         return generate_latest(registry)
 
     def collect(self) -> Iterator[Metric]:
-        """For prometheus_client: every metric that has a value."""
+        """For prometheus_client: all metrics that have a value."""
         now = self._clock()
         node = [_Scrape((), self, now, self._label_text)]
         node[0].gauges["start_time_seconds"] = self.started_at
@@ -125,7 +124,7 @@ class Metrics(Counted):
 
 
 class _Scrape:
-    """One look at a tally."""
+    """One scrape of a tally."""
 
     def __init__(
         self, labels: tuple[str, ...], counted: Counted, now: float, text: Callable[[Hashable], str]

@@ -1,6 +1,6 @@
-"""What people read of a replica, and of bytes that make no sense: log lines.
+"""Log lines about a replica, and about invalid bytes.
 
-Owns wording, and what is said once. It is told after all that matters has been done, and nothing depends on it.
+Owns the texts, and which events are logged only once. Called after all that matters has been done; nothing depends on it.
 """
 
 import structlog
@@ -24,14 +24,14 @@ _MAX_MALFORMED_LINES = 100
 _MAX_REPORTS = 100
 
 
-class _SaidOnce:
-    """What was said already. So that nobody can fill the log, at most `_MAX_REPORTS` different things are said in all."""
+class _LoggedOnce:
+    """Events that were logged already. At most `_MAX_REPORTS` different events are logged in all, so that the log can't be flooded."""
 
     def __init__(self) -> None:
         self._said: set[object] = set()
 
-    def is_news(self, what: object) -> bool:
-        """Whether to say it now; it counts as said from then on."""
+    def is_new(self, what: object) -> bool:
+        """Whether the event is new; it counts as logged from then on."""
         if what in self._said or len(self._said) >= _MAX_REPORTS:
             return False
         self._said.add(what)
@@ -39,14 +39,14 @@ class _SaidOnce:
 
 
 class ReplicaEvents:
-    """Hears what happens to one replica (`ReplicaReporter`). `prefix` names its partition, or is empty."""
+    """Logs the events of one replica (`ReplicaReporter`). `prefix` names its partition, or is empty."""
 
     def __init__(self, partition: int = 0, prefix: str = "") -> None:
         self._prefix = prefix
         self._partition = partition
         self._last_role: RoleChanged | None = None
-        self._delays, self._ahead = _SaidOnce(), _SaidOnce()
-        self._older, self._superseded, self._reported = _SaidOnce(), _SaidOnce(), _SaidOnce()
+        self._delays, self._ahead = _LoggedOnce(), _LoggedOnce()
+        self._older, self._superseded, self._reported = _LoggedOnce(), _LoggedOnce(), _LoggedOnce()
 
     def role_changed(self, event: RoleChanged) -> None:
         """Role, leader or epoch changed."""
@@ -80,18 +80,18 @@ class ReplicaEvents:
         )
 
     def formation_delayed(self, event: FormationDelayed) -> None:
-        """A configured voter keeps the static quorum from forming; said once per voter and reason."""
-        if not self._delays.is_news((event.voter.id, event.why)):
+        """A configured voter keeps the static quorum from forming; logged once per voter and reason."""
+        if not self._delays.is_new((event.voter.id, event.why)):
             return
         _LOG.warning(
-            f"{self._prefix}the quorum of controller.quorum.voters has not formed yet: it needs every voter once,"
+            f"{self._prefix}the quorum of controller.quorum.voters has not formed yet: to form, it needs every voter once,"
             f" and voter {event.voter.id} is missing: {event.why}",
             voterId=event.voter.id,
         )
 
     def ahead_of_leader(self, event: AheadOfLeader) -> None:
-        """Committed records are lost, and a replica still has them; said once for each."""
-        if not self._ahead.is_news(event.replica):
+        """Committed records are lost, but a replica still has them; logged once for each replica."""
+        if not self._ahead.is_new(event.replica):
             return
         _LOG.warning(
             f"{self._prefix}replica {event.replica} has committed records up to offset {event.known_offset}, and"
@@ -100,7 +100,7 @@ class ReplicaEvents:
         )
 
     def replica_went_back(self, event: ReplicaWentBack) -> None:
-        """A replica has less than it acknowledged."""
+        """A replica has fewer records than it acknowledged."""
         committed = min(event.acknowledged_offset, event.high_watermark) - event.offset
         lost = f"; {committed} of them are committed" if committed > 0 else ""
         _LOG.warning(
@@ -115,7 +115,7 @@ class ReplicaEvents:
         )
 
     def corrupt_fetch(self, event: CorruptFetch) -> None:
-        """What the leader sends is damaged; said when it begins, and seldom while it goes on."""
+        """The leader sends damaged records; logged when it begins, and rarely while it continues."""
         if event.times & (event.times - 1):
             return
         _LOG.warning(
@@ -129,8 +129,8 @@ class ReplicaEvents:
         )
 
     def corruption_reported(self, event: CorruptionReported) -> None:
-        """A replica says that it is sent damaged records; said once for each offset."""
-        if not self._reported.is_news((event.replica, event.offset)):
+        """A replica reports damaged records from this leader; logged once for each offset."""
+        if not self._reported.is_new((event.replica, event.offset)):
             return
         _LOG.warning(
             f"{self._prefix}replica {event.replica} received damaged records from offset {event.offset} on. This"
@@ -142,8 +142,8 @@ class ReplicaEvents:
         )
 
     def older_quorum(self, event: OlderQuorum) -> None:
-        """Voters from before a recovery run on; said once for each leader and epoch."""
-        if not self._older.is_news((event.leader.leader_id, event.leader.leader_epoch)):
+        """Voters from before a recovery are still running; logged once for each leader and epoch."""
+        if not self._older.is_new((event.leader.leader_id, event.leader.leader_epoch)):
             return
         _LOG.error(
             f"{self._prefix}voters from before the recovery of epoch {event.recovered_epoch} are still running: one of"
@@ -156,8 +156,8 @@ class ReplicaEvents:
         )
 
     def superseded(self, event: Superseded) -> None:
-        """This quorum was recovered elsewhere; said once for each recovery and replica."""
-        if not self._superseded.is_news((event.replica.id, event.recovered_epoch)):
+        """This quorum was recovered elsewhere; logged once for each recovery and replica."""
+        if not self._superseded.is_new((event.replica.id, event.recovered_epoch)):
             return
         _LOG.error(
             f"{self._prefix}replica {event.replica} reports that this quorum was recovered from a survivor in epoch"
@@ -169,26 +169,26 @@ class ReplicaEvents:
         )
 
     def halted(self, event: Halt) -> None:
-        """The replica is over."""
+        """The replica has halted."""
         _LOG.info(f"{self._prefix}the replica stops: {event.reason.value}: {event.detail}")
 
 
 class MalformedBytes:
-    """Tells of bytes that are no request or no response, up to a number of lines."""
+    """Logs invalid requests and responses, up to a number of lines."""
 
     def __init__(self) -> None:
         self._lines = 0
 
     def from_client(self, why: str, detail: str, peer: str) -> None:
-        """A connection to the Kafka listener sent what is no request."""
+        """A connection to the Kafka listener sent invalid bytes."""
         self._tell(f"closed the connection from {peer}: {why} request: {detail}")
 
     def from_peer(self, peer: str, detail: str) -> None:
-        """A peer answered with what is no response."""
+        """A peer answered with invalid bytes."""
         self._tell(f"closed the connection to {peer}: malformed response: {detail}")
 
     def _tell(self, text: str) -> None:
-        # The counter goes on; the log must not become the second victim of a scan.
+        # The counter continues; a port scan must not flood the log.
         self._lines += 1
         if self._lines <= _MAX_MALFORMED_LINES:
             _LOG.warning(text)

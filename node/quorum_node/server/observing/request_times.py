@@ -1,7 +1,7 @@
-"""Who asks, and how long requests wait and are worked on, by request type.
+"""Counts requests by sender, and measures the times of their handling, by request type.
 
-Owns the four times of KIP-595's table (total, inbound queue, handle, outbound queue) and the sender's id
-in a request. On the hot path: dictionary look-ups and additions, no clock of its own.
+Owns the four times of KIP-595's table (total, inbound queue, handle, outbound queue) and reading the sender's id from a request. On the
+hot path: only dictionary look-ups and additions, no clock of its own.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ CLIENT = -1
 
 
 class RequestTimes:
-    """Feeds the metrics of the Kafka listener."""
+    """Updates the metrics of the Kafka listener."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -37,7 +37,7 @@ class RequestTimes:
     def left(
         self, api: Api, received: float, started: float, answered: float, written: float
     ) -> None:
-        """Its answer is written."""
+        """The answer is sent. All times in seconds, on the same clock."""
         times = self._by_api.get(api.key) or self._times_of(api)
         total, queued, handled, waited = times
         total.add(written - received)
@@ -57,7 +57,7 @@ class RequestTimes:
 
 
 def source_of(body: Message | None) -> int:
-    """Node id of the sender, as far as the request says it; -1 for clients."""
+    """Node id of the sender, if the request names it; -1 for clients."""
     source = _SOURCES.get(type(body))
     return CLIENT if source is None else source(body)
 

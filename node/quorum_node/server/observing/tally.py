@@ -1,8 +1,7 @@
-"""What is counted, and what of it happened within the last seconds.
+"""Counters, sums of durations and histograms, and how much they grew in the last seconds.
 
-Owns counters, sums of durations, histograms, and the window over all of them. The hot path adds to
-plain numbers, without a lock and without a clock of its own; the window is a ring of copies of the sums,
-taken every few seconds. Single-threaded: everything runs on the loop. Knows no metric names.
+Owns the window over all of them. The hot path adds to plain numbers, without a lock and without a clock; the window is a ring of copies
+of the sums, taken every few seconds. Single-threaded: everything runs on the loop. Must not know metric names.
 """
 
 from bisect import bisect_left
@@ -13,10 +12,10 @@ BOUNDS_SECONDS = (
     0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
 MAX_LABELS = 200
-"""Values of one label; others are counted together. Ids on the wire are the sender's to choose."""
+"""Maximum number of values of one label; others are counted together. Senders choose the ids on the wire."""
 OTHERS = "others"
 Key = tuple[str, Hashable]
-"""Name and label value; None where there is no label."""
+"""Name and label value; None without a label."""
 
 
 class Durations:
@@ -35,7 +34,7 @@ class Durations:
 
 
 class Histogram(Durations):
-    """Counts per bucket as well, and the largest since the last `take_max`."""
+    """Also counts per bucket, and keeps the largest duration since the last `take_max`."""
 
     __slots__ = ("counts", "max_seconds")
 
@@ -58,7 +57,7 @@ class Histogram(Durations):
         return seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as Prometheus wants them."""
+        """Cumulative counts by upper bound, in the form of Prometheus."""
         cumulative, rows = 0, []
         for bound, count in zip((*map(str, BOUNDS_SECONDS), "+Inf"), self.counts, strict=True):
             cumulative += count
@@ -67,7 +66,7 @@ class Histogram(Durations):
 
 
 class Tally:
-    """Counters, durations and histograms by name, some of them by label value."""
+    """Counters, durations and histograms by name; some also by label value."""
 
     def __init__(self) -> None:
         self.counters: dict[str, float] = {}
@@ -91,7 +90,7 @@ class Tally:
         self.histograms[name].add(seconds)
 
     def durations_of(self, name: str, label: Hashable) -> Durations:
-        """Where durations with this label are added up; worth keeping by who adds often."""
+        """The sum of durations with this label; frequent callers should keep it."""
         values = self.durations[name]
         found = values.get(label)
         if found is None:
@@ -117,7 +116,7 @@ class Tally:
 
 
 class Window:
-    """What a tally gained in the last `steps` steps and the one under way."""
+    """What a tally gained in the last `steps` steps and the current one."""
 
     def __init__(self, tally: Tally, steps: int, now: float) -> None:
         self._tally = tally
@@ -133,7 +132,7 @@ class Window:
         self._largest.append({name: each.take_max() for name, each in histograms})
 
     def gains(self, now: float) -> tuple[float, dict[Key, tuple[float, float]]]:
-        """Seconds that the window spans, and by how much each sum grew in it."""
+        """Length of the window in seconds, and how much each sum grew in it."""
         began, before = self._copies[0]
         grown = {
             key: (number - before.get(key, (0, 0))[0], total - before.get(key, (0, 0))[1])

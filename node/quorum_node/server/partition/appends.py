@@ -1,11 +1,10 @@
-"""Client appends on the leader: many small ones become few batches, each answered after commit.
+"""Client appends on the leader: grouped into batches, and answered after the commit.
 
-Adaptive coalescing: what arrives in one turn of the loop, or while a batch is on its way, goes into
-the next batch; a lone client never waits for company. An append stays whole within one batch (all
-or nothing, K595-29). Knows nothing of what the records mean.
+Adaptive coalescing: appends that arrive in one turn of the loop, or while a batch is in flight, go into the next batch. A single client
+never waits for others. An append is never split over batches (all or nothing, K595-29). Must not know what the records mean.
 
-A controller decides on a state that counts appends which are not committed yet. It hears of every outcome, in the
-order of the log (`settle`); of appends it hears from whoever submits them.
+A controller decides on a state that includes appends which are not committed yet. It is informed of every outcome, in the order of the
+log (`settle`); the caller of `submit` informs it of the appends.
 """
 
 import asyncio
@@ -28,11 +27,11 @@ MAX_BATCHES_IN_FLIGHT = 2
 
 Propose = Callable[[int, tuple[bytes, ...]], None]
 Settle = Callable[[Append, AppendOutcome], None]
-"""Hears of the outcome of every append, before the caller does. Commits are told in the order of submission."""
+"""Called with the outcome of every append, before the caller's callback. Commits are reported in the order of submission."""
 
 
 class AppendQueue:
-    """Appends that wait, and those that are proposed."""
+    """Appends that wait for the next batch, and batches that are proposed."""
 
     def __init__(self, propose: Propose, settle: Settle, metrics: PartitionMetrics) -> None:
         self._propose = propose
@@ -53,7 +52,7 @@ class AppendQueue:
     def submit(self, values: tuple[bytes, ...], done: AppendDone) -> Append | None:
         """Append encoded metadata values; None if they don't fit into a batch.
 
-        Nobody is called from within; `done` is called exactly once.
+        No callback is called before this returns; `done` is called exactly once.
         """
         size_bytes = sum(map(len, values))
         if size_bytes > MAX_BATCH_BYTES:
@@ -83,8 +82,7 @@ class AppendQueue:
     def failed(self, proposal_id: int, error: RaftError) -> None:
         """The core refused a batch, or lost leadership before it was committed.
 
-        What waits behind it may have been decided on the state that it would have made, so it
-        fails with the same error.
+        Later appends may have been decided on the state that this batch would have produced, so they fail with the same error.
         """
         appends = self._proposed.pop(proposal_id)
         while self._queue:
@@ -96,7 +94,7 @@ class AppendQueue:
             append.done(error)
 
     def _schedule(self) -> None:
-        # Through the loop, so that everything that became readable in this turn shares the batch.
+        # In the next turn of the loop, so that everything that became readable in this turn shares the batch.
         if self._queue and not self._scheduled and len(self._proposed) < MAX_BATCHES_IN_FLIGHT:
             self._scheduled = True
             self._loop.call_soon(self._propose_next)

@@ -1,7 +1,7 @@
-"""Replays committed records into the image, in order, once, off the commit's path.
+"""Replays committed records into the image, in order, exactly once, outside of the commit's path.
 
-Owns the position up to which the image is applied, and who waits for it. Long backlogs (a start, a
-catch-up) and snapshots are taken in pieces, so that the loop keeps turning.
+Owns the position up to which the image is applied, and the callbacks that wait for it. Long backlogs (at the start, or when catching up)
+and snapshots are replayed in pieces, so that the loop is not blocked.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ _DAMAGE = (StorageFailure, CorruptBatch, CorruptSnapshot)
 
 
 class LogReader(Protocol):
-    """The part of the log that reading needs."""
+    """The method of the log that is used here."""
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """Whole batches; see SegmentedLog.read."""
 
 
 class ApplierPort(Protocol):
-    """Who the applier works for."""
+    """The applier's port to its replica."""
 
     def image_behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The image behind the batch that comes after `image`, if somebody has made it already."""
+        """The image after the batch that follows `image`, if it was made already; else None."""
 
     def applied(self, size_bytes: int) -> None:
-        """So many bytes of the log were replayed."""
+        """This number of bytes of the log was replayed."""
 
     def image_changed(self) -> None:
-        """There may be another image."""
+        """The image may have changed."""
 
     def unreadable(self, error: Exception) -> None:
         """The log or a snapshot can't be read: the replica must stop."""
@@ -53,7 +53,7 @@ class ApplierPort(Protocol):
 
 @dataclass(slots=True)
 class _Loading:
-    """A snapshot on its way into an image of its own: nobody sees it half."""
+    """A snapshot that is being loaded into an image of its own, so that a part of it is never visible."""
 
     id: SnapshotId
     timestamp_ms: int
@@ -65,13 +65,13 @@ class _Loading:
 class Applier:
     """The image of one replica.
 
-    Records that were read well and can't be replayed are a bug, and no disk is condemned for it: that is raised.
+    Records that were read correctly and can't be replayed are a bug, not a failed disk: the exception is raised.
     """
 
     def __init__(self, log: LogReader, port: ApplierPort, metrics: PartitionMetrics) -> None:
         self._metrics = metrics
         self.committed = CommittedImage()
-        """One object for good: its content is replaced when a snapshot was loaded."""
+        """The same object for the whole run: its content is replaced when a snapshot was loaded."""
         self._loading: _Loading | None = None
         self._log = log
         self._port = port
@@ -91,7 +91,7 @@ class Applier:
             self._loop.call_soon(self._apply)
 
     def load(self, id: SnapshotId, timestamp_ms: int, batches: Iterator[Batch]) -> None:
-        """Go on from a verified snapshot; until it is loaded the image stays as it was."""
+        """Continue from a verified snapshot. Until it is loaded, the image stays as it was."""
         already = self._loading is not None
         self._loading = _Loading(id, timestamp_ms, batches, perf_counter())
         if not already:
@@ -99,12 +99,12 @@ class Applier:
 
     @property
     def image(self) -> ClusterImage:
-        """What is applied, as it is now; it never changes, another one takes its place."""
+        """The current image. An image is immutable: the next one replaces it."""
         return self.committed.image
 
     @property
     def loading(self) -> bool:
-        """Whether the image is older than a snapshot that is on its way."""
+        """Whether a snapshot is being loaded that is newer than the image."""
         return self._loading is not None
 
     @property
@@ -155,7 +155,7 @@ class Applier:
         self._port.image_changed()
 
     def _take(self, committed: CommittedImage, batch: Batch) -> None:
-        """Replay it, unless somebody has done so already."""
+        """Replay the batch, unless its image was made already."""
         header = batch.header
         offsets = header.base_offset, header.end_offset
         image = self._port.image_behind(committed.image, *offsets, header.leader_epoch)
@@ -165,7 +165,7 @@ class Applier:
             committed.take_over(image)
 
     def _load_piece(self) -> None:
-        """Some batches of a snapshot; the loop turns in between."""
+        """Load some batches of a snapshot; the loop runs between two pieces."""
         loading = self._loading
         assert loading is not None
         size_bytes = 0
@@ -177,7 +177,7 @@ class Applier:
                     self._keep()
                     self._loop.call_soon(self._load_piece)
                     return
-        except _DAMAGE as error:  # it was whole when it was verified: the disk fails
+        except _DAMAGE as error:  # the snapshot was verified, so the disk fails
             self._port.unreadable(error)
             return
         self._loading = None
@@ -190,10 +190,10 @@ class Applier:
         self.advance(self._high_watermark)
 
     def _keep(self) -> None:
-        """Spare the collector what a long log or a snapshot amounts to: it lives on, and is no garbage.
+        """Exclude the loaded image from garbage collection: it lives as long as the process.
 
-        Looking through it held up the loop for a tenth of a second now and then, and took a third of the load's time.
-        Not for what comes later: whatever else is alive at such a moment is never looked at again, either.
+        Scanning it blocked the loop for up to a tenth of a second, and took a third of the loading time. Not done later: everything else
+        that is alive at that moment would be excluded from collection, too.
         """
         gc.freeze()
 

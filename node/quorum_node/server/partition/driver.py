@@ -1,8 +1,7 @@
-"""The driver: executes the outputs of a replica, strictly in order, on whatever devices it is given.
+"""The driver: executes the outputs of a replica, strictly in order, on the devices that it is given.
 
-Owns the order of effects (KIP-595, requirement K595-06: fsync before anything that depends on it) and
-the one way in which storage errors become events. Must not know sockets, threads, event loops or
-files: the asyncio server and the simulation both run exactly this class with their own devices.
+Owns the order of effects (KIP-595, requirement K595-06: fsync before anything that depends on it) and the translation of storage errors
+into events. Must not know sockets, threads, event loops or files: the server and the simulation run this class with their own devices.
 
 Everything here runs on one thread. Only `Log.flush` may run elsewhere, started by the Flusher.
 """
@@ -80,25 +79,25 @@ class Log(Protocol):
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes: ...
 
     def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """As `read`, from the disk itself; StorageFailure if any of it is damaged."""
+        """As `read`, but from the disk itself; raises StorageFailure if any of it is damaged."""
 
     def flush(self) -> int: ...
 
     def reset_to(self, id: SnapshotId) -> None:
-        """Drop everything; start and end at the end of a durable snapshot."""
+        """Drop everything; the log then starts and ends at the end of a durable snapshot."""
 
     def delete_prefix(self, id: SnapshotId) -> None:
-        """Start at the end of a durable snapshot, which is within the log."""
+        """The log then starts at the end of a durable snapshot, which is within the log."""
 
 
 class Snapshots(Protocol):
-    """The snapshots of one partition: verified ones under their ids, and one partial download.
+    """The snapshots of one partition: verified ones by id, and one partial download.
 
     Every method may raise StorageFailure; `append_partial` also DiskFull.
     """
 
     def size_bytes(self, id: SnapshotId) -> int | None:
-        """None: there is no verified snapshot of that id."""
+        """Size of a verified snapshot; None if there is none with that id."""
 
     def checksum(self, id: SnapshotId) -> int | None:
         """CRC-32C of the whole file, if it is known."""
@@ -106,15 +105,15 @@ class Snapshots(Protocol):
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes: ...
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
-        """Write at `position` and cut off what was behind it; 0 begins a new partial file."""
+        """Write at `position` and truncate what follows it; 0 begins a new partial file."""
 
     def drop_partial(self, id: SnapshotId) -> None: ...
 
     def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
-        """Verify, make durable and rename the partial file, maybe on another thread.
+        """Verify, make durable and rename the partial file, possibly on another thread.
 
-        The result comes back on the driver's thread: `driver.snapshot_finished(event)`, or
-        `driver.flush_failed(error)` when the disk failed. It is durable before it is told.
+        The result is reported on the driver's thread, after the file is durable: `driver.snapshot_finished(event)`, or
+        `driver.flush_failed(error)` when the disk failed.
         """
 
 
@@ -135,17 +134,16 @@ class Transport(Protocol):
 
 
 class Flusher(Protocol):
-    """Runs `log.flush()`, maybe on another thread, at most one at a time.
+    """Runs `log.flush()`, possibly on another thread, at most one at a time.
 
-    The result comes back on the driver's thread: `driver.flush_completed(ticket, end_offset)`, or
-    `driver.flush_failed(error)`.
+    The result is reported on the driver's thread: `driver.flush_completed(ticket, end_offset)`, or `driver.flush_failed(error)`.
     """
 
     def start(self, ticket: int) -> None: ...
 
 
 class ReplicaListener(Protocol):
-    """Hears what happens. May call `driver.handle`: the event is handled after the current one."""
+    """Called with what happens. May call `driver.handle`: the event is handled after the current one."""
 
     def proposal_committed(self, output: ProposalCommitted) -> None: ...
 
@@ -158,7 +156,7 @@ class ReplicaListener(Protocol):
     def high_watermark_advanced(self, offset: int) -> None: ...
 
     def log_reset(self, id: SnapshotId) -> None:
-        """The log starts behind that snapshot now: state up to there has to be loaded from it."""
+        """The log starts at the end of that snapshot now: the state up to there has to be loaded from it."""
 
     def role_changed(self, output: RoleChanged) -> None: ...
 
@@ -181,10 +179,10 @@ class ReplicaListener(Protocol):
     def halted(self, output: Halt) -> None: ...
 
     def broken(self, error: Exception) -> None:
-        """A step ended half way, by a bug: nothing of this replica may be used any more."""
+        """A bug interrupted a step: the state of this replica must not be used any more."""
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
-        """A TimerExpired is due at that time of the clock; it may come early, never much later."""
+        """A TimerExpired event is due at that time of the clock, in milliseconds. It may be sent early, never much later."""
 
 
 class ReplicaDriver:
@@ -245,11 +243,11 @@ class ReplicaDriver:
         }
 
     def start(self) -> None:
-        """Let the replica join in."""
+        """Start the replica."""
         self.handle(TimerExpired())
 
     def handle(self, event: Event) -> None:
-        """Handle an event and everything that follows from it on this thread."""
+        """Handle an event, and everything that follows from it, on this thread."""
         self._events.append(event)
         if self._busy:
             return
@@ -259,7 +257,7 @@ class ReplicaDriver:
                 self._step(self._events.popleft())
             deadline_ms = self.replica.next_deadline_ms()
         except Exception as error:
-            # `_busy` stays set: events are taken and never handled.
+            # `_busy` stays set: later events are queued and never handled.
             self._listener.broken(error)
             raise
         self._busy = False
@@ -268,11 +266,11 @@ class ReplicaDriver:
             self._listener.deadline_changed(deadline_ms)
 
     def next_deadline_ms(self) -> float | None:
-        """When a TimerExpired is due; None: not before another event."""
+        """Time at which a TimerExpired event is due, in milliseconds; None: not before another event."""
         return self.replica.next_deadline_ms()
 
     def describe(self) -> ReplicaDescription:
-        """A snapshot of the replica, now."""
+        """A description of the replica's current state."""
         try:
             return self.replica.describe(self._clock())
         except Exception as error:
@@ -280,18 +278,18 @@ class ReplicaDriver:
             raise
 
     def flush_completed(self, ticket: int, end_offset: int) -> None:
-        """A flush that was started with `ticket` proved everything before `end_offset` durable."""
+        """A flush that was started with `ticket` has made everything before `end_offset` durable."""
         self._flushing = False
         stale = ticket != self._truncations
         if self._flush_again or stale:
             self._flush_again = False
             self._start_flush()
         if not stale:
-            # A flush from before a truncation says nothing of what stands at those offsets now.
+            # A flush that began before a truncation says nothing about the records that have these offsets now.
             self.handle(LogFlushed(end_offset))
 
     def flush_failed(self, error: StorageFailure | DiskFull) -> None:
-        """A flush failed. It is never tried again (`_flushing` stays set)."""
+        """A flush failed. It is never retried (`_flushing` stays set)."""
         self.handle(_failed(error))
 
     def snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
@@ -305,7 +303,7 @@ class ReplicaDriver:
             for output in outputs:
                 execute[type(output)](output)
         except (StorageFailure, DiskFull) as error:
-            # What stands behind the failed output depends on it: none of it may happen.
+            # The outputs after a failed one depend on it: none of them may be executed.
             self._events.appendleft(_failed(error))
 
     def _truncate(self, output: TruncateLog) -> None:
@@ -318,7 +316,7 @@ class ReplicaDriver:
     def _persist(self, output: PersistQuorumState) -> None:
         end_offset = self._log.flush()
         self._store.save(output.state)
-        # Before anything else: what follows may truncate.
+        # Before any other output: the next ones may truncate.
         self._events.appendleft(LogFlushed(end_offset))
 
     def _flush(self, output: FlushLog) -> None:

@@ -1,10 +1,10 @@
-"""Syncs of the log off the loop: one worker thread. What arrives meanwhile shares the next flush.
+"""Syncs the log on a worker thread. Appends that arrive during a flush share the next one.
 
-Most flushes are one sync of one file. The thread then does that one call and nothing else: each step of Python beside it would have
-to wait for a loop that is busy. What has more to it (a new segment, a seal) runs in the thread as a whole.
+Most flushes are one sync of one file. The thread then makes only that call: every step of Python in the thread would have to wait for a
+busy loop (GIL). Flushes with more steps (a new segment, a seal) run completely in the thread.
 
-Once a second at most, while there is something new, the thread also makes durable what is known of the synced end: not
-before the answer to a flush, so a commit waits for it only if it comes in that moment.
+At most once a second, if there is something new, the thread also stores the synced end durably. It does so after the answer to a flush,
+so a commit waits for it only if it arrives in that moment.
 
 Knows how the log is flushed and the driver's ticket, nothing of what they protect.
 """
@@ -24,14 +24,14 @@ from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 _SETTLE_SECONDS = 1.0
 _SETTLE, _FLUSH = -1, -2
-"""In place of a descriptor."""
+"""Queued instead of a file descriptor: run the whole flush."""
 
 FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
 """(ticket, durable end offset or failure), on the loop's thread."""
 
 
 class FlushedLog(Protocol):
-    """What is used of `SegmentedLog`. All but `begin_sync` may raise StorageFailure or DiskFull."""
+    """The methods of `SegmentedLog` that are used here. All but `begin_sync` may raise StorageFailure or DiskFull."""
 
     def flush(self) -> int: ...
 
@@ -43,7 +43,7 @@ class FlushedLog(Protocol):
 
 
 class LogFlusher:
-    """At most one flush at a time: the driver starts the next when the last has ended."""
+    """At most one flush at a time: the driver starts the next one when the last has ended."""
 
     def __init__(self, log: FlushedLog, done: FlushDone, metrics: PartitionMetrics) -> None:
         self._log = log
@@ -52,7 +52,7 @@ class LogFlusher:
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self.busy_since: float | None = None
-        """Loop time at which the flush under way began."""
+        """Loop time in seconds at which the current flush began; None without one."""
         self._ticket = 0
         self._work: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._codes: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -75,7 +75,7 @@ class LogFlusher:
         return self._codes.get()
 
     def settle_soon(self) -> None:
-        """The log was synced: let the synced end be durable within a second. Called on the loop's thread."""
+        """The log was synced: store the synced end durably within a second. Called on the loop's thread."""
         if self._settle_timer is None:
             self._settle_timer = self._loop.call_later(_SETTLE_SECONDS, self._settle_now)
 
@@ -84,7 +84,7 @@ class LogFlusher:
         self._work.put(_SETTLE)
 
     def close(self) -> None:
-        """End the thread after a flush that is under way."""
+        """End the thread after the flush that is in progress."""
         if self._settle_timer is not None:
             self._settle_timer.cancel()
         self._work.put(None)
@@ -105,7 +105,7 @@ class LogFlusher:
                 return  # the loop is closed: the process ends
 
     def _whole(self, work: int) -> int | StorageFailure | DiskFull | None:
-        """On the thread. None: nobody waits for it."""
+        """Runs on the thread. None: no result is expected."""
         try:
             if work == _FLUSH:
                 return self._log.flush()
@@ -124,7 +124,7 @@ class LogFlusher:
 
     def _finished(self, result: int | StorageFailure | DiskFull, seconds: float) -> None:
         self.busy_since = None
-        if isinstance(result, int):  # no sync is tried again after one that failed
+        if isinstance(result, int):  # no sync is retried after one that failed
             self.settle_soon()
         self._metrics.count("flushes")
         self._metrics.observe("flush_latency_seconds", seconds)

@@ -1,7 +1,6 @@
-"""What a controller asks of its replica, answered from the core: who leads, who has caught up, who may follow.
+"""The controller's view of its replica, answered from the core: the leader, caught-up voters, possible successors.
 
-Owns the questions about leadership, so that no other room looks into the core's roles. Changes nothing but what
-`hand_over` asks for.
+Owns the queries about leadership, so that no other package depends on the core's roles. Changes nothing except by `hand_over`.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from quorum_node.server.partition.port import Appends
 
 
 class ReplicaParts(Protocol):
-    """Where a replica and what stands around it are put together."""
+    """The parts of a replica's host that are used here."""
 
     @property
     def driver(self) -> ReplicaDriver: ...
@@ -33,11 +32,11 @@ class ReplicaParts(Protocol):
     def applier(self) -> Applier: ...
 
     def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
-        """Hand a request to the core."""
+        """Pass a request to the core."""
 
 
 class LedReplica:
-    """See the module; the protocols that it fulfils are those of the controller."""
+    """Implements the controller's protocols for the replica."""
 
     def __init__(self, host: ReplicaParts) -> None:
         self._host = host
@@ -48,16 +47,16 @@ class LedReplica:
 
     @property
     def log_end_offset(self) -> int:
-        """Where the next record goes."""
+        """Offset of the next record."""
         return self._replica.log_end
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """End of the committed records."""
         return self._replica.high_watermark
 
     def knows_commits(self) -> bool:
-        """Whether this process leads, or has heard from a leader, so that the high watermark is no memory."""
+        """Whether this process leads, or has heard from a leader, so that the high watermark is current and not only restored."""
         replica, role = self._replica, self._replica.role
         if isinstance(role, Leader):
             return role.own_epoch_committed
@@ -87,7 +86,7 @@ class LedReplica:
         return replica.cluster_id or "", replica.key.id, voters.ordered_keys
 
     def replicas(self) -> Replicas:
-        """Who becomes a voter, and who fetches; nothing on a node that does not lead."""
+        """Voters that are being added, and all replicas that fetch; empty on a node that does not lead."""
         role = self._replica.role
         if not isinstance(role, Leader):
             return Replicas()
@@ -143,7 +142,7 @@ class LedReplica:
         self._host.request(raft.ResignRequest(successor), lambda response: None)
 
     def controller_endpoint(self) -> Endpoint:
-        """Where this node's Kafka port is reached."""
+        """The endpoint of this node's Kafka listener for controllers."""
         endpoint = self._replica.controller_endpoint
         assert endpoint is not None, "a node has a controller listener"
         return endpoint

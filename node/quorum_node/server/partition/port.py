@@ -1,9 +1,8 @@
-"""What a partition's replica says to its surroundings, and hears from them: the port of this room.
+"""The interfaces between a partition's replica and the rest of the process: the port of this package.
 
-A process hosts partitions. On each of them lives a *role* (`PartitionRole`): the controller on partition 0, none elsewhere. A
-role is handed to the replica's constructor as a function that makes it, and lives as long as the replica. The *owner*
-(`PartitionOwner`) is who hosts the replicas; a *reporter* hears what happens and decides nothing. Other rooms import this
-module of the room and no other.
+A process hosts partitions. Each has a *role* (`PartitionRole`): the controller or the broker on partition 0, none elsewhere. The
+replica's constructor gets a function that creates the role, which lives as long as the replica. The *owner* (`PartitionOwner`) hosts the
+replicas. A *reporter* is informed of events and decides nothing. Other packages import only this module of the package.
 """
 
 import time
@@ -69,7 +68,7 @@ AppendDone = Callable[[AppendOutcome], None]
 
 @dataclass(slots=True, eq=False)
 class Append:
-    """One append on its way; `done` is called exactly once, when its outcome is known."""
+    """One append in flight; `done` is called exactly once, when its outcome is known."""
 
     values: tuple[bytes, ...]
     size_bytes: int
@@ -85,14 +84,14 @@ class Appends(Protocol):
         """Records that were accepted and are not in the log yet."""
 
     def submit(self, values: tuple[bytes, ...], done: AppendDone) -> Append | None:
-        """Append encoded metadata values; None if they don't fit into a batch. `done`: once, never from within."""
+        """Append encoded metadata values; None if they don't fit into a batch. `done` is called once, never before this returns."""
 
 
 # ---- Reads
 
 
 class Reader:
-    """One who waits; `done` is None once nobody does."""
+    """A waiting read; `done` is None after it was cancelled."""
 
     __slots__ = ("done",)
 
@@ -100,7 +99,7 @@ class Reader:
         self.done: ReadDone | None = done
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting."""
         self.done = None
 
 
@@ -111,13 +110,13 @@ class Reads(Protocol):
     """The queue of linearizable reads."""
 
     def submit(self, done: ReadDone) -> Reader:
-        """`done(None)`: the image is not older than this call. At most once, never from within."""
+        """`done(None)` is called when the image is not older than this call. At most once, never before this returns."""
 
     def cancel(self, reader: Reader) -> None:
-        """Nobody waits any more."""
+        """Cancel a waiting read."""
 
     def count_local(self) -> None:
-        """Somebody read the image as it is."""
+        """Count a local read, which does not wait."""
 
 
 # ---- Those around a replica
@@ -127,7 +126,7 @@ NAMES_VOTERS = (raft.AddVoterRequest, raft.AlterQuorumRequest)
 
 
 class PartitionRole(Protocol):
-    """What lives on a replica besides Raft; all of it is called on the loop's thread."""
+    """The role that a replica has besides Raft. All methods are called on the loop's thread."""
 
     @property
     def is_active(self) -> bool:
@@ -137,34 +136,34 @@ class PartitionRole(Protocol):
         """Role, epoch, voters or high watermark may have changed."""
 
     def image_changed(self) -> None:
-        """There may be another committed image."""
+        """The committed image may have changed."""
 
     def image_behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The image behind the batch that comes after `image`, if it was made already; None: replay the batch."""
+        """The image after the batch that follows `image`, if it was made already; None: replay the batch."""
 
     def appended(self, append: Append) -> None:
-        """Somebody else than this role appends: it goes into the log behind all that were submitted before, or fails."""
+        """Another part than this role appends. The append follows all that were submitted before, or fails."""
 
     def settled(self, append: Append, outcome: AppendOutcome) -> None:
-        """It is committed or failed. Commits are told in the order of submission, before the caller hears."""
+        """The append is committed or has failed. Commits are reported in the order of submission, before the caller's callback."""
 
     def refuse_voters(self, request: NamesVoters) -> raft.VoterChangeResponse | None:
-        """An answer in place of the core's to a request that names new voters; None: the core decides."""
+        """An answer to a request that names new voters, instead of the core's; None: the core decides."""
 
     def may_begin_snapshot(self) -> bool:
-        """A snapshot is due. Asked as often as it is due."""
+        """A snapshot is due: whether it may begin. Called again as long as it is due."""
 
     def snapshot_ended(self) -> None:
-        """One was written, or could not be."""
+        """A snapshot was written, or has failed."""
 
     def broker_lags(self) -> dict[int, int]:
-        """Records that each broker has not applied, as far as the active controller was told."""
+        """Number of records that each broker has not applied, as reported to the active controller."""
 
 
 class NoRole:
-    """On a partition that is a quorum and nothing else."""
+    """The role of a partition that has none."""
 
     is_active = False
 
@@ -203,7 +202,7 @@ class NoRole:
 
 
 class HostedPartition(Protocol):
-    """A replica, as those see it who answer requests or watch over it."""
+    """A replica, as seen by request handlers and by the process."""
 
     @property
     def partition(self) -> int:
@@ -217,55 +216,55 @@ class HostedPartition(Protocol):
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     @property
     def reads(self) -> Reads: ...
 
     @property
     def halt(self) -> Halt | None:
-        """Why it halted; None while it runs."""
+        """The reason why it halted; None while it runs."""
 
     def describe(self) -> ReplicaDescription:
-        """What the core knows now."""
+        """The state of the core now."""
 
     def voter_sets(self) -> Sequence[VotersEntry]:
-        """Every voter set that the log or a snapshot tells of, the oldest first."""
+        """Every voter set in the log or a snapshot, the oldest first."""
 
     def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
-        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+        """Pass a request to the core. `done` is called once, unless the request is abandoned."""
 
     def abandon(self, request_id: int) -> None:
-        """Nobody waits for the answer any more."""
+        """The answer is not needed any more."""
 
     def append(self, values: tuple[bytes, ...], done: AppendDone) -> None:
-        """Append encoded metadata values; `done` is called exactly once, never from within."""
+        """Append encoded metadata values. `done` is called exactly once, never before this returns."""
 
     def request_snapshot(self, done: Callable[[SnapshotId | str], None]) -> None:
-        """Write one now; `done` is called once, with the id or with the reason why not."""
+        """Write a snapshot now. `done` is called once, with its id or with the reason of the failure."""
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
-        """The disk refused outside of the driver."""
+        """The disk failed outside of the driver."""
 
 
 class PartitionOwner(Protocol):
-    """Who hosts the replica. These are calls on which safety rests: each comes before anybody logs anything."""
+    """The host of the replica. Safety depends on these calls: each comes before anything is logged."""
 
     def halted(self, host: HostedPartition, halt: Halt) -> None:
-        """The replica is over."""
+        """The replica has halted."""
 
     def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
         """The latest voter set changed, or became committed."""
 
     def flushed(self) -> None:
-        """The log reached the disk."""
+        """The log was flushed to the disk."""
 
     def broken(self, error: Exception) -> None:
-        """A step ended half way, by a bug."""
+        """A bug interrupted a step."""
 
 
 class ReplicaReporter(Protocol):
-    """Hears what happens to a replica, for those who read of it. Nothing may depend on it."""
+    """Informed of events for logs and metrics. Nothing may depend on it."""
 
     def role_changed(self, event: RoleChanged) -> None: ...
 

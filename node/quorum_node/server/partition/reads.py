@@ -1,11 +1,9 @@
-"""Linearizable reads: those that wait for a confirmation, shared by as many as possible.
+"""Linearizable reads: they wait for a confirmation of leadership, and share it where possible.
 
-The same on every replica: whether the core asks the voters (a leader) or the leader (everyone else)
-makes no difference here.
+The same on every replica: the core asks the voters on the leader, and the leader on other replicas.
 
-A read may share the confirmation of another only if that one *begins* after the read arrived; so
-whatever arrives while one is under way waits for the next. The reader is called once the state is
-applied up to the confirmed offset.
+A read may share a confirmation only if that *begins* after the read arrived. Reads that arrive during a confirmation wait for the next
+one. The callback is called once the image is applied up to the confirmed offset.
 """
 
 import asyncio
@@ -18,7 +16,7 @@ from quorum_node.server.partition.port import ReadDone, Reader
 
 
 class ReadQueue:
-    """Reads that wait, and the one confirmation under way.
+    """The waiting reads, and the confirmation in progress.
 
     `request_read` and `abandon_read` are the core's, by read id.
     """
@@ -42,14 +40,14 @@ class ReadQueue:
         self._scheduled = False
 
     def submit(self, done: ReadDone) -> Reader:
-        """`done(None)`: the image is not older than this call. At most once, never from within."""
+        """`done(None)` is called when the image is not older than this call. At most once, never before this returns."""
         reader = Reader(done)
         self._waiting[reader] = None
         self._schedule()
         return reader
 
     def cancel(self, reader: Reader) -> None:
-        """Nobody waits any more. A confirmation for nobody is given up: the next one may fare better."""
+        """Cancel a read. A confirmation that no read waits for is abandoned: the next one may succeed sooner."""
         reader.leave()
         self._waiting.pop(reader, None)
         if reader not in self._confirming:
@@ -62,7 +60,7 @@ class ReadQueue:
             self._schedule()
 
     def count_local(self) -> None:
-        """Somebody read the image as it is."""
+        """Count a local read, which does not wait."""
         self._metrics.count_labelled("reads", "local")
 
     def confirmed(self, read_id: int, offset: int) -> None:

@@ -1,8 +1,8 @@
-"""The replica of one partition: the driver with its real devices, and everyone who waits on it.
+"""The replica of one partition: the driver with its real devices, and the requests that wait for it.
 
-Owns request ids, the timer, appends, reads and the applied image. Knows no sockets and no other
-partition: requests come through `request`, sends leave through the peers of the process. Whom it serves is in
-`port.py`: a role that lives on it, the owner of the process, and a reporter.
+Owns request ids, the timer, appends, reads and the applied image. Knows no sockets and no other partition: requests come through
+`request`, and messages are sent through the peers of the process. Its interfaces to the role, the owner and the reporter are in
+`port.py`.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ MakeRole = Callable[["ReplicaHost"], PartitionRole]
 
 
 def no_role(host: "ReplicaHost") -> PartitionRole:
-    """For a partition that is a quorum and nothing else."""
+    """The role of a partition that has none."""
     return NoRole()
 
 
@@ -158,10 +158,10 @@ class ReplicaHost:
         self.reads = ReadQueue(self._request_read, self._abandon_read, self.applier, self._metrics)
         self.role: PartitionRole = make_role(self)
 
-    # -- for those who ask
+    # -- queries and requests
 
     def request(self, request: raft.Request, done: Answered) -> int:
-        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+        """Pass a request to the core. `done` is called once, unless the request is abandoned."""
         request_id = self._next_request_id
         self._next_request_id = request_id + 1
         if isinstance(request, NAMES_VOTERS):
@@ -174,27 +174,27 @@ class ReplicaHost:
         return request_id
 
     def hurry(self, request_id: int) -> None:
-        """Answer a parked fetch now, with what there is."""
+        """Answer a parked fetch now, with the data that there is."""
         if request_id in self._answers:
             self.driver.handle(RequestHurried(request_id))
 
     def abandon(self, request_id: int) -> None:
-        """Nobody waits for the answer any more."""
+        """The answer is not needed any more."""
         if self._answers.pop(request_id, None) is not None:
             self.driver.handle(RequestAbandoned(request_id))
 
     def append(self, values: tuple[bytes, ...], done: AppendDone) -> None:
-        """Append encoded metadata values; `done` is called exactly once, never from within."""
+        """Append encoded metadata values. `done` is called exactly once, never before this returns."""
         append = self.appends.submit(values, done)
         if append is not None:
             self.role.appended(append)
 
     def request_snapshot(self, done: Callable[[SnapshotId | str], None]) -> None:
-        """Write one now; `done` is called once, with the id or with the reason why not."""
+        """Write a snapshot now. `done` is called once, with its id or with the reason of the failure."""
         self.snapshotter.request(done)
 
     def describe(self) -> ReplicaDescription:
-        """What the core knows now."""
+        """The state of the core now."""
         return self.driver.describe()
 
     def voters_offset(self) -> int:
@@ -202,7 +202,7 @@ class ReplicaHost:
         return self.driver.replica.voters.latest.offset
 
     def voter_sets(self) -> Sequence[VotersEntry]:
-        """Every voter set that the log or a snapshot tells of, the oldest first."""
+        """Every voter set in the log or a snapshot, the oldest first."""
         return self.driver.replica.voters.entries
 
     def now(self) -> Instant:
@@ -210,7 +210,7 @@ class ReplicaHost:
         return Instant(clock_ms(), time.time_ns() // 1_000_000)
 
     def start(self) -> None:
-        """Let the replica join in."""
+        """Start the replica."""
         if self._newest is not None and self._newest.id.end_offset > 0:
             self._load(self._newest.id)
         self.snapshotter.start()
@@ -223,7 +223,7 @@ class ReplicaHost:
         self.driver.handle(ShutdownRequested())
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
-        """The disk refused outside of the driver (a measurement, meta.properties)."""
+        """The disk failed outside of the driver (free-space check, meta.properties)."""
         self.driver.handle(StorageFailed(str(failure), isinstance(failure, DiskFull)))
 
     def disk_low(self, low: bool) -> None:
@@ -231,7 +231,7 @@ class ReplicaHost:
         self.driver.handle(DiskLow(low))
 
     def warm_peers(self) -> None:
-        """Have connections to the other voters: nobody may have to wait for handshakes when the leader stops."""
+        """Keep connections to the other voters open, so that no handshake delays an election."""
         replica = self.driver.replica
         if replica.is_voter and not replica.halted and not replica.stopping:
             for voter in replica.voters.latest.voters:
@@ -240,7 +240,7 @@ class ReplicaHost:
                     self.peers.warm(endpoint)
 
     def close(self) -> None:
-        """Drop the timer; the log and the connections are closed by their owner."""
+        """Cancel the timer. The log and the connections are closed by their owner."""
         if self._timer is not None:
             self._timer.cancel()
         self.snapshotter.close()
@@ -256,7 +256,7 @@ class ReplicaHost:
         self.peers.send(self.partition, correlation, endpoint, request, timeout_ms)
 
     def respond(self, request_id: int, response: raft.Response) -> None:
-        """Answer whoever asked."""
+        """Pass the answer to the callback of the request."""
         done = self._answers.pop(request_id, None)
         if done is not None:
             done(response)
@@ -274,7 +274,7 @@ class ReplicaHost:
         self.driver.handle(ResponseReceived(correlation, response))
 
     def request_failed(self, correlation: int, reason: FailureReason) -> None:
-        """A peer will not answer."""
+        """There will be no answer from the peer."""
         self.driver.handle(RequestFailed(correlation, reason))
 
     # -- from the core
@@ -284,27 +284,27 @@ class ReplicaHost:
         self.appends.committed(output.proposal_id, output.base_offset, output.leader_epoch)
 
     def proposal_failed(self, output: ProposalFailed) -> None:
-        """Refuse the appends of a batch."""
+        """Fail the appends of a batch."""
         self.appends.failed(output.proposal_id, output.error)
 
     def read_confirmed(self, output: ReadConfirmed) -> None:
-        """Let the readers read."""
-        # The high watermark that confirms a read may come in the same step, after it.
+        """Let the reads continue."""
+        # The high watermark that confirms a read may be reported later in the same step.
         self.applier.advance(output.offset)
         self.reads.confirmed(output.read_id, output.offset)
 
     def read_failed(self, output: ReadFailed) -> None:
-        """Refuse the readers."""
+        """Fail the reads."""
         self.reads.failed(output.read_id, output.error)
 
     def high_watermark_advanced(self, offset: int) -> None:
-        """More is committed."""
+        """More records are committed."""
         self._commit_times.committed(offset)
         self.applier.advance(offset)
         self.role.progressed()
 
     def log_reset(self, id: SnapshotId) -> None:
-        """The log starts behind a downloaded snapshot now."""
+        """The log starts at the end of a downloaded snapshot now."""
         self._load(id)
         self.snapshotter.installed(id)
 
@@ -341,7 +341,7 @@ class ReplicaHost:
         self._reporter.superseded(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
-        """The latest voters are others, committed or not: logged, and peers are known before they are asked."""
+        """The latest voters have changed, committed or not: logged, and the peers learn their addresses."""
         self._owner.voters_changed(self, output)
         self._reporter.voters_changed(output)
         self.role.progressed()
@@ -352,7 +352,7 @@ class ReplicaHost:
         self._reporter.formation_delayed(output)
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
-        """A follower knows more to be committed than this leader has: logged."""
+        """A replica knows more committed records than this leader has: logged."""
         self._reporter.ahead_of_leader(output)
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
@@ -361,17 +361,17 @@ class ReplicaHost:
         self._reporter.replica_went_back(output)
 
     def halted(self, output: Halt) -> None:
-        """The replica is over; the process ends soon."""
+        """The replica has halted; the process ends soon."""
         self.halt = output
         self._owner.halted(self, output)
         self._reporter.halted(output)
 
     def broken(self, error: Exception) -> None:
-        """A step ended half way: so does the process."""
+        """A step was interrupted by a bug: the process ends."""
         self._owner.broken(error)
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
-        """Arm the timer; one that is armed earlier is left, an early TimerExpired is harmless."""
+        """Set the timer. One that is set earlier is kept: an early TimerExpired is harmless."""
         if deadline_ms is None or self._timer_ms <= deadline_ms:
             return
         if self._timer is not None:
@@ -383,19 +383,19 @@ class ReplicaHost:
     def image_behind(
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
-        """The role may have made it already."""
+        """The role may have made the image already."""
         return self.role.image_behind(image, base_offset, end_offset, epoch)
 
     def applied(self, size_bytes: int) -> None:
-        """A snapshot may be due."""
+        """Replayed bytes: a snapshot may be due."""
         self.snapshotter.applied(size_bytes)
 
     def image_changed(self) -> None:
-        """Tell the role."""
+        """Inform the role."""
         self.role.image_changed()
 
     def unreadable(self, error: Exception) -> None:
-        """Committed records can't be read: that is a failed disk."""
+        """Committed records can't be read: the disk has failed."""
         failure = (
             error
             if isinstance(error, StorageFailure)
@@ -416,7 +416,7 @@ class ReplicaHost:
             self._snapshot_events.rejected(event.detail)
         self.driver.snapshot_finished(event)
 
-    # -- inside
+    # -- internals
 
     def _settled(self, append: Append, outcome: AppendOutcome) -> None:
         self.role.settled(append, outcome)

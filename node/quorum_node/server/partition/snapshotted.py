@@ -1,4 +1,4 @@
-"""A hosted replica as the room of snapshots sees it. Owns the translation; decides nothing."""
+"""Implements the snapshot package's view of a hosted replica. Translates only; decides nothing."""
 
 from collections.abc import Callable, Collection
 
@@ -13,7 +13,7 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 
 
 class Snapshotted:
-    """`SnapshottedReplica`. `room`: bytes free on the disk above the reserve. `fail_storage` ends the replica."""
+    """The `SnapshottedReplica`. `room`: free bytes on the disk above the reserve. `fail_storage` stops the replica."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """One connection to a peer: connect, negotiate versions, pipeline requests, reconnect.
 
-States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready
-wait for it, each under its own timeout. What is asked is in `request.py`; see `pool.py` for what a failure
-means.
+States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready wait for it, each with its own timeout.
+The requests are in `request.py`; `pool.py` describes what a failure means.
 """
 
 import asyncio
@@ -32,16 +31,16 @@ from quorum_node.server.wire.rpcs import api_versions_request
 
 _CLEAR_TEXT = DialInClearText()
 MAX_RESPONSE_BYTES = 48 << 20
-"""A fetch answer has 8 MiB, or one batch of each partition if those are larger."""
+"""In bytes: a fetch answer has up to 8 MiB, or one batch of each partition if those are larger."""
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
 _TOLD_AFTER = 3
-"""A peer that stops may close a connection before its first answer; one that does so again and again has a reason."""
+"""A stopping peer may close a connection before its first answer. When this happens repeatedly, it is reported."""
 
 
 class _Link(asyncio.Protocol):
-    """One TCP connection. What it reports late, after it was given up, is not heard any more."""
+    """One TCP connection. After it was given up, its late callbacks are ignored."""
 
     def __init__(self, owner: "PeerConnection") -> None:
         self._owner = owner
@@ -74,7 +73,7 @@ class _Link(asyncio.Protocol):
         self._owner.disconnected(self, exc)
 
     def give_up(self, error: WrongPeer) -> None:
-        """Somebody else is there; whoever waits for the connection hears of it."""
+        """The peer is not the expected one: fail the connection attempt."""
         self.wrong = error
         self.abort()
 
@@ -101,7 +100,7 @@ class PeerConnection:
         self._on_malformed = on_malformed
         self._dialling = dialling
         self.proven_until = math.inf
-        """When who answers has to prove anew who it is, in seconds since 1970."""
+        """When the peer has to authenticate again, in seconds since 1970."""
         self._is_retiring = False
         self._loop = asyncio.get_running_loop()
         self._link: _Link | None = None
@@ -109,7 +108,7 @@ class PeerConnection:
         self._connecting: asyncio.Task[None] | None = None
         self._queued: list[AnyRequest] = []
         self._sent: dict[int, tuple[AnyRequest, int]] = {}
-        """With the version in which it was sent."""
+        """Requests that were sent, with the version of each."""
         self._timers: dict[AnyRequest, asyncio.TimerHandle] = {}
         self._next_id = _NEGOTIATION + 1
         self._failures = 0
@@ -118,12 +117,12 @@ class PeerConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an outcome."""
+        """Number of requests without an outcome."""
         return len(self._queued) + len(self._sent)
 
     @property
     def is_ready(self) -> bool:
-        """Connected, and the versions are known."""
+        """Whether it is connected and the versions are negotiated."""
         return self._versions is not None
 
     def send(self, request: AnyRequest) -> None:
@@ -152,7 +151,7 @@ class PeerConnection:
         self._drop(FailureReason.CLOSED)
 
     def retire(self) -> None:
-        """Nobody sends here any more: close for good once everything is answered."""
+        """No more requests will be sent: close once everything is answered."""
         self._is_retiring = True
         if not self.in_flight:
             self.shut()
@@ -176,7 +175,7 @@ class PeerConnection:
         except (
             OSError,
             ValueError,
-        ) as error:  # ValueError: a host that is no name, told by some peer
+        ) as error:  # ValueError: an invalid host name, received from a peer
             dialling.failed(self._host, self._port, error)
             self._connecting = None
             self._back_off()
@@ -190,7 +189,7 @@ class PeerConnection:
         self._connect_after = self._loop.time() + self._backoff_ms * 2**doublings / 1000
 
     def connected(self, link: _Link) -> None:
-        """A connection is there, with who was dialled: ask for versions first."""
+        """The connection to the expected peer is established: ask for its versions first."""
         if self._shut or link.transport is None:
             link.abort()
             return
@@ -211,7 +210,7 @@ class PeerConnection:
         )
 
     def disconnected(self, link: _Link, error: Exception | None) -> None:
-        """Everything on the way fails at once."""
+        """All requests on the connection fail at once."""
         if link is self._link:
             if self._versions is None:
                 self._back_off()
@@ -222,7 +221,7 @@ class PeerConnection:
             self._drop(FailureReason.CLOSED)
 
     def malformed(self, error: MalformedMessage) -> None:
-        """The peer sent bytes that are no answer; the link closes."""
+        """The peer sent bytes that are not a valid answer; the connection is closed."""
         self._on_malformed(f"{self._host}:{self._port}", str(error))
 
     def frame_received(self, link: _Link, frame: Buffer) -> None:
@@ -232,12 +231,14 @@ class PeerConnection:
         wire_id = response_correlation_id(frame)
         if self._versions is None:
             if wire_id != _NEGOTIATION:
-                raise MalformedMessage(f"correlation id {wire_id} before the versions are known")
+                raise MalformedMessage(
+                    f"correlation id {wire_id} before the versions are negotiated"
+                )
             self._negotiated(frame)
             return
         sent = self._sent.get(wire_id)
         if sent is None:
-            raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
+            raise MalformedMessage(f"a response without a request: correlation id {wire_id}")
         request, version = sent
         body = decode_response(request.api, version, frame)
         answer = request.read(body)
@@ -247,7 +248,7 @@ class PeerConnection:
     def _negotiated(self, frame: Buffer) -> None:
         version = API_VERSIONS.max_version
         if frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            version = 0  # KIP-511: told in version 0, with the versions that would do
+            version = 0  # KIP-511: the error is sent in version 0, with the supported versions
         body = decode_response(API_VERSIONS, version, frame)
         assert isinstance(body, ApiVersionsResponse)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in body.api_keys}
@@ -277,12 +278,12 @@ class PeerConnection:
         return version if version >= max(low, api.min_version) else None
 
     def _timed_out(self, request: AnyRequest) -> None:
-        """Late answers would hold up the next request: a new connection starts clean."""
+        """A late answer would delay the next request, so a new connection is opened."""
         del self._timers[request]
         self._drop(FailureReason.TIMEOUT)
 
     def _drop(self, reason: FailureReason) -> None:
-        """Give the connection up; every request on it ends with `reason`."""
+        """Close the connection; every request on it fails with `reason`."""
         link, self._link = self._link, None
         self._versions = None
         if self._connecting is not None and reason is not FailureReason.REFUSED:
@@ -302,4 +303,4 @@ class PeerConnection:
         if not self._shut:
             request.end(outcome)
         if self._is_retiring and not self.in_flight:
-            self._loop.call_soon(self.shut)  # others may be ending with this one
+            self._loop.call_soon(self.shut)  # other connections may end in the same turn

@@ -1,6 +1,6 @@
-"""How this node reaches others, before the first request: in clear text, or by TLS with who is expected there.
+"""How this node connects to others: in clear text, or by TLS with a check of the peer's identity.
 
-Owns the shape, and clear text. TLS is in `tls_dialling`, which is loaded where members dial by it.
+Owns the interface, and clear text. TLS is in `tls_dialling`, which is loaded only where it is used.
 """
 
 import asyncio
@@ -11,34 +11,34 @@ from typing import Protocol
 
 
 class WrongPeer(ConnectionError):
-    """Somebody answers, and it is not who was dialled."""
+    """The peer that answers is not the expected one."""
 
 
 class ClosedEarly(ConnectionError):
-    """Who was dialled closes the connection before it has answered anything."""
+    """The peer closes the connection before its first answer."""
 
 
 class Dialling(Protocol):
-    """What a connection needs that is being opened."""
+    """The security of a connection that is being opened."""
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """For the handshake of a connection that is opened now; None in clear text."""
+        """The context of the TLS handshake; None in clear text."""
 
     @property
     def handshake_timeout_seconds(self) -> float | None:
-        """How long a handshake may take; None without one."""
+        """Timeout of a handshake; None without one."""
 
     def check(self, transport: asyncio.BaseTransport, host: str, port: int) -> float:
-        """Until when who answers has proved who it is, in seconds since 1970. Raises WrongPeer."""
+        """Check the peer's identity. Returns when it expires, in seconds since 1970. Raises WrongPeer."""
 
     def failed(self, host: str, port: int, error: BaseException) -> None:
-        """There is no connection, for a reason that somebody may have to hear."""
+        """The connection failed; report the reason if an operator should know it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DialInClearText:
-    """Nobody proves anything."""
+    """No authentication."""
 
     context: None = None
     handshake_timeout_seconds: None = None
@@ -48,4 +48,4 @@ class DialInClearText:
         return math.inf
 
     def failed(self, host: str, port: int, error: BaseException) -> None:
-        """A peer that is not there is told by others."""
+        """Unreachable peers are reported elsewhere."""

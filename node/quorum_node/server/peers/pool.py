@@ -1,15 +1,15 @@
-"""Connections to other replicas: requests out, responses or failures back, never a wait.
+"""Connections to other replicas: sends requests and reports responses or failures, without ever waiting.
 
-One pool serves all partitions of the process. What several of them send to one peer in one turn of
-the loop leaves as one request, and its answer is given to each; with a single partition nothing
-waits for the end of the turn (K595-31).
+One pool serves all partitions of the process. Requests of several partitions to one peer in one turn of the loop are sent as one request,
+and the answer is split again. With a single partition, nothing waits for the end of the turn (K595-31).
 
-Requests that are parked and others have connections of their own, so that a vote never queues
-behind a parked fetch, a read that waits for its confirmation, or what the active controller answers
-after a commit; nor does one partition's fetch (or read) behind another's: it takes a connection
-without one, and there are as many as partitions at most. Every send ends in exactly one callback: a response, or at once a failure when the connection
-is refused or closed, or a timeout. A closed connection is the hint that a leader is gone, so it
-must be told at once, and a timeout must never look like one. Knows endpoints, not replicas.
+Requests that may be parked have connections of their own, so that a vote never queues behind a parked fetch, a read that waits for its
+confirmation, or an answer of the active controller after a commit. Neither does a fetch (or read) of one partition queue behind
+another's: it takes a connection without one, and there are at most as many as partitions.
+
+Every send ends in exactly one callback: a response, a failure (at once when the connection is refused or closed), or a timeout. A closed
+connection indicates that a leader has gone, so it must be reported at once, and must be distinguishable from a timeout. Knows endpoints,
+not replicas.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from quorum_node.server.wire.rpcs import rpc_of
 
 
 class Channel(Enum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     FETCH = "fetch"
     READ = "read"
@@ -59,11 +59,11 @@ _APART: dict[type, Channel] = {
 }
 
 _ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER)
-"""What goes there is short, and no partition's in particular."""
+"""Short requests that do not belong to one partition."""
 
 
 def channel_of(request: OutboundRequest) -> Channel:
-    """What may be parked at the peer, or is large, goes apart."""
+    """The channel of a request: requests that may be parked at the peer, or are large, have channels of their own."""
     return _APART.get(type(request), Channel.CONTROL)
 
 
@@ -93,7 +93,7 @@ class PeerPool:
         self._closed = False
 
     def attach(self, partition: int, listener: PeerListener) -> None:
-        """The replica of a partition wants to hear how its sends end."""
+        """Register the replica of a partition for the outcomes of its sends."""
         self._listeners[partition] = listener
 
     def send(
@@ -104,7 +104,7 @@ class PeerPool:
         request: OutboundRequest,
         timeout_ms: float,
     ) -> None:
-        """Send; exactly one callback with this correlation follows, never from within."""
+        """Send a request. Exactly one callback with this correlation follows, never before this returns."""
         part = PartRequest(partition, correlation, request)
         shared = None if self._partitions == 1 else rpc_of(request).shared_fields(request)
         if shared is None:
@@ -115,7 +115,7 @@ class PeerPool:
         key = (destination.host, destination.port, timeout_ms, shared)
         parts = self._gathered.setdefault(key, (destination, [], timeout_ms))[1]
         if any(other.partition == partition for other in parts):
-            # A partition stands in a message once.
+            # A message can contain each partition only once.
             self._send_now(destination, [part], timeout_ms)
         else:
             parts.append(part)
@@ -129,7 +129,7 @@ class PeerPool:
         *,
         timeout_ms: float,
     ) -> None:
-        """Ask the node there, not a replica; `done` is called once, never from within."""
+        """Send a request to the node at an endpoint, not to a replica. `done` is called once, never before this returns."""
 
         def ended(request: NodeRequest, outcome: Message | FailureReason) -> None:
             self._count_end(request)
@@ -144,9 +144,9 @@ class PeerPool:
         self._idlest(destination, Channel.CONTROLLER).send(request)
 
     def warm(self, destination: Endpoint) -> None:
-        """Open what an election needs, unless it is open: nobody may wait for handshakes between two leaders.
+        """Open the connections that an election needs, unless they are open, so that no handshake delays a new leader.
 
-        The votes go over the control connection, and the first record of a new leader over that for fetches.
+        Votes use the control connection, and the first record of a new leader uses the one for fetches.
         """
         for channel in (Channel.CONTROL, Channel.FETCH):
             open_ones = self._connections.get((destination.host, destination.port, channel))
@@ -155,12 +155,12 @@ class PeerPool:
 
     @property
     def in_flight(self) -> int:
-        """Requests without an answer yet."""
+        """Number of requests without an answer."""
         sent = sum(each.in_flight for pool in self._connections.values() for each in pool)
         return sent + len(self._gathered)
 
     def ready_connections(self, destination: Endpoint) -> int:
-        """How many need no handshake any more, of all kinds."""
+        """Number of connections that are ready, of all channels."""
         address = (destination.host, destination.port)
         return sum(
             connection.is_ready
@@ -170,7 +170,7 @@ class PeerPool:
         )
 
     def connected_addresses(self) -> set[tuple[str, int]]:
-        """Where a connection is ready for use."""
+        """Addresses with a connection that is ready."""
         return {
             (host, port)
             for (host, port, _), pool in self._connections.items()
@@ -178,7 +178,7 @@ class PeerPool:
         }
 
     def close(self) -> None:
-        """Close everything without callbacks."""
+        """Close all connections without callbacks."""
         self._closed = True
         self._gathered.clear()
         for pool in self._connections.values():
@@ -187,10 +187,10 @@ class PeerPool:
         self._connections.clear()
 
     def renew(self, *, proven_before: float = math.inf) -> None:
-        """Open new connections for those whose peers have proved who they are until then at most, in seconds since 1970.
+        """Replace the connections whose peers are authenticated until `proven_before` at most, in seconds since 1970.
 
-        The old ones end when everything on them is answered. By default all of them: this node has another certificate, or
-        trusts others.
+        The old ones are closed when everything on them is answered. By default all are replaced: this node's certificate, or its trusted
+        authorities, have changed.
         """
         for (host, port, channel), pool in list(self._connections.items()):
             outdated = [each for each in pool if each.proven_until <= proven_before]
@@ -214,7 +214,7 @@ class PeerPool:
         self._idlest(destination, channel_of(parts[0].request)).send(request)
 
     def _idlest(self, destination: Endpoint, channel: Channel) -> PeerConnection:
-        """A connection without a request, a new one if allowed, or the one with the fewest."""
+        """A connection without a request, a new one if allowed, or the one with the fewest requests."""
         key = (destination.host, destination.port, channel)
         pool = self._connections.setdefault(key, [])
         limit = 1 if channel in _ONE_CONNECTION else self._partitions

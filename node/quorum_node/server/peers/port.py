@@ -1,4 +1,4 @@
-"""What others see of the connections to other nodes: the port of this room."""
+"""The port of this package: the connections to other nodes, as other packages see them."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +11,7 @@ from quorum_node.schema.schema import Message
 
 
 class PeerListener(Protocol):
-    """Who is told how a send ended."""
+    """Informed of how a send ended."""
 
     def response_received(self, correlation: int, response: InboundResponse) -> None:
         """The peer answered."""
@@ -24,7 +24,7 @@ class Peers(Protocol):
     """All connections of this node to other replicas."""
 
     def attach(self, partition: int, listener: PeerListener) -> None:
-        """The replica of a partition wants to hear how its sends end."""
+        """Register the replica of a partition for the outcomes of its sends."""
 
     def send(
         self,
@@ -34,7 +34,7 @@ class Peers(Protocol):
         request: OutboundRequest,
         timeout_ms: float,
     ) -> None:
-        """Send; exactly one callback with this correlation follows, never from within."""
+        """Send a request. Exactly one callback with this correlation follows, never before this returns."""
 
     def ask(
         self,
@@ -45,10 +45,10 @@ class Peers(Protocol):
         *,
         timeout_ms: float,
     ) -> None:
-        """Ask the node there, not a replica; `done` is called once, never from within."""
+        """Send a request to the node at an endpoint, not to a replica. `done` is called once, never before this returns."""
 
     def warm(self, destination: Endpoint) -> None:
-        """Connect now unless there are connections, so that an election needs no handshake."""
+        """Connect now unless connections exist, so that no handshake delays an election."""
 
     def connected_addresses(self) -> set[tuple[str, int]]:
-        """Where a connection is ready for use."""
+        """Addresses with a connection that is ready."""

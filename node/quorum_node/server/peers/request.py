@@ -1,7 +1,7 @@
-"""What goes over a connection to a peer: one request, and how it ended.
+"""A request on a connection to a peer, and its outcome.
 
-Owns the two kinds: what replicas ask (`ReplicaRequest`, for one partition or more), and what this node asks the
-active controller (`NodeRequest`). Knows no connection: `connection.py` carries them.
+Owns the two kinds: requests of replicas (`ReplicaRequest`, for one or more partitions), and requests of this node to the active
+controller (`NodeRequest`). Must not know connections: `connection.py` sends them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class PeerRequest(Generic[T]):
-    """A request on its way to `address`, whose answer is read as a T."""
+    """A request to `address`, whose answer is decoded as a T."""
 
     __slots__ = ("address", "api", "sent_at", "timeout_ms")
 
@@ -30,15 +30,15 @@ class PeerRequest(Generic[T]):
         self.timeout_ms = timeout_ms
 
     def message(self, version: int) -> Message | None:
-        """What is sent in this version of the API; None: it has no place for what is asked."""
+        """The message in this version of the API; None if the version can't express the request."""
         raise NotImplementedError
 
     def read(self, body: Message) -> T:
-        """The answer. Raises MalformedMessage when it is none to this request."""
+        """The answer. Raises MalformedMessage if it is not an answer to this request."""
         raise NotImplementedError
 
     def end(self, outcome: T | FailureReason) -> None:
-        """Called once: the answer, or why there will be none."""
+        """Called once: with the answer, or with the reason why there is none."""
         raise NotImplementedError
 
 
@@ -46,7 +46,7 @@ AnyRequest = PeerRequest[Any]
 
 
 class PartRequest(NamedTuple):
-    """What one partition asks; the correlation is the partition's own."""
+    """The request of one partition; the correlation is the partition's own."""
 
     partition: int
     correlation: int
@@ -54,11 +54,11 @@ class PartRequest(NamedTuple):
 
 
 Outcomes = Sequence[InboundResponse]
-"""One for each part."""
+"""One outcome for each part."""
 
 
 class ReplicaRequest(PeerRequest[Outcomes]):
-    """What one or several partitions ask the same peer; the answer is given to each."""
+    """A request of one or several partitions to the same peer; each gets its part of the answer."""
 
     __slots__ = ("_ended", "_rpc", "parts")
 
@@ -91,7 +91,7 @@ class ReplicaRequest(PeerRequest[Outcomes]):
 
 
 class NodeRequest(PeerRequest[Message]):
-    """What this node asks the node that is the active controller."""
+    """A request of this node to the active controller's node."""
 
     __slots__ = ("_body", "_ended")
 

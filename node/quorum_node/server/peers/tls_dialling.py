@@ -1,4 +1,4 @@
-"""Nodes dial each other by TLS: with this node's certificate, and to nobody but the node that is expected."""
+"""TLS connections to other nodes: with this node's certificate, and only to the expected node."""
 
 import asyncio
 import ssl
@@ -8,15 +8,17 @@ from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.security.certificate_identity import Role
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.dialling import ClosedEarly, WrongPeer
-from quorum_node.server.transport.handshake_words import why_handshake_failed
+from quorum_node.server.transport.handshake_errors import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
-from quorum_node.server.transport.tls_peers import Unwelcome, check_dialled, peer_certificate
+from quorum_node.server.transport.tls_peers import PeerRejected, check_dialled, peer_certificate
 
-_CLOSED_EARLY = "it closes the connection before it answers: maybe it does not accept this node's certificate; its log says why"
+_CLOSED_EARLY = "it closes the connection before it answers; it may not accept this node's certificate: see its log"
 
 
 class TlsDialling:
-    """`node_at`: the id of the voter, or of the broker, at this host and port, None where only an address is known. `count`: told a reason."""
+    """`node_at`: the id of the voter or broker at this host and port, None if only the address is known. `count`: called with the reason of
+    a failure.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class TlsDialling:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """See `Dialling`: always the newest."""
+        """The newest context."""
         return self._files.client
 
     def check(self, transport: asyncio.BaseTransport, host: str, port: int) -> float:
@@ -44,11 +46,11 @@ class TlsDialling:
         try:
             node_id, shown = self._node_at(host, port), peer_certificate(transport)
             return check_dialled(shown, host, node_id, self._files, utc_now(), self._role)
-        except Unwelcome as error:
+        except PeerRejected as error:
             raise WrongPeer(f"who answers {error}") from None
 
     def failed(self, host: str, port: int, error: BaseException) -> None:
-        """See `Dialling`. That nobody listens there is no news."""
+        """Report the failure, except that no process listens at the address."""
         if isinstance(error, WrongPeer):
             self._tell(host, port, "certificate", str(error))
         elif isinstance(error, ClosedEarly):

@@ -1,1 +1,1 @@
-"""The node put together: roles and rooms made, started and stopped in order."""
+"""Builds the node from its roles and parts, and starts and stops them in order."""

@@ -1,7 +1,7 @@
 """A broker's process: an observer of the metadata log, with the broker's role on it.
 
-Owns what differs from a member of the quorum: the ports open once the broker is ready, and a stop first asks the active
-controller to move leaderships away.
+Owns the differences from a member of the quorum: the ports open once the broker is ready, and a stop first asks the active controller to
+move leaderships to other brokers.
 """
 
 import math
@@ -32,7 +32,7 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 
 
 class NeverActive:
-    """`Decider` of a node that is never the active controller."""
+    """The `Decider` of a node that is never the active controller."""
 
     is_held_back = False
 
@@ -86,10 +86,10 @@ class BrokerProcess(NodeProcess):
         return NeverActive()
 
     async def _open_listeners(self) -> None:
-        """They open when the broker is ready."""
+        """The listeners open later, when the broker is ready."""
 
     def _shutdown(self) -> None:
-        """SIGTERM: leaderships first; a second signal, or too long a wait, and it stops all the same."""
+        """SIGTERM: move leaderships first. A second signal, or a timeout, stops the broker anyway."""
         assert self._config.broker is not None
         if self._is_leaving:
             super()._shutdown()
@@ -139,7 +139,7 @@ class BrokerProcess(NodeProcess):
 
 
 def refuse_forwarded(body: Message, error: ErrorCode, text: str) -> Message:
-    """The answer where no controller gives one."""
+    """The answer if no controller gives one."""
     if ControllerApi.serves(body):
         return ControllerApi.refuse(body, error, text)
     return refuse_request(body, error, text)

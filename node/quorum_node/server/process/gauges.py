@@ -1,4 +1,4 @@
-"""Gauges, read from the replica when somebody scrapes."""
+"""The gauges, read from the replicas at scrape time."""
 
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -16,7 +16,7 @@ from quorum_node.storage.snapshots import SnapshotStore
 
 
 def gauges_of_node(listeners: KafkaListeners, reserve: DiskReserve) -> Gauges:
-    """The function that `Metrics` asks."""
+    """The function that `Metrics` calls for the gauges of the node."""
 
     def gauges() -> dict[str, float | dict[str, float]]:
         return {
@@ -31,7 +31,7 @@ def gauges_of_node(listeners: KafkaListeners, reserve: DiskReserve) -> Gauges:
 
 
 def gauges_of_replica(host: ReplicaHost) -> Gauges:
-    """The function that `PartitionMetrics` asks."""
+    """The function that `PartitionMetrics` calls for the gauges of a replica."""
 
     def gauges() -> dict[str, float | dict[str, float]]:
         description = host.describe()
@@ -100,7 +100,7 @@ def _of_snapshots(store: SnapshotStore, high_watermark: int) -> dict[str, float 
 
 
 def names_of_peers(hosts: Sequence[ReplicaHost]) -> Callable[[Hashable], str]:
-    """How an address is written in a label: the id of the voter that has it, if one is known."""
+    """How an address is written in a label: as the id of the voter at this address, if one is known."""
 
     def name_of(label: Hashable) -> str:
         if not isinstance(label, tuple):

@@ -1,8 +1,8 @@
-"""All replicas of this process, one per quorum partition, and what they share (K595-31).
+"""All replicas of this process, one per quorum partition, and their shared parts (K595-31).
 
-They share the disk and the process, so they share its end: when one replica's storage fails, all of
-them hand over and stop. Everything else (epoch, leader, voters, log, fsyncs) is each partition's
-own. Leaders are not balanced over the nodes: each partition elects for itself.
+They share the disk and the process, so they end together: when one replica's storage fails, all of them hand over and stop. Everything
+else (epoch, leader, voters, log, fsyncs) is separate for each partition. Leaders are not balanced over the nodes: each partition has its
+own elections.
 """
 
 import asyncio
@@ -28,24 +28,24 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.partition_directory import OpenPartition
 
 WARM_AGAIN_SECONDS = 5.0
-"""How long a voter that closed a connection may be without one; well below the shortest useful idle time."""
+"""In seconds: how long a voter may be without a connection after closing one; far below the shortest useful idle time."""
 
 
 class ProcessPort(Protocol):
-    """The process around the replicas."""
+    """The process that hosts the replicas."""
 
     def halted(self, halt: Halt) -> None:
-        """How all of it ends; called once."""
+        """All replicas have halted; called once, with the reason."""
 
     def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
-        """In some partition."""
+        """The voters of a partition have changed."""
 
     def broken(self, error: BaseException) -> None:
-        """A step ended half way, in some partition."""
+        """A bug interrupted a step in a partition."""
 
 
 class HostedPartitions:
-    """`make_role`: the role of the first partition; the others are quorums and nothing else."""
+    """`make_role`: creates the role of the first partition; the others have none."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class HostedPartitions:
         )
 
     def voter_at(self, host: str, port: int) -> int | None:
-        """Id of the voter whose address this is; None if no voter is known to have it, or more than one."""
+        """Id of the voter at this address; None if no voter, or more than one, has it."""
         found = {
             voter.key.id
             for each in self.hosts
@@ -130,22 +130,22 @@ class HostedPartitions:
 
     @property
     def first(self) -> ReplicaHost:
-        """Partition 0: the one that Kafka knows."""
+        """Partition 0, the only one that Kafka's clients know."""
         return self.hosts[0]
 
     def start(self) -> None:
-        """Let the replicas join in."""
+        """Start the replicas."""
         for host in self.hosts:
             host.start()
         self._warm_later()
 
     def request_shutdown(self) -> None:
-        """Hand over what this node leads, and halt."""
+        """Hand leaderships over, and halt."""
         for host in self.hosts:
             host.request_shutdown()
 
     def close(self) -> None:
-        """Drop connections and timers; the logs are closed by their owner."""
+        """Close connections and timers; the logs are closed by their owner."""
         if self._warming is not None:
             self._warming.cancel()
         for host in self.hosts:
@@ -157,12 +157,12 @@ class HostedPartitions:
         self._warming = loop.call_later(WARM_AGAIN_SECONDS, self._warm_again)
 
     def _warm_again(self) -> None:
-        # In a quiet quorum most connections carry nothing, and such are cut off (connections.max.idle.ms).
+        # In an idle quorum most connections carry nothing, and idle ones are closed (connections.max.idle.ms).
         self._warm_later()
         for host in self.hosts:
             host.warm_peers()
 
-    # -- from the disk watch and whoever finds the disk failed
+    # -- from the disk watch and other parts that detect a failed disk
 
     def flushes_begun_at(self) -> Iterable[float | None]:
         """See `DiskUsers`."""

@@ -18,10 +18,10 @@ from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
 from quorum_node.server.process.core_dumps import forbid_core_dumps
 from quorum_node.server.process.node_process import NodeProcess
-from quorum_node.server.starting.first_calls import dial_as
 from quorum_node.server.starting.first_credentials import first_credentials
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.startup import open_replica, read_token
+from quorum_node.server.starting.startup_connections import dial_as
 from quorum_node.server.starting.tls_loading import TlsOfPorts, load_tls
 from quorum_node.server.version import VERSION
 from quorum_node.storage.directory import OpenDirectory
@@ -31,7 +31,7 @@ from quorum_node.survivor import Survivor, parse_survivor
 
 _GC_THRESHOLDS = (50_000, 50, 100)
 _SWITCH_INTERVAL_SECONDS = 0.0005
-"""The flusher thread must not wait 5 ms (the default) for a busy loop to let go."""
+"""In seconds: the flusher thread must not wait 5 ms (the default) for a busy loop to release the interpreter."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,10 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
         token = read_token(config)
         tls = load_tls(config)
         dial = dial_as(config, tls)
-        if termination.latch.read() is None:  # a disk that failed is not touched any more
+        if termination.latch.read() is None:  # a failed disk is not used any more
             lock_directory(config.data_dir)
             if parsed.restore_from is not None:
-                # Most starts restore nothing, and need not load what reads backups.
+                # Most starts restore nothing, and need not load the modules that read backups.
                 from quorum_node.server.starting.restoring import restore
 
                 source, of_cluster = Path(parsed.restore_from), parsed.restore_cluster_id
@@ -71,8 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
     except StorageFailure as error:
         code = termination.record(TerminationReason.STORAGE_FAILED, str(error))
     except Exception as error:
-        structlog.get_logger("quorum_node").exception("a bug ended the node")
-        code = termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}")
+        structlog.get_logger("quorum_node").exception("an internal error ended the node")
+        code = termination.record(TerminationReason.INTERNAL_ERROR, f"internal error: {error!r}")
     exit_now(code)
     return int(code)
 
@@ -104,14 +104,14 @@ async def _run(
 def _process_of(config: NodeConfig) -> type[NodeProcess]:
     if config.broker is None:
         return NodeProcess
-    # A member of the quorum spares the memory and the time that these take.
+    # A member of the quorum saves the memory and the time of loading these modules.
     from quorum_node.server.process.broker_process import BrokerProcess
 
     return BrokerProcess
 
 
 def configure_logging(level: str) -> None:
-    """JSON lines on stdout, the readable sentence in `message`."""
+    """JSON lines on stdout; the text is in `message`."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -139,24 +139,24 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a property that wins over the file; may be repeated",
+        help="a property that overrides the file; may be repeated",
     )
     parser.add_argument(
         "--recover",
         metavar="UUID:EPOCH:END_OFFSET",
-        help="a majority of the voters is lost for good: make this replica, if its log ends there, the sole"
-        " voter, then run. Committed records beyond its log are lost. A copy of the directory is kept",
+        help="use only if a majority of the voters is lost for good: makes this replica, if its log ends there, the sole"
+        " voter, then runs it. Committed records beyond its log are lost. A copy of the directory is kept",
     )
     parser.add_argument(
         "--restore-from",
         metavar="DIR",
-        help="begin a new quorum in an empty data directory with the records of a backup, of the newest backup in a"
-        " folder, or of a replica's directory, which is only read; then run. It does nothing in a formatted directory",
+        help="starts a new quorum in an empty data directory with the records of a backup, of the newest backup in a"
+        " folder, or of a replica's directory, which is only read. Has no effect on a formatted directory",
     )
     parser.add_argument(
         "--restore-cluster-id",
         metavar="ID",
-        help="the cluster id of what is restored, where cluster.id is a new one: epochs begin anew",
+        help="the cluster id of the backup, if cluster.id is a new one: epochs then start again at 1",
     )
     parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
     return parser

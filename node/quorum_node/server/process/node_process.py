@@ -1,6 +1,6 @@
-"""The running node: replicas, listeners and disk watch put together, until they halt.
+"""The running node: replicas, listeners and disk watch, until they halt.
 
-Owns the order of start and stop. `run` returns the exit code, or the process has ended before.
+Owns the order of start and stop. `run` returns the exit code, unless the process ends before.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import HostedPartition, PartitionRole
 from quorum_node.server.partition.replica_host import ReplicaHost
-from quorum_node.server.process.codecs_ahead import CodecsAhead
+from quorum_node.server.process.codec_warmup import CodecWarmup
 from quorum_node.server.process.file_limit import allow_connections
 from quorum_node.server.process.gauges import gauges_of_node
 from quorum_node.server.process.hosted_partitions import HostedPartitions
@@ -52,10 +52,10 @@ from quorum_node.server.process.secured_ports import secured_ports
 from quorum_node.server.process.stored_credentials import CommittedCredentials
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.kafka_api import KafkaApi
-from quorum_node.server.rights.guarding import (
-    door_settings,
+from quorum_node.server.rights.guard_factory import (
+    access_settings,
     make_guard,
-    warn_of_nameless_members,
+    warn_of_anonymous_members,
 )
 from quorum_node.server.starting.replica_building import own_endpoints
 from quorum_node.server.starting.tls_loading import TlsOfPorts
@@ -67,7 +67,7 @@ from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 
 _LOG = structlog.get_logger("quorum_node")
 _LAST_SENDS_SECONDS = 0.2
-"""How long a failed replica may take to tell the others that its epoch is over."""
+"""In seconds: how long a failed replica may take to inform the others of the end of its epoch."""
 _SHUTDOWN_SECONDS = 10.0
 _DRAIN_SECONDS = 0.5
 _POLL_SECONDS = 0.005
@@ -81,7 +81,7 @@ _REASONS = {
 
 
 class NodeProcess:
-    """One node. Made and run inside the event loop."""
+    """One node. Created and run inside the event loop."""
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class NodeProcess:
         )
         first = self._hosted.first
         self._guard = make_guard(
-            door_settings(config, self._api_table),
+            access_settings(config, self._api_table),
             LedReplica(first),
             self._hosted.voter_ids,
             self._metrics,
         )
-        warn_of_nameless_members(config)
+        warn_of_anonymous_members(config)
         work = LoopWork()
         self._listeners = KafkaListeners(
             config.listeners,
@@ -132,7 +132,7 @@ class NodeProcess:
             self._apis,
             work,
         )
-        self._codecs = CodecsAhead()
+        self._codecs = CodecWarmup()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
         app = create_app(self._node_view(token))
         self._admin = AdminServer(
@@ -146,7 +146,7 @@ class NodeProcess:
         self._health: AdminServer | None = None
         if config.health_listener is not None:
             self._health = AdminServer(
-                # Callers that know the port in clear text alone still find all of the admin API there.
+                # Callers that know only the port in clear text still find the complete admin API there.
                 HealthApp(app) if self._config.tls.migration is Migration.NONE else app,
                 _bind(listeners.HEALTH, config.health_listener),
                 self._metrics,
@@ -157,13 +157,13 @@ class NodeProcess:
     # -- the role of this node
 
     _apis: Mapping[int, Api] = APIS
-    """Of its Kafka ports."""
+    """The APIs of its Kafka ports, by key."""
 
     _api_table: ApiTable = CONTROLLER_TABLE
-    """What requests at them need."""
+    """The rights that the requests at these ports need."""
 
     def _make_role(self, host: ReplicaHost) -> PartitionRole:
-        """What lives on the first partition's replica."""
+        """Create the role of the first partition's replica."""
         self._controller = HostedController(
             LedReplica(host),
             host.snapshotter,
@@ -175,7 +175,7 @@ class NodeProcess:
         return self._controller
 
     def _handler(self) -> Handler:
-        """What answers the requests of the Kafka ports; asked once the replicas are there."""
+        """The handler of requests at the Kafka ports; called once the replicas exist."""
         config = self._config
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
@@ -187,15 +187,15 @@ class NodeProcess:
         return api.handle
 
     def _decider(self) -> Decider:
-        """For the admin API."""
+        """The `Decider` of the admin API."""
         return self._controller.controller
 
     async def _open_listeners(self) -> None:
-        """Called at the start of `run`. Raises ConfigError when one can't be bound."""
+        """Called at the start of `run`. Raises ConfigError when a listener can't be bound."""
         await self._listeners.start()
 
     def _close_role(self) -> None:
-        """Called first when the process stops in good order."""
+        """Called first when the process stops cleanly."""
         self._controller.close()
 
     # -- start
@@ -227,14 +227,16 @@ class NodeProcess:
         return code
 
     def _renew_connections(self, *, proven_before: float = math.inf) -> None:
-        """Connections to others begin anew; see `PeerPool.renew`."""
+        """Replace the connections to others; see `PeerPool.renew`."""
         self._hosted.peers.renew(proven_before=proven_before)
 
     @staticmethod
     def _serve(server: AdminServer, key: Key[Any], address: ListenerAddress) -> None:
         try:
             server.start()
-        except OSError as error:  # of a port that two have bound the first that listens has it
+        except (
+            OSError
+        ) as error:  # if two sockets have bound the port, the first one that listens gets it
             raise refused_address(key.name, address, error) from error
 
     def _node_view(self, token: str | None) -> NodeView:
@@ -258,7 +260,7 @@ class NodeProcess:
 
     @property
     def _scheme(self) -> str:
-        """In which the leader is named: one that every member understands, however far it is."""
+        """The URL scheme in which the leader's address is given: one that every member supports during a migration."""
         migration = self._config.tls.migration
         return "http" if migration is Migration.ACCEPT else self._config.admin.address.name
 
@@ -294,7 +296,7 @@ class NodeProcess:
             return
         reason = _REASONS[halt.reason]
         guard_exit(reason.exit_code)
-        # What was put out before the halt (EndQuorumEpoch) is still in the loop's hands.
+        # Outputs before the halt (EndQuorumEpoch) are still queued in the loop.
         self._loop.call_later(_POLL_SECONDS, self._die, reason, halt.detail)
 
     def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
@@ -326,7 +328,7 @@ class NodeProcess:
         exit_when_told()
 
     async def _stop(self) -> None:
-        """Graceful: let the last answers leave, make the log durable, close."""
+        """Clean stop: send the last answers, make the log durable, close."""
         self._hosted.disk_watch.stop()
         self._codecs.stop()
         self._secured.stop()

@@ -1,4 +1,4 @@
-"""The ports of a node that speaks TLS. See `secured_ports`."""
+"""The ports of a node with TLS. See `secured_ports`."""
 
 from collections.abc import Callable
 from typing import cast
@@ -79,7 +79,7 @@ class PortsWithTls:
         )
 
     def describe(self) -> TlsDescription | None:
-        """See `SecuredPorts`: of the listener by which members dial each other, else of any."""
+        """See `SecuredPorts`: the certificate of the listener that members connect to, else of any listener."""
         files = self._tls.get(self._config.dialled.name) or next(iter(self._tls.values()))
         material, problem = files.material, files.problem or files.own_problem
         if self._described is None or self._described[0] is not material:

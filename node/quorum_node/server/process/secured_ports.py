@@ -1,6 +1,6 @@
-"""What TLS adds to a running node: gates of its ports, how it dials, and certificates that change meanwhile.
+"""TLS of a running node: authentication at its ports, its outgoing connections, and the renewal of certificates.
 
-Owns that a node in clear text has none of it, and loads none of it.
+Ensures that a node in clear text loads no TLS code.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,31 +17,31 @@ VoterAt = Callable[[str, int], int | None]
 
 
 class SecuredPorts(Protocol):
-    """Of one node."""
+    """The TLS parts of one node."""
 
     @property
     def gates(self) -> Mapping[str, Gate]:
-        """Of the ports that speak TLS, by listener."""
+        """Authentication at the ports with TLS, by listener."""
 
     @property
     def dialling(self) -> Dialling | None:
-        """How members are dialled; None: in clear text."""
+        """How this node connects to members; None: in clear text."""
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
-        """How a broker reaches others at its first listener; None: in clear text. `broker_at`: the broker's id at an address."""
+        """How a broker connects to other brokers, at its first listener; None: in clear text. `broker_at`: the broker's id at an address."""
 
     def describe(self) -> TlsDescription | None:
-        """What the node shows to others, and whom it trusts."""
+        """The certificate that the node presents, and the authorities that it trusts."""
 
     def start(self, renew: Callable[..., None]) -> None:
-        """Look for changed certificates from now on. `renew`: see `PeerPool.renew`."""
+        """Check for changed certificates from now on. `renew`: see `PeerPool.renew`."""
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
 
 
 class NoneSecured:
-    """A node in clear text."""
+    """The TLS parts of a node in clear text: none."""
 
     gates: Mapping[str, Gate] = {}
     dialling: None = None
@@ -55,19 +55,19 @@ class NoneSecured:
         return None
 
     def start(self, renew: Callable[..., None]) -> None:
-        """Nothing changes."""
+        """Without certificates there is nothing to check."""
 
     def stop(self) -> None:
-        """Nothing was begun."""
+        """Nothing was started."""
 
 
 def secured_ports(
     config: NodeConfig, tls: TlsOfPorts, metrics: Metrics, voter_at: VoterAt
 ) -> SecuredPorts:
-    """`tls`: what was loaded at start."""
+    """`tls`: the files that were loaded at start."""
     if not tls:
         return NoneSecured()
-    # A node in clear text spares the memory and the time that these take.
+    # A node in clear text saves the memory and the time of loading these modules.
     from quorum_node.server.process.ports_with_tls import PortsWithTls
 
     return PortsWithTls(config, tls, metrics, voter_at)

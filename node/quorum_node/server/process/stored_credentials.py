@@ -1,6 +1,6 @@
 """The SCRAM credentials of the committed image, for listeners where clients log in.
 
-Owns what is shown of users that there are not: see `Decoy`. Must not know connections.
+Owns the answers for unknown users: see `Decoy`. Must not know connections.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from quorum_node.server.rights.guard import JudgedReplica
 
 
 class CredentialReplica(JudgedReplica, Protocol):
-    """The replica whose committed credentials count."""
+    """The replica with the committed credentials."""
 
     def identity(self) -> tuple[str, int, tuple[object, ...]]:
         """Cluster id, own id, voters."""
@@ -33,7 +33,7 @@ class CommittedCredentials:
 
     @property
     def are_loaded(self) -> bool:
-        """See `StoredCredentials`. Once they were loaded they are served, also without a leader."""
+        """See `StoredCredentials`. Once they were loaded they are used, also without a leader."""
         if not self._is_loaded:
             replica = self._replica
             self._is_loaded = (
@@ -58,7 +58,7 @@ class CommittedCredentials:
         return self._committed.image.scram.get(mechanism.number, user)
 
     def _make(self, scram: ScramImage) -> Credentials:
-        # The same on every node of the cluster, and after every restart. Who may not read anything does not know it.
+        # The same on every node of the cluster, and after every restart. Clients without the right to read it do not know it.
         cluster_id, _, _ = self._replica.identity()
         secret = hashlib.sha256(b"decoy\0" + cluster_id.encode()).digest()
         return Credentials(

@@ -1,6 +1,6 @@
-"""Certificates that change while the node runs: files looked at again and again, and who has to hear of it.
+"""Renewal of certificates while the node runs: checks the files periodically, and informs the parts that use them.
 
-Owns the times and the log lines. What is used of them is decided in `transport/tls_files`.
+Owns the interval and the log lines. `transport/tls_files` decides which files are used.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ _LOG = structlog.get_logger("quorum_node")
 
 
 class TlsRotation:
-    """`renew`: called with a time before which connections to others were proven, in seconds since 1970, and must be renewed.
+    """`renew`: called with a time in seconds since 1970; connections authenticated until then at most must be replaced.
 
-    `dialled`: the names of the listeners by whose certificates this node dials others.
+    `dialled`: names of the listeners whose certificates this node uses for outgoing connections.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TlsRotation:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look from now on."""
+        """Check periodically from now on."""
         for each in self._files.values():
             _tell_what_is_used(each)
             self._tell_problem(each)
@@ -51,14 +51,14 @@ class TlsRotation:
         watch_task(self._task)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._task is not None:
             self._task.cancel()
 
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._poll_seconds)
-            # A file system that hangs must not hold up the loop.
+            # In a thread: a file system that hangs must not block the loop.
             contents = await asyncio.to_thread(read_files, self._paths)
             self.look(contents)
 
@@ -80,18 +80,20 @@ class TlsRotation:
         self._told[files.name] = problem
         if problem is not None and not problem.is_same(told):
             until = summary(files.material.pair.leaf).not_after
-            goes_on = f"goes on with the certificate from before, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
-            what = goes_on if problem is files.problem else "shows a certificate that others refuse"
+            goes_on = f"continues to use the previous certificate, valid until {until:%Y-%m-%d %H:%M:%S} UTC"
+            what = (
+                goes_on if problem is files.problem else "presents a certificate that others refuse"
+            )
             _LOG.warning(f"listener {files.name} {what}: {problem}", listener=files.name)
         elif problem is None and told is not None:
-            _LOG.info(f"the certificates of listener {files.name} are good again")
+            _LOG.info(f"the certificates of listener {files.name} are valid again")
 
 
 def _tell_what_is_used(files: TlsFiles) -> None:
     shown, trust = summary(files.material.pair.leaf), files.trust
     trusted = 0 if trust is None else len(trust.certificates)
     _LOG.info(
-        f"listener {files.name} shows {shown.subject}, valid until {shown.not_after:%Y-%m-%d %H:%M:%S} UTC, and accepts"
+        f"listener {files.name} presents {shown.subject}, valid until {shown.not_after:%Y-%m-%d %H:%M:%S} UTC, and accepts"
         f" certificates of {trusted} {'authority' if trusted == 1 else 'authorities'}",
         listener=files.name,
         certificateSha256=shown.sha256,

@@ -1,1 +1,1 @@
-"""What the Kafka port answers, and whom it asks: from a request to one or more replicas and back."""
+"""The requests of the Kafka port: passed to one or more replicas, and answered."""

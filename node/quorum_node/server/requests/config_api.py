@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs and DescribeConfigs on the Kafka listener.
 
-Writes are answered after their commit, by the leader alone; reads are linearizable, on every replica
-from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
+Writes are answered by the leader after their commit. Reads are linearizable, and answered on every replica from its own state. A stock
+AdminClient works with the quorum. Must not know sockets or elections.
 """
 
 from quorum_node.controller.authorization import AclOperation, Caller, Rights
@@ -41,7 +41,7 @@ class ConfigApi:
     def alter(
         self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest, rights: Rights
     ) -> None:
-        """All resources of a request as one batch; answered after the commit."""
+        """Append all resources of a request as one batch; answered after the commit."""
         values: list[bytes] = []
         for resource in body.resources:
             kind, name = resource.resource_type, resource.resource_name
@@ -66,7 +66,7 @@ class ConfigApi:
     def describe(
         self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
     ) -> None:
-        """Values as of now, confirmed by a majority."""
+        """The present values, after a majority has confirmed the leader."""
 
         def done(error: RaftError | None) -> None:
             caller, synonyms = inbound.caller, body.include_synonyms
@@ -107,7 +107,7 @@ class ConfigApi:
 
 
 def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str | None:
-    """Encode the changes of one resource; a text says what can't be served."""
+    """Encode the changes of one resource. Returns the reason if a change is not supported."""
     for change in resource.configs:
         if change.config_operation == ConfigOperation.SET:
             if change.value is None:
@@ -116,7 +116,7 @@ def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str 
         elif change.config_operation == ConfigOperation.DELETE:
             value = None
         else:
-            return f"{change.name}: only SET and DELETE are served"
+            return f"{change.name}: only SET and DELETE are supported"
         record = ConfigRecord(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
@@ -132,7 +132,10 @@ def _outcome_error(outcome: AppendOutcome) -> tuple[ErrorCode, str | None]:
         case Committed():
             return ErrorCode.NONE, None
         case TooLarge():
-            return ErrorCode.MESSAGE_TOO_LARGE, f"{outcome.size_bytes} bytes are too many"
+            return (
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{outcome.size_bytes} bytes exceed the largest batch",
+            )
         case RaftError():
             return controller_error(outcome), outcome.value
 

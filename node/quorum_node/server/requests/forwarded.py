@@ -1,7 +1,7 @@
-"""Requests of clients that a broker passes on in an Envelope, and their answers on the way back (KIP-590).
+"""Requests that a broker forwards for its clients in an Envelope, and their answers (KIP-590).
 
-Owns the wrapping. A forwarded request is handled like one that came in by itself, with the client's principal
-and address. Must not know what it asks for.
+Owns the wrapping. A forwarded request is handled like a direct one, with the client's principal and address. Must not know what it asks
+for.
 """
 
 import socket
@@ -17,7 +17,7 @@ from quorum_node.server.listener.port import InboundRequest
 
 
 class ForwardedRequest(InboundRequest):
-    """What was in an Envelope; its answer leaves as the envelope's."""
+    """A request that was unwrapped from an Envelope; its answer is sent in the envelope's answer."""
 
     __slots__ = ("_caller", "_carrier")
 
@@ -34,13 +34,12 @@ class ForwardedRequest(InboundRequest):
 
     @property
     def decided(self) -> None:
-        """Nothing is kept: the broker of this connection speaks for many clients, each with rights of its own."""
+        """Nothing is cached: the connection belongs to a broker that forwards for many clients, each with its own rights."""
 
     def reply_version(self, body: Message, version: int) -> None:
-        """Answer in the version that the client asked in.
+        """Answer in the version of the client's request.
 
-        NOT_CONTROLLER is the envelope's own error: then the broker asks the next controller, and the client
-        hears nothing of it.
+        NOT_CONTROLLER becomes the envelope's own error: the broker then asks the next controller, and the client does not see it.
         """
         if says(body, ErrorCode.NOT_CONTROLLER):
             self._carrier.reply(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
@@ -51,7 +50,7 @@ class ForwardedRequest(InboundRequest):
 
 
 def unwrap(carrier: InboundRequest, body: EnvelopeRequest) -> ForwardedRequest | ErrorCode:
-    """The request inside, or what is wrong with the envelope."""
+    """The request in the envelope, or the error of the envelope."""
     try:
         principal = decode_principal(body.request_principal or b"")
     except MalformedMessage:
@@ -71,12 +70,12 @@ def unwrap(carrier: InboundRequest, body: EnvelopeRequest) -> ForwardedRequest |
 
 
 def says(body: Message, error: ErrorCode) -> bool:
-    """Whether an answer has this error, at its top or for one of the things that were asked for."""
+    """Whether an answer has this error, at its top level or for one of its items."""
     if getattr(body, "error_code", 0) == error:
         return True
     for name in body.__dataclass_fields__:
         value = getattr(body, name)
         if isinstance(value, tuple) and value and isinstance(value[0], Message):
-            # A refusal is the same for all: the first one tells.
+            # A refusal is the same for all items: the first one is sufficient.
             return says(value[0], error)
     return False

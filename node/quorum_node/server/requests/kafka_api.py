@@ -1,7 +1,7 @@
-"""What the Kafka listener answers: routing of requests, and those that no replica is asked for.
+"""The Kafka listener's API: routes requests, and answers those that need no replica.
 
-Raft RPCs go to the hosted replicas by partition; ApiVersions and DescribeCluster are answered from
-what this node knows of the first partition; config requests are in `config_api`. Knows no sockets.
+Raft RPCs go to the hosted replicas by partition; ApiVersions and DescribeCluster are answered from the state of the first partition;
+config requests are in `config_api`. Must not know sockets.
 """
 
 from collections.abc import Mapping
@@ -47,22 +47,22 @@ from quorum_node.server.wire.voters import answer_voter_change
 
 
 class Replica(AskedReplica, Protocol):
-    """The part of a hosted replica that this module needs."""
+    """The methods of a hosted replica that are used here."""
 
     def describe(self) -> ReplicaDescription:
-        """What the core knows now."""
+        """The state of the core now."""
 
     def voters_offset(self) -> int:
         """Offset of the latest voters record, -1 when there is none."""
 
     def now(self) -> Instant:
-        """This instant on the core's clock and on the wall."""
+        """The present time on the core's clock and on the wall clock."""
 
 
 class KafkaApi:
     """Answers every request of the listener.
 
-    `guard`: asked for each one first; None where nobody is refused anything. `handle`: what listeners call.
+    `guard`: checks every request first; None if nothing is ever refused. `handle`: called by the listeners.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KafkaApi:
         return refuse_request(body, denial.error, denial.text)
 
     def _serve(self, inbound: InboundRequest, rights: Rights = UNRESTRICTED) -> None:
-        """Answer now, or when a replica has."""
+        """Answer now, or when a replica has answered."""
         body = inbound.request.body
         controller = self._controller
         if body is not None and controller.api.serves(body):
@@ -135,7 +135,7 @@ class KafkaApi:
                 self._requests.ask(inbound, body)
 
     def _forwarded(self, inbound: InboundRequest, body: EnvelopeRequest) -> None:
-        """What a broker passes on for a client."""
+        """A request that a broker forwards for a client."""
         found = unwrap(inbound, body)
         if isinstance(found, ForwardedRequest):
             self.handle(found)
@@ -143,13 +143,13 @@ class KafkaApi:
             inbound.reply(EnvelopeResponse(error_code=found))
 
     def _api_versions_too_new(self) -> ApiVersionsResponse:
-        """KIP-511: told in version 0, with the versions that would do."""
+        """KIP-511: answered in version 0, with the supported versions."""
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._api_keys
         )
 
     def _api_versions(self, version: int) -> ApiVersionsResponse:
-        # Before version 4 a feature whose range starts at 0 can't be told.
+        # Before version 4 a feature whose range starts at 0 can't be expressed.
         supported = [
             SupportedFeature(name=name, min_version=each.min_level, max_version=each.max_level)
             for name, each in ANNOUNCED.items()
@@ -182,18 +182,18 @@ class KafkaApi:
     ) -> DescribeClusterResponse:
         version = inbound.request.version
         description = self._main.describe()
-        # An empty log has no cluster: a configured id alone does not make one.
+        # With an empty log there is no cluster yet, even if a cluster id is configured.
         cluster_id = description.cluster_id if description.log_end_offset > 0 else None
         if version < 1 or body.endpoint_type != ENDPOINTS_OF_CONTROLLERS:
             return DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="this is a controller listener: ask for controller endpoints",
+                error_message="this is a controller listener: request controller endpoints",
                 cluster_id=cluster_id or "",
                 brokers=(),
             )
         nodes: dict[int, ClusterNode] = {}
         for voter in description.voters:
-            # A client that came by one listener speaks what that one speaks: it is told of the same one elsewhere.
+            # A client can use the protocol of its own listener: it gets the endpoints of the same listener on other nodes.
             endpoint = voter.endpoint(inbound.caller.listener)
             if endpoint is not None:
                 nodes[voter.key.id] = ClusterNode(

@@ -1,13 +1,11 @@
-"""One Kafka request that concerns several partitions: each replica is asked, one answer leaves.
+"""Splits a Kafka request over several partitions: each replica is asked, and one answer is sent.
 
-A partition that this node does not host gets its error and hurts no other. A replica may keep a
-fetch for later; the first partition that is answered ends the wait of all at the end of that turn of
-the loop, and the others say what they have (K595-31): data must not wait for a partition where
-nothing happens, and what both partitions appended in this turn leaves together.
+A partition that this node does not host gets an error, and does not affect the others. A replica may park a fetch. The first partition
+with an answer ends the wait of all at the end of that turn of the loop, and the others answer with the data that they have (K595-31):
+data must not wait for an idle partition, and records that several partitions append in this turn are sent together.
 
-Fetches of one replica that wait in different requests, because their partitions were busy at
-different times, end together when one of them ends without data: then the replica asks for all of
-them in one request again.
+Fetches of one replica may wait in different requests, because their partitions were busy at different times. When one of them ends
+without data, all of them end: the replica then fetches all partitions in one request again.
 """
 
 import asyncio
@@ -26,20 +24,20 @@ from quorum_node.server.wire.rpcs import rpc_for
 
 _NOBODY = -1
 _LONG_ENOUGH = 0.5
-"""Share of its wait after which a fetch may be ended for the sake of another one."""
+"""Part of its wait after which a fetch may be ended because of another one."""
 
 
 class AskedReplica(Protocol):
-    """The part of a hosted replica that requests need."""
+    """The methods of a hosted replica that are used here."""
 
     def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
-        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+        """Pass a request to the core. `done` is called once, unless the request is abandoned."""
 
     def hurry(self, request_id: int) -> None:
-        """Answer now, with what there is; nothing happens if it is answered or can't be."""
+        """Answer a parked fetch now, with the data that there is; no effect if it has been answered or can't be."""
 
     def abandon(self, request_id: int) -> None:
-        """Nobody waits for the answer any more."""
+        """The answer is not needed any more."""
 
 
 class PartitionRequests:
@@ -70,7 +68,7 @@ class PartitionRequests:
         key: PartitionKey,
         request: raft.Request,
     ) -> None:
-        """The same for the only partition there is: this is the path of every commit."""
+        """The same for the only partition: every commit takes this path."""
         replica = self.replicas.get(key)
         if replica is None:
             inbound.reply(rpc.join(body, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,), self.now))
@@ -87,12 +85,12 @@ class PartitionRequests:
             inbound.when_abandoned(partial(replica.abandon, request_id))
 
     def parked(self, request: "_SplitRequest") -> None:
-        """A fetch waits for news."""
+        """A fetch is parked."""
         if not self._alone:
             self._waiting.setdefault(request.fetcher_id, set()).add(request)
 
     def ended(self, request: "_SplitRequest", *, without_data: bool) -> None:
-        """A fetch waits no more."""
+        """A fetch is not parked any more."""
         if self._alone:
             return
         others = self._waiting.get(request.fetcher_id, set())
@@ -125,10 +123,10 @@ class _SplitRequest:
         self._hurried = False
         self.fetcher_id = body.fetcher_id if isinstance(body, FetchRequest) else _NOBODY
         self.good_until = 0.0
-        """Loop time until which the wait must not be ended for the sake of another fetch."""
+        """Loop time in seconds until which the wait must not be ended because of another fetch."""
 
     def ask(self, parts: Split) -> None:
-        """Ask all; some may answer at once."""
+        """Ask all replicas; some may answer at once."""
         self._answers = [None] * len(parts)
         self._missing = len(parts)
         seen: set[PartitionKey] = set()
@@ -138,7 +136,7 @@ class _SplitRequest:
                 self._answered(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             if key in seen:
-                # A thousand times the same fetch would be a thousand answers to hold in memory.
+                # A thousand copies of the same fetch would need a thousand answers in memory.
                 self._answered(index, ErrorCode.INVALID_REQUEST)
                 continue
             seen.add(key)
@@ -158,7 +156,7 @@ class _SplitRequest:
             self.hurry()
 
     def hurry(self) -> None:
-        """End the wait of every partition that has not answered, now."""
+        """End the wait of every partition that has not answered."""
         for replica, request_id in list(self._asked.values()):
             replica.hurry(request_id)
 

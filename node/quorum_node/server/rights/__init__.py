@@ -1,1 +1,1 @@
-"""Who may do what on this node, at this moment: asked before a request of either port is handled."""
+"""Authorization on this node: checked before a request of the Kafka port or the admin port is handled."""

@@ -1,6 +1,6 @@
-"""Requests that were refused for lack of a right: told in the log and counted.
+"""Logs and counts requests that were refused because the caller lacks a right.
 
-Owns how often it is told: a stranger that asks on and on must not fill the log.
+Owns how often they are logged: repeated requests must not flood the log.
 """
 
 import time
@@ -12,20 +12,20 @@ from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 from quorum_node.server.observing.metrics import Metrics
 
 TELL_EVERY_S = 10.0
-"""The same caller with the same operation."""
+"""In seconds: interval of log lines for the same caller and operation."""
 MAX_REMEMBERED = 1000
 METRIC = "authorization_denials"
 _LOG = structlog.get_logger("quorum_node")
 
 
 class Denials:
-    """`clock`: seconds."""
+    """`clock`: in seconds."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
         self._clock = clock
         self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
-        """When it was told, and how often it happened since, by principal, address and operation."""
+        """When it was last logged, and how often it happened since, by principal, address and operation."""
 
     def denied(self, caller: Caller, operation: str, why: str) -> None:
         """`operation`: the name of the API, or method and route."""
@@ -52,7 +52,7 @@ class Denials:
 
 
 def role_name(caller: Caller) -> str:
-    """Of its certificate or token; `none` for a principal without a role, `anonymous` for nobody."""
+    """The role of the caller's certificate or token; `none` for a principal without a role, `anonymous` for an anonymous caller."""
     if caller.identity is not None:
         return caller.identity.role.value
     return "anonymous" if caller.principal == ANONYMOUS_PRINCIPAL else "none"

@@ -1,7 +1,7 @@
-"""The door, with the entries and the voters of this moment, and what was decided before.
+"""Authorization with the current entries and voters, and a cache of its decisions.
 
-Owns when a decision is made again: once the committed entries, or the voters, are others. Until then a connection that
-repeats what it was allowed costs a look into a table. Must not know the rules (`security/rights/door.py`).
+Owns when a decision is made again: after a change of the committed entries, or of the voters. Until then a repeated request costs one
+look-up in the connection's cache. Must not know the rules (`security/rights/door.py`).
 """
 
 from collections.abc import Callable
@@ -19,27 +19,27 @@ from quorum_node.server.rights.denials import Denials
 from quorum_node.server.rights.port import Asking
 
 MAX_DECIDED = 64
-"""Decisions that one connection keeps: more than a member or a broker ever needs."""
+"""Decisions that one connection caches: more than a member or a broker ever needs."""
 _NAMES = {api.request: api.name for api in (*APIS.values(), *BROKER_APIS.values())}
 
 
 class JudgedReplica(Protocol):
-    """The replica whose committed entries count."""
+    """The replica with the committed entries."""
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     def knows_commits(self) -> bool:
-        """Whether this process has learned how far the log is committed."""
+        """Whether this process has heard from a leader, so that the high watermark is current."""
 
     @property
     def high_watermark(self) -> int:
-        """Everything below is committed."""
+        """End of the committed records."""
 
 
-class DoorGuard:
-    """`Guard`. Made only where something is asked: with an authorizer, or with ids bound to certificates."""
+class CachingGuard:
+    """The `Guard`. Created only where requests are checked: with an authorizer, or with ids bound to certificates."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class DoorGuard:
         return self._door.settings.authorizer.enabled
 
     def voters_changed(self) -> None:
-        """What was decided before is decided anew."""
+        """Invalidate the cached decisions."""
         self._is_current = False
 
     def request(self, asking: Asking, body: Message) -> Asked | Denial:
         """See `Guard`."""
-        # This is the path of every Fetch: few calls.
+        # Every Fetch takes this path: keep the number of calls low.
         door = self._door
         if not self._is_current or self._committed.image.acls is not door.acls:
             door = self._renewed()
@@ -82,7 +82,7 @@ class DoorGuard:
         if isinstance(found, Denial):
             self._denials.denied(caller, _NAMES[kind], found.text)
         elif decided is not None and not found.rule.own_voter:
-            # Of a rule with `own_voter` it matters whom the request names: it is not decided by its key alone.
+            # A rule with `own_voter` depends on the voter that the request names: it is not cached by its key.
             if len(decided) >= MAX_DECIDED:
                 decided.clear()
             decided[key] = found
@@ -96,7 +96,7 @@ class DoorGuard:
         return found
 
     def _renewed(self) -> Door:
-        """The door of this moment; the same one if nothing has changed."""
+        """The rules with the current entries and voters; the same object if nothing has changed."""
         before = self._door
         loaded = before.loaded or self._is_loaded()
         self._is_current = loaded

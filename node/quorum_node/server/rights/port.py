@@ -1,4 +1,4 @@
-"""What the listeners' rooms ask before they handle a request: the port of this room."""
+"""The port of this package: the check that the listeners make before they handle a request."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.rights.door import Asked, Denial
 
 Decided = dict[object, Asked]
-"""What a connection was allowed before, by what it asked for and for whom. Its own: never that of another caller."""
+"""Cached decisions of one connection, by operation and resource. Never shared between callers."""
 
 
 class Asking(Protocol):
@@ -15,22 +15,22 @@ class Asking(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """Who asks: of a forwarded request the client of the broker."""
+        """The caller; of a forwarded request, the client of the broker."""
 
     @property
     def decided(self) -> Decided | None:
-        """What this very caller was allowed before; None where nothing may be kept."""
+        """Cached decisions about this caller; None where they must not be cached."""
 
 
 class Guard(Protocol):
-    """Asked once for each request."""
+    """Called once for each request."""
 
     @property
     def is_on(self) -> bool:
-        """Whether an authorizer is configured: if not, HTTP is served by the admin token alone."""
+        """Whether an authorizer is configured. If not, HTTP requests are only checked for the admin token."""
 
     def request(self, asking: Asking, body: Message) -> Asked | Denial:
-        """Of the Kafka port. What is allowed may have to be asked again for what the request names."""
+        """Check a request of the Kafka port. An allowed request may need further checks of the resources that it names."""
 
     def route(self, caller: Caller, method: str, path: str) -> Asked | Denial | None:
-        """Of the admin port; None: there is no such route."""
+        """Check a request of the admin port; None: there is no such route."""

@@ -1,1 +1,1 @@
-"""Snapshots of one replica: when one is due, how it is written, what the driver sees of them."""
+"""Snapshots of one replica: when one is due, how it is written, and how the driver reads and installs them."""

@@ -1,6 +1,6 @@
-"""The driver's view of the snapshots on disk: parts for others, and the download of this replica.
+"""The driver's access to the snapshots on disk: chunks for other replicas, and the download of this replica.
 
-Owns the thread that verifies a finished download. Knows nothing of local snapshots and when they are written.
+Owns the thread that verifies a finished download. Must not know local snapshots and when they are written.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ Finished = SnapshotInstalled | SnapshotRejected
 
 
 class DevicePort(Protocol):
-    """Who hears of it, on the loop's thread."""
+    """Informed of results, on the loop's thread."""
 
     def snapshot_finished(self, event: Finished) -> None:
         """A download was verified and is durable, or it is damaged."""
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
-        """The disk refused."""
+        """The disk failed."""
 
     def download_begins(self, id: SnapshotId) -> None:
-        """Another replica asked for the first part of a snapshot."""
+        """Another replica requested the first chunk of a snapshot."""
 
 
 class SnapshotDevice:
-    """`Snapshots` of the driver."""
+    """The driver's `Snapshots`."""
 
     def __init__(self, store: SnapshotStore, port: DevicePort) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class SnapshotDevice:
         self._loop = asyncio.get_running_loop()
 
     def size_bytes(self, id: SnapshotId) -> int | None:
-        """None: there is no such snapshot."""
+        """Size in bytes; None if there is no such snapshot."""
         try:
             return self._store.size_bytes(id)
         except SnapshotMissing:
@@ -50,21 +50,21 @@ class SnapshotDevice:
         return self._store.checksum(id)
 
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Raw bytes."""
+        """Bytes of the file from `position` on."""
         if position == 0:
             self._port.download_begins(id)
         return self._store.read(id, position, max_bytes)
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
-        """The next part of a download."""
+        """Append the next chunk of a download."""
         self._store.append_partial(id, position, data)
 
     def drop_partial(self, id: SnapshotId) -> None:
-        """The download is not wanted any more."""
+        """Delete the download."""
         self._store.drop_partial(id)
 
     def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
-        """Verify all of it in the background."""
+        """Verify the complete file in the background."""
         threading.Thread(
             target=self._finish,
             args=(id, size_bytes, checksum),

@@ -1,6 +1,6 @@
-"""What the node tells the world of its snapshots: log lines.
+"""Log lines about snapshots.
 
-Owns wording. Knows nothing of how things come about.
+Owns the texts. Must not know how the events come about.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LOG = structlog.get_logger("quorum_node")
 
 
 class SnapshotEvents:
-    """Of one replica. `prefix` names its partition, or is empty."""
+    """The snapshots of one replica. `prefix` names its partition, or is empty."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -33,31 +33,31 @@ class SnapshotEvents:
         )
 
     def refused(self, why: str) -> None:
-        """A snapshot was due and is not begun; said once for each reason in a row."""
+        """A snapshot was due and was not begun; logged once for each reason in a row."""
         if why != self._refusal:
             self._refusal = why
-            _LOG.warning(f"{self._prefix}no snapshot is written: {why}")
+            _LOG.warning(f"{self._prefix}a snapshot is due but can't be written: {why}")
 
     def not_written(self, result: NotWritten, backoff_seconds: float) -> None:
-        """A snapshot was begun and given up."""
-        error, again = result.error, f"tried again in {backoff_seconds:.0f} s"
+        """A snapshot was begun and has failed."""
+        error, again = result.error, f"next attempt in {backoff_seconds:.0f} s"
         text = f"{self._prefix}snapshot {result.id} was not written"
         if isinstance(error, DiskFull) and error.at_sync:
             _LOG.error(f"{text}: a sync failed because the disk is full ({error}); the node ends")
         elif isinstance(error, DiskFull):
             _LOG.warning(
-                f"{text}: the disk is full ({error}). Nothing is lost, the log is kept, but it grows until"
-                f" there is room for a snapshot; {again}"
+                f"{text}: the disk is full ({error}). No data is lost, but the log grows until"
+                f" there is space for a snapshot; {again}"
             )
         elif isinstance(error, StorageFailure):
             _LOG.error(f"{text}: {error}")
         else:
-            _LOG.error(f"{text}: a bug; {again}", exc_info=error)
+            _LOG.error(f"{text}: internal error; {again}", exc_info=error)
 
     def installed(self, id: SnapshotId, size_bytes: int) -> None:
-        """A downloaded snapshot took the place of the log."""
+        """A downloaded snapshot has replaced the log."""
         _LOG.info(
-            f"{self._prefix}the log begins anew behind downloaded snapshot {id} ({size_bytes} bytes)",
+            f"{self._prefix}the log was replaced by downloaded snapshot {id} ({size_bytes} bytes)",
             snapshot=str(id),
         )
 
@@ -75,7 +75,7 @@ class SnapshotEvents:
         )
 
     def deleted(self, start: SnapshotId, snapshots: Sequence[SnapshotId]) -> None:
-        """Retention."""
+        """Retention has deleted records or snapshots."""
         gone = ", ".join(map(str, snapshots))
         _LOG.info(
             f"{self._prefix}the log starts at offset {start.end_offset}"

@@ -1,10 +1,10 @@
-"""When a snapshot is due, and how much of the log has become superfluous: arithmetic alone.
+"""Decides when a snapshot is due, and which part of the log can be deleted: calculations only.
 
-Owns the meaning of Kafka's four properties. Knows no clock, no files and no threads.
+Owns the meaning of Kafka's four properties. Must not know clocks, files and threads.
 Source: KIP-630, "When to Snapshot" and "When to Delete Snapshots"; names and defaults as shipped in Kafka 4.x.
 
-One rule is stricter than Kafka's: the log always reaches back to the snapshot before the newest one. So one
-damaged snapshot costs nothing: the one before it and the log give the same state.
+One rule is stricter than Kafka's: the log always reaches back to the snapshot before the newest one. So a damaged snapshot can be
+replaced: the previous one and the log give the same state.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class KnownSnapshot:
-    """`timestamp_ms`: of the last batch that it stands for."""
+    """`timestamp_ms`: of the last batch that the snapshot includes, in milliseconds since 1970."""
 
     id: SnapshotId
     size_bytes: int
@@ -25,13 +25,13 @@ class KnownSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What has happened since the newest snapshot (or, without one, since the start of the log)."""
+    """What has happened since the newest snapshot (or since the start of the log, if there is none)."""
 
     record_bytes: int
     since_last_ms: float
     new_records: bool
     is_only_copy: bool
-    """There is one snapshot, and the log before it is gone."""
+    """Whether there is exactly one snapshot, and the log before it was deleted."""
 
 
 def is_due(policy: SnapshotPolicy, progress: Progress) -> bool:
@@ -49,9 +49,9 @@ def obsolete_before(
     log_bytes_from: Callable[[int], int],
     now_ms: float,
 ) -> SnapshotId | None:
-    """The snapshot at which the log may start; None: nothing has to go.
+    """The snapshot at whose end the log may start; None if nothing has to be deleted.
 
-    `snapshots`: oldest first. `log_bytes_from`: size of the log from an offset on; 0 for all of it.
+    `snapshots`: oldest first. `log_bytes_from`: bytes of the log from an offset on; 0 for the complete log.
     """
     found: SnapshotId | None = None
     kept_bytes = log_bytes_from(0) + sum(each.size_bytes for each in snapshots)

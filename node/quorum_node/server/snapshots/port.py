@@ -1,4 +1,4 @@
-"""What taking snapshots needs of a replica: the port of this room."""
+"""The port of this package: what taking snapshots needs of a replica."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -9,50 +9,50 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 Outcome = SnapshotId | str
-"""Of a snapshot that was asked for: its id, or why there is none."""
+"""The result of a requested snapshot: its id, or the reason why it was not written."""
 
 
 class SnapshottedReplica(Protocol):
-    """The replica whose state is written down."""
+    """The replica whose state is written."""
 
     @property
     def committed(self) -> CommittedImage:
-        """What is committed and applied."""
+        """The image of the committed records that are applied."""
 
     @property
     def is_loading(self) -> bool:
-        """Whether the image is older than a snapshot that is on its way."""
+        """Whether a snapshot is being loaded that is newer than the image."""
 
     @property
     def has_stopped(self) -> bool:
-        """It takes part no more."""
+        """Whether this replica has halted."""
 
     @property
     def kraft_version(self) -> int: ...
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch in which the record there was appended."""
+        """The leader epoch in which the record at `offset` was appended."""
 
     def voters_at(self, end_offset: int) -> VotersRecord | None:
-        """The voters record that held there; None without one."""
+        """The voters record that is in force at `end_offset`; None if there is none."""
 
     def in_use(self) -> Collection[SnapshotId]:
-        """Snapshots that others are downloading."""
+        """Snapshots that other replicas are downloading."""
 
     def free_bytes(self) -> int:
-        """What the disk has above the reserve."""
+        """Free bytes on the disk above the reserve."""
 
     def may_begin(self) -> bool:
-        """One is due: asked as often as it is."""
+        """A snapshot is due: whether it may begin. Called again as long as it is due."""
 
     def ended(self) -> None:
-        """One was written, or could not be."""
+        """A snapshot was written, or has failed."""
 
     def created(self, id: SnapshotId) -> None:
-        """One is durable: the core may use it."""
+        """A snapshot is durable: the core may use it."""
 
     def prefix_obsolete(self, start: SnapshotId) -> None:
-        """By the policy the log may start there."""
+        """According to the policy the log may start at this snapshot."""
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
-        """The disk refused: the replica ends."""
+        """The disk failed: the replica stops."""

@@ -1,8 +1,8 @@
-"""Local snapshots of one replica: when, from what, and what may be deleted after.
+"""Local snapshots of one replica: when they are written, from which state, and what is deleted afterwards.
 
-Owns the course: due → keep the image of this moment → write it → tell the core → retention. Knows no format and no
-consensus: the core decides whether the log may start later, the policy decides when that would be in order.
-Everything here runs on the loop's thread; the workers hand their results over through the loop.
+Owns the sequence: due → keep the present image → write it → inform the core → retention. Must not know the format nor consensus: the core
+decides whether the log may start later, the policy decides when it should. Everything here runs on the loop's thread; the worker threads
+pass their results through the loop.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from quorum_node.storage.snapshots import SnapshotStore
 
 _LOOK_SECONDS = 1.0
 _BACKOFF_SECONDS = 60.0
-"""After a snapshot that could not be written."""
+"""In seconds: pause after a snapshot that could not be written."""
 _CHECK_AGAIN_SECONDS = 600.0
-"""A snapshot that was verified is taken to be whole for so long."""
+"""In seconds: how long a verified snapshot counts as undamaged."""
 _LEAST_ROOM_BYTES = 1 << 20
 
 
@@ -63,11 +63,11 @@ class Snapshotter:
         self._checked_at: dict[SnapshotId, float] = {}
 
     def start(self) -> None:
-        """Look from now on."""
+        """Check periodically from now on."""
         self._look()
 
     def close(self) -> None:
-        """No more snapshots; one that is being written is given up."""
+        """Write no more snapshots; one that is being written is aborted."""
         self._closed = True
         if self._course is not None:
             self._course.close()
@@ -75,12 +75,12 @@ class Snapshotter:
             self._timer.cancel()
 
     def request(self, done: Callable[[Outcome], None]) -> None:
-        """Write one now; `done` is called once, with the id or with the reason why not."""
+        """Write a snapshot now. `done` is called once, with its id or with the reason of the failure."""
         self._waiting.append(done)
         self._begin_if_wanted()
 
     def progress(self) -> SnapshotProgress:
-        """What the active controller is told."""
+        """The progress that is reported to the active controller."""
         latest = self._store.latest()
         return SnapshotProgress(
             offset=latest.end_offset if latest is not None else 0,
@@ -90,25 +90,25 @@ class Snapshotter:
         )
 
     def begin_turn(self) -> None:
-        """The active controller says that it is time for one."""
+        """The active controller asks this node to write a snapshot."""
         self._begin()
 
     def installed(self, id: SnapshotId) -> None:
-        """The log begins behind a downloaded snapshot now."""
+        """The log starts at the end of a downloaded snapshot now."""
         self._record_bytes, self._last_at = 0, self._loop.time()
         self._metrics.count("snapshots_installed")
         self._events.installed(id, self._store.size_bytes(id))
         self._delete_old()
 
     def applied(self, size_bytes: int) -> None:
-        """So many bytes of the log were replayed."""
+        """This number of bytes of the log was replayed."""
         self._record_bytes += size_bytes
         limit_bytes = self._policy.max_record_bytes
         if self._record_bytes - size_bytes < limit_bytes <= self._record_bytes:
             self._begin_if_due()
 
     def verify_in_background(self, id: SnapshotId) -> None:
-        """Before it goes to another replica: damage here must not keep others from joining."""
+        """Verify a snapshot before it is sent to another replica: damage here must not prevent others from joining."""
         now = self._loop.time()
         if now - self._checked_at.get(id, -_CHECK_AGAIN_SECONDS) >= _CHECK_AGAIN_SECONDS:
             self._checked_at[id] = now
@@ -133,7 +133,7 @@ class Snapshotter:
         )
         if self._writing is not None or now < self._not_before:
             return
-        # The only copy is urgent: it must not wait for others.
+        # If it would be the only copy it is urgent: do not wait for others.
         if is_due(self._policy, progress) and (progress.is_only_copy or self._replica.may_begin()):
             self._begin()
 
@@ -158,8 +158,8 @@ class Snapshotter:
         left_out = committed.image.left_out
         if left_out:
             return (
-                "the log holds records that this node keeps but does not model"
-                f" ({', '.join(sorted(left_out))}): a snapshot would lose them, the log is kept whole"
+                "the log has records that this node keeps, but whose meaning it does not know"
+                f" ({', '.join(sorted(left_out))}): a snapshot would lose them, so the complete log is kept"
             )
         if committed.in_transaction:
             return "a transaction of another controller is open"
@@ -168,8 +168,8 @@ class Snapshotter:
         wanted = self._expected_bytes()
         if self._replica.free_bytes() < wanted:
             return (
-                f"{self._replica.free_bytes()} bytes are free above metadata.log.reserve.bytes, and a snapshot needs"
-                f" about {wanted}: give the volume more space"
+                f"{self._replica.free_bytes()} bytes are free above metadata.log.reserve.bytes, but a snapshot needs"
+                f" about {wanted}: enlarge the volume"
             )
         return None
 
@@ -191,7 +191,7 @@ class Snapshotter:
             self._replica.ended()
             return
         committed, replica = self._replica.committed, self._replica
-        # Not the epoch that the last batch says: no checksum covers that, and a start takes sealed segments unread.
+        # Not the epoch in the last batch: no checksum covers it, and the start does not read sealed segments.
         epoch = replica.epoch_at(committed.end_offset - 1)
         snapshot = SnapshotId(committed.end_offset, epoch)
         voters = replica.voters_at(committed.end_offset)
@@ -228,7 +228,7 @@ class Snapshotter:
             reason = "storage_failed"
         self._metrics.count_labelled("snapshot_failures", reason)
         self._not_before = self._loop.time() + _BACKOFF_SECONDS
-        # It is still due: what has come since the newest snapshot has not become less.
+        # It is still due: the progress since the newest snapshot has not changed.
         record_bytes, self._last_at = self._since_before
         self._record_bytes += record_bytes
         self._events.not_written(result, _BACKOFF_SECONDS)
@@ -266,14 +266,14 @@ class Snapshotter:
         if deleted or self._log.start_offset > before:
             self._events.deleted(self._log.start, deleted)
 
-    # -- verifying what lies on the disk
+    # -- verifying the snapshots on the disk
 
     def scrub(self, id: SnapshotId, pause: Callable[[int], bool]) -> None:
-        """On the thread of the scrub: read it again, and deal with damage."""
+        """Runs on the scrubber's thread: read the snapshot again, and handle damage."""
         self._check(id, lambda: self._store.scrub(id, pause))
 
     def _verify(self, id: SnapshotId) -> None:
-        """On a thread of its own."""
+        """Runs on a thread of its own."""
         self._check(id, lambda: self._store.verify(id))
 
     def _check(self, id: SnapshotId, check: Callable[[], object]) -> None:

@@ -1,11 +1,10 @@
-"""Writes one snapshot: encoded on the loop, never long at a time; a thread brings it to the disk.
+"""Writes one snapshot: the loop encodes it in short slices, and a thread writes it to the disk.
 
-Owns the pace. Knows nothing of when a snapshot is due.
+Owns the pace. Must not know when a snapshot is due.
 
-Encoding is Python, so it can't go on beside the loop that answers clients, whatever thread it is on: two threads would
-only wait for each other's turn with the interpreter, each time for longer than the turn itself. So it is the loop that
-encodes a slice between two of its turns, for as long as the turn before took, within bounds: beside a busy loop half of
-the time at most, beside an idle one all of it. Writing and syncing let go of the interpreter, and have a thread.
+Encoding is Python code, so it can't run in parallel to the loop that answers clients (GIL): two threads would wait for each other longer
+than the work takes. So the loop encodes a slice between two turns, for as long as the previous turn took, within bounds: at most half of
+the time on a busy loop, all of it on an idle one. Writing and syncing release the interpreter lock, and run on a thread.
 """
 
 import asyncio
@@ -21,12 +20,12 @@ from quorum_node.storage.snapshots import SnapshotStore
 
 _LEAST_SLICE_SECONDS = 0.0003
 _LONGEST_SLICE_SECONDS = 0.001
-"""So long a client may have to wait, at each step of its request."""
+"""In seconds: how long a client may have to wait, at each step of its request."""
 _LOOK_AT_CLOCK_EVERY = 16
 _CHUNK_BYTES = 1 << 20
-"""Handed to the thread together."""
+"""Bytes that are passed to the thread together."""
 _MAX_CHUNKS_AHEAD = 4
-"""What a slow disk has not taken is held in memory: no more than this."""
+"""In bytes: data that a slow disk has not written yet is held in memory, at most this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class NotWritten:
-    """`error` says why; nothing of the snapshot is left."""
+    """`error`: the reason. No file of the snapshot is left."""
 
     id: SnapshotId
     error: Exception
@@ -48,18 +47,18 @@ class NotWritten:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Nothing more comes; with an error, what came is of no use."""
+    """End of the data; with an error, the file is discarded."""
 
     error: Exception | None = None
 
 
 def slice_seconds(turn_seconds: float) -> float:
-    """How long to encode after a turn of the loop that took so long."""
+    """How long to encode after a turn of the loop that took this long."""
     return min(max(turn_seconds, _LEAST_SLICE_SECONDS), _LONGEST_SLICE_SECONDS)
 
 
 class SnapshotWriting:
-    """One snapshot of these records. `done` is called once, on the loop's thread, unless `close` was called before."""
+    """Writes one snapshot of these records. `done` is called once, on the loop's thread, unless `close` was called before."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class SnapshotWriting:
         self._loop.call_soon(self._slice)
 
     def close(self) -> None:
-        """Give it up: nobody waits for it any more."""
+        """Abort: the result is not needed any more."""
         self._done = lambda result: None
         self._end(RuntimeError("this replica ends"))
 
@@ -114,7 +113,7 @@ class SnapshotWriting:
             self._loop.call_soon(self._slice)
 
     def _encode(self, until: float) -> bool:
-        """Whether that was all."""
+        """Returns whether all records are encoded."""
         for piece in self._pieces:
             if piece:
                 self._chunk.append(piece)
@@ -149,7 +148,7 @@ class SnapshotWriting:
     # -- on the thread
 
     def _write(self) -> None:
-        """Whatever goes wrong is told to the loop."""
+        """Any exception is passed to the loop."""
         writer = None
         result: Written | NotWritten
         try:
@@ -177,7 +176,7 @@ class SnapshotWriting:
 
 
 def _with_pauses(values: Iterator[bytes | None]) -> Iterator[bytes | None]:
-    """None now and then: a moment at which others may have their turn."""
+    """Yields None from time to time, so that other work can run."""
     for number, value in enumerate(values):
         yield value
         if number % _LOOK_AT_CLOCK_EVERY == 0:

@@ -1,1 +1,1 @@
-"""From the configuration and the directory to replicas that can start."""
+"""The start: from the configuration and the directory to replicas that can run."""

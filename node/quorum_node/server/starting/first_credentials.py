@@ -1,7 +1,7 @@
-"""The first SCRAM credentials of a quorum that is formed, from the file that `formation.scram.file` names.
+"""The first SCRAM credentials of a new quorum, from the file that `formation.scram.file` names.
 
-Owns the file: each line is what stock Kafka's `format --add-scram` takes; empty lines and lines that begin with # count for
-nothing. It is not needed any more once the quorum has formed.
+Owns the file: each line has the form of stock Kafka's `format --add-scram`; empty lines and lines that begin with # are ignored. The file
+is not needed any more once the quorum has formed.
 """
 
 import secrets
@@ -20,7 +20,7 @@ _SALT_BYTES = 24
 def first_credentials(
     config: NodeConfig, directory: OpenDirectory
 ) -> tuple[UserScramCredentialRecord, ...]:
-    """For the first leader to write. Raises ConfigError; nothing of a password is in the message."""
+    """The records that the first leader writes. Raises ConfigError; its message contains nothing of a password."""
     path = config.first_scram_file
     if path is None:
         return ()
@@ -30,7 +30,7 @@ def first_credentials(
     except FileNotFoundError:
         if directory.first.log.end_offset:
             return ()
-        raise ConfigError(f"{key}={path}: there is no such file") from None
+        raise ConfigError(f"{key}={path}: the file does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{key}={path}: can't be read ({type(error).__name__})") from None
     found: list[UserScramCredentialRecord] = []

@@ -1,12 +1,11 @@
 """`quorum-node --recover UUID:EPOCH:END_OFFSET`: a survivor of a lost quorum becomes its sole voter.
 
-Owns the questions before it: is this the replica that was accepted, does its log end where it was accepted, can no
-majority be reached? Then a copy of the directory is kept, and `storage/sole_voter.py` rewrites it. Carried out already,
-it does nothing, so the option may stay.
+Owns the checks before it: is this the replica that was confirmed, does its log end where it was confirmed, is a majority unreachable?
+Then a copy of the directory is kept, and `storage/sole_voter.py` rewrites it. If the recovery was done before, this does nothing, so the
+option may stay.
 
-What is lost: whatever was committed and is not in this log. What makes the others harmless: the sole voter has a new
-replica UUID, so nothing that is addressed to the old one reaches it, and an epoch far beyond theirs, which each of its
-answers tells them.
+Records that were committed and are not in this log are lost. Former voters can't do harm: the sole voter has a new replica UUID, so
+messages to the old one do not reach it, and its epoch, which each of its answers contains, is far beyond theirs.
 """
 
 import time
@@ -24,9 +23,9 @@ from quorum_node.raft.replica import Replica
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
-from quorum_node.server.starting.founding_guard import known_clusters
+from quorum_node.server.starting.existing_clusters import known_clusters
 from quorum_node.server.starting.replica_building import build_replica, own_endpoints
+from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 from quorum_node.storage.directory import identity_text, open_directory
 from quorum_node.storage.errors import WrongDirectory
 from quorum_node.storage.failure_latch import FailureLatch
@@ -57,7 +56,7 @@ def recover(
 ) -> None:
     """Make the replica in the (locked) data directory the sole voter, unless it is that already.
 
-    Raises WrongDirectory or ConfigError where it is refused, and nothing was changed then; StorageFailure, DiskFull.
+    Raises WrongDirectory or ConfigError if the recovery is refused, and nothing was changed; StorageFailure, DiskFull.
     """
     path = config.data_dir
     meta = read_meta_properties(path)
@@ -89,12 +88,14 @@ def _check_arguments(config: NodeConfig, survivor: Survivor, meta: MetaPropertie
     if meta.directory_id != survivor.uuid:
         here = identity_text(meta.node_id, meta.directory_id)
         raise WrongDirectory(
-            f"--recover {survivor}: {config.data_dir} is of another replica, {here}"
+            f"--recover {survivor}: {config.data_dir} belongs to another replica, {here}"
         )
     if meta.partitions > 1 or config.partitions > 1:
         raise ConfigError("--recover: only a node with one quorum partition can be recovered")
     if config.witness:
-        raise ConfigError("--recover: a witness never leads; recover another replica, or unset it")
+        raise ConfigError(
+            "--recover: a witness never leads; recover another replica, or unset quorum.witness"
+        )
 
 
 def _rewrite(
@@ -104,7 +105,7 @@ def _rewrite(
     opened: OpenPartition,
     dial: Dial,
 ) -> None:
-    """Steps 1 and 2, of which the first may have been done before."""
+    """Steps 1 and 2; step 1 may have been done before."""
     replica = build_replica(config, meta, opened)
     recovered = ReplicaKey(meta.node_id, survivor.recovered_uuid)
     latest = replica.voters.latest
@@ -116,11 +117,11 @@ def _rewrite(
         epoch = replica.epoch + EPOCH_DISTANCE
         if epoch > MAX_EPOCH:
             raise ConfigError(
-                f"--recover: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with"
+                f"--recover: epoch {epoch} is not possible: the largest one is {MAX_EPOCH}. Create a new cluster with"
                 " the records of this one: quorum-pipeline restore --cluster-id NEW (see docs/how-to/recovery.md)"
             )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
-        _LOG.info(f"the directory as it was is kept in {kept}")
+        _LOG.info(f"a copy of the previous directory is kept in {kept}")
         record = sole_voter_record(replica, recovered, own_endpoints(config), epoch)
         append_sole_voter(opened.log, epoch, record, time.time_ns() // 1_000_000)
     save_sole_voter(opened.path, opened.state, epoch, recovered)
@@ -132,15 +133,15 @@ def _check_log(survivor: Survivor, opened: OpenPartition) -> None:
     if (epoch, end_offset) != (survivor.epoch, survivor.end_offset):
         raise WrongDirectory(
             f"--recover {survivor}: the log in {opened.path} ends at offset {end_offset} with epoch"
-            f" {epoch}. What was accepted is not what is there: look again"
+            f" {epoch}. This is not the state that was confirmed: check the survivor again"
         )
 
 
 def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica, dial: Dial) -> None:
-    """A quorum that can elect a leader is not lost, and must not be split."""
+    """Refuse if a leader can be elected: that quorum is not lost, and must not be split."""
     latest = replica.voters.latest
     if latest.offset < 0:
-        raise ConfigError(f"--recover {survivor}: the log does not tell who the voters are")
+        raise ConfigError(f"--recover {survivor}: the log has no voters record")
     others = [voter for voter in latest.voters if voter.key != replica.key]
     places = {place: voter for voter in others if (place := _listens(voter)) is not None}
     answers = known_clusters(list(places), dial)
@@ -150,7 +151,7 @@ def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica, di
         names = ", ".join(f"{places[server].key} at {server}" for server in found) or "itself"
         raise ConfigError(
             f"--recover {survivor}: {reached} of {len(latest.voters)} voters can be reached ({names}):"
-            " they elect a leader without it. Start this node without --recover"
+            " they can elect a leader. Start this node without --recover"
         )
 
 
@@ -162,7 +163,7 @@ def _listens(voter: Voter) -> HostPort | None:
 def sole_voter_record(
     replica: Replica, recovered: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch: int
 ) -> VotersRecord:
-    """The voters record of a recovery in `epoch`: the recovered replica alone; the keys of all others are tombstones."""
+    """The voters record of a recovery in `epoch`: the recovered replica is the only voter; the keys of all others are tombstones."""
     before = replica.voters.latest
     after = VoterSet((voter_entry(recovered, endpoints),))
     return VotersRecord(

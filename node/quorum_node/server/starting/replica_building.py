@@ -1,4 +1,4 @@
-"""The core of one partition, from the configuration and what the disk holds."""
+"""Creates the core of one partition, from the configuration and the state on the disk."""
 
 import random
 import time
@@ -17,7 +17,7 @@ from quorum_node.storage.partition_directory import OpenPartition
 
 
 def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartition) -> Replica:
-    """A replica that has not started yet.
+    """A replica that has not been started.
 
     The founder of the first partition founds all of them: they share its disk and its identity.
     """
@@ -56,7 +56,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
 
 
 def log_state(opened: OpenPartition) -> LogState:
-    """What storage found, for the core."""
+    """The state that the storage has found, for the core."""
     log, newest = opened.log, opened.newest
     known = newest is not None and newest.id.end_offset > 0
     partials = opened.snapshots.partials()
@@ -75,7 +75,7 @@ def log_state(opened: OpenPartition) -> LogState:
 
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
-    """Where this node says that it can be reached by members; a broker is none, and says so in its registration alone."""
+    """The endpoints that this node announces to members. A broker has none: it announces its own in its registration."""
     if config.broker is not None:
         return ()
     admin = config.admin.advertised

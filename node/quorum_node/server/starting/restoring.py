@@ -1,15 +1,15 @@
-"""`quorum-node --restore-from DIR`: the founder of a new quorum begins with the records of a backup.
+"""`quorum-node --restore-from DIR`: the founder of a new quorum starts with the records of a backup.
 
-Owns the questions before it (is this directory empty, does no quorum exist, is the backup whole, of the right cluster, of a
-version that this one reads?) and the order of what is written, so that a run that was cut short anywhere is begun again:
+Owns the checks before it (is the directory empty, does no quorum exist, is the backup complete, of the right cluster, of a version that
+this one reads?) and the order of the writes, so that an interrupted restore can be started again:
 
-1. Everything is made and opened in `restore-in-progress`, inside the data directory.
+1. Everything is created and opened in `restore-in-progress`, inside the data directory.
 2. The finished partition is renamed to its place.
-3. meta.properties is written: done. With it the option does nothing any more, so it may stay.
+3. meta.properties is written. From then on the option has no effect, so it may stay.
 
-With the cluster id of the backup the records stay as they are, and this node becomes the sole voter as after `--recover`: in
-an epoch far beyond those of the old quorum, whose voters are tombstones. With another cluster id the state is written as a snapshot,
-and epochs begin anew: nobody who knows the old ones is in that cluster.
+With the cluster id of the backup the records stay unchanged, and this node becomes the sole voter as after `--recover`: in an epoch far
+beyond those of the old quorum, whose voters become tombstones. With another cluster id the state is written as a snapshot, and epochs
+start again: no member of the old cluster can be in the new one.
 """
 
 import os
@@ -35,11 +35,11 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata.metadata_version import LATEST_LEVEL, LOWEST_LEVEL
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
-from quorum_node.server.starting.founding_guard import existing_cluster
+from quorum_node.server.starting.existing_clusters import existing_cluster
 from quorum_node.server.starting.recovering import sole_voter_record
 from quorum_node.server.starting.replica_building import build_replica, own_endpoints
 from quorum_node.server.starting.startup import other_servers
+from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 from quorum_node.storage.atomic_file import sync_directory, sync_file
 from quorum_node.storage.directory import identity_text, is_formatted
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory, storage_errors
@@ -69,10 +69,10 @@ STAGING = "restore-in-progress"
 _MINUTE_S = 60
 _PIECE_BYTES = 1 << 20
 _COUNTED_FROM_S = 1_767_225_600
-"""2026-01-01. Restores of one backup at two times begin in epochs that differ: their records must not pass for each other's."""
+"""2026-01-01. Two restores of one backup at different times get different epochs: their records must not be confused."""
 _SUFFIXES = (".checkpoint", ".log")
 _COPIED = frozenset({CHECKPOINT, SYNCED_END})
-"""Beside snapshots and segments: by these a log that was cut is told from one that was damaged. All else is made anew."""
+"""Copied besides snapshots and segments: they distinguish a truncated log from a damaged one. All other files are created anew."""
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -87,8 +87,8 @@ def restore(
 ) -> None:
     """Fill the (locked, empty) data directory, unless it is formatted already.
 
-    `of_cluster`: whose records, where that is another cluster than `cluster.id`. Raises ConfigError or WrongDirectory where it is
-    refused, and nothing was changed then; StorageFailure, DiskFull.
+    `of_cluster`: the cluster id of the backup, if it is not `cluster.id`. Raises ConfigError or WrongDirectory if the restore is refused,
+    and nothing was changed; StorageFailure, DiskFull.
     """
     if read_meta_properties(config.data_dir) is not None:
         _LOG.info(
@@ -98,7 +98,7 @@ def restore(
     target = config.cluster_id
     if target is None:
         raise ConfigError(
-            "--restore-from needs cluster.id: that of the backup to go on with it, or a new one"
+            "--restore-from needs cluster.id: that of the backup to continue its cluster, or a new one"
         )
     _check_place(config, latch, dial)
     if (uuid := _finished(config)) is None:
@@ -130,13 +130,13 @@ def _check_place(config: NodeConfig, latch: FailureLatch, dial: Dial) -> None:
     if existing is not None:
         server, cluster_id = existing
         raise WrongDirectory(
-            f"--restore-from: {server} is in cluster {cluster_id} already: a restore begins a new quorum, and never"
+            f"--restore-from: {server} is in cluster {cluster_id} already: a restore creates a new quorum, and never"
             " changes one that exists. Stop that quorum, or restore under another name"
         )
 
 
 def _finished(config: NodeConfig) -> UUID | None:
-    """The replica whose partition is in its place already: only meta.properties was missing."""
+    """The replica whose partition is in its place already: only meta.properties is missing."""
     staging = config.data_dir / STAGING
     return owner_of(partition_directory(config.data_dir, 0)) if staging.exists() else None
 
@@ -145,17 +145,17 @@ def _check_versions(source: Source, contents: Contents) -> None:
     level = contents.metadata_version
     if level and not LOWEST_LEVEL <= level <= LATEST_LEVEL:
         raise BackupError(
-            f"{source.path} has metadata.version {level}, and this version reads {LOWEST_LEVEL} to {LATEST_LEVEL}:"
-            " use the image that the members ran when it was written, or a newer one"
+            f"{source.path} has metadata.version {level}, but this version reads {LOWEST_LEVEL} to {LATEST_LEVEL}:"
+            " use the image of the members that wrote it, or a newer one"
         )
     if source.end_offset not in (None, contents.end_offset):
         raise BackupError(
-            f"{source.path} ends at offset {contents.end_offset}, and says {source.end_offset}: use another backup"
+            f"{source.path} ends at offset {contents.end_offset}, but its manifest says {source.end_offset}: use another backup"
         )
 
 
 def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
-    """The partition, in its place. Raises BackupError, too."""
+    """Create the partition in its place. Also raises BackupError."""
     formation = config.formation
     founds = formation is not None and formation.founder_id == config.node_id
     uuid = formation.founder_uuid if formation is not None and founds else fresh_uuid()
@@ -167,7 +167,7 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
     format_partition(staging, 0, before, source.cluster_id)
     _copy(partition_directory(source.path, 0), partition_directory(staging, 0))
     try:
-        # What a replica had not synced when its process ended is cut off by this.
+        # Truncates records that the replica had not synced when its process ended.
         opened = _open(staging, before, source.cluster_id, config.segment_bytes)
     except StorageFailure as error:
         raise BackupError(f"{source.path} is damaged: {error}") from None
@@ -189,15 +189,15 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
 
 
 def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> UUID:
-    """The same cluster: behind the records of the backup comes the sole voter; its UUID, which no former voter may have."""
+    """The same cluster: append the record of the sole voter. Returns its UUID, which no former voter may have."""
     meta = MetaProperties(config.node_id, opened.replica_uuid, config.cluster_id)
     replica = build_replica(config, meta, opened)
     last = opened.log.epoch_before(opened.log.end_offset) or 0
     epoch = last + EPOCH_DISTANCE + int(max(now_s - _COUNTED_FROM_S, 0)) // _MINUTE_S
     if epoch > MAX_EPOCH:
         raise ConfigError(
-            f"--restore-from: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with these"
-            " records: give another cluster.id, and the backup's with --restore-cluster-id"
+            f"--restore-from: epoch {epoch} is not possible: the largest one is {MAX_EPOCH}. Create a new cluster with these"
+            " records: set another cluster.id, and the backup's with --restore-cluster-id"
         )
     before = replica.voters.latest
     if ReplicaKey(config.node_id, uuid) in {*before.voters.ordered_keys, *before.record.tombstones}:
@@ -210,12 +210,12 @@ def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float)
 
 
 def _begin_anew(config: NodeConfig, contents: Contents, staging: Path, uuid: UUID) -> None:
-    """Another cluster: one snapshot with all that lasts, and one voter."""
+    """Another cluster: write one snapshot with the complete state, and one voter."""
     committed = contents.committed
     if not committed.is_whole:
         kinds = ", ".join(sorted(committed.image.left_out)) or "an open transaction"
         raise ConfigError(
-            f"--restore-from: a new cluster begins with a snapshot, which would lose {kinds}: restore under the"
+            f"--restore-from: a new cluster starts with a snapshot, which would lose {kinds}: restore with the"
             " cluster id of the backup"
         )
     founder = voter_entry(ReplicaKey(config.node_id, uuid), own_endpoints(config))
@@ -239,7 +239,7 @@ def _open(staging: Path, uuid: UUID, cluster_id: str | None, segment_bytes: int)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Raises BackupError for what can't be read: that says nothing of the disk that is written to."""
+    """Raises BackupError for unreadable files: these are not failures of the target's disk."""
     try:
         files = [
             (each, each.stat().st_size)
@@ -252,7 +252,7 @@ def _copy(source: Path, target: Path) -> None:
         needed, free = sum(size for _, size in files), shutil.disk_usage(target).free
         if needed > free:
             raise DiskFull(
-                f"{source} has {needed} bytes, and {free} are free in {target}: give the members larger volumes"
+                f"{source} has {needed} bytes, and {free} are free in {target}: use larger volumes for the members"
             )
         for each, _ in files:
             with (target / each.name).open("wb") as writer:

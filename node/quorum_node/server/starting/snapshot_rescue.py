@@ -1,12 +1,12 @@
-"""Before the start: the only snapshot is damaged, and the log before it is gone. Fetch that snapshot again.
+"""At the start, if the only snapshot is damaged and the log before it was deleted: downloads that snapshot again.
 
-Owns finding the leader and the download. Knows nothing of what comes after: the directory is opened as if the
-snapshot had never been damaged.
+Owns finding the leader and the download. Must not know the next steps: the directory is then opened as if the snapshot had never been
+damaged.
 
-Replicas that write a snapshot of one id write the same bytes, and a downloaded one is a copy; so while the leader
-still has that id, the state can be had again and nothing of the log is touched. The replica takes no part in the
-quorum meanwhile. If nobody has the snapshot within the time, it stays a failed disk: its log may hold what it
-acknowledged as a voter, so it must never begin anew by itself.
+Replicas that write a snapshot of the same id write the same bytes, and a downloaded one is a copy. So while the leader still has that id,
+the state can be restored and the log is not touched. The replica takes no part in the quorum meanwhile. If no node has the snapshot
+within the time limit, the disk counts as failed: its log may contain records that the replica acknowledged as a voter, so it must never
+start again empty.
 """
 
 import socket
@@ -27,7 +27,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.schema.schema import MalformedMessage, Message
-from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
+from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 from quorum_node.server.wire import snapshots
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import CORRUPT_SUFFIX, SnapshotStore
@@ -37,19 +37,19 @@ _WINDOW_SECONDS = 30.0
 _PAUSE_SECONDS = 0.5
 _ONE_SECONDS = 5.0
 _MAX_HOPS = 3
-"""From one that is said to lead to the next."""
+"""In seconds: pause before the next node that is said to lead."""
 _VERSION = 1
 _PART_BYTES = 4 << 20
 _MAX_ANSWER_BYTES = _PART_BYTES + (1 << 20)
 _READER = ReplicaKey(-1)
-"""Reads as a consumer does: it acknowledges nothing and counts for nobody."""
+"""The replica id of a consumer: such a fetch acknowledges nothing."""
 _ASK_WITH_EPOCH = (RaftError.FENCED_LEADER_EPOCH, RaftError.UNKNOWN_LEADER_EPOCH)
 
 
 def fetch_again(
     lost: SnapshotLost, servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
 ) -> None:
-    """Bring a lost snapshot back. Raises `lost` itself if nobody has it in time."""
+    """Download a lost snapshot. Raises `lost` itself if no node has it in time."""
     ids = _wanted(lost.path, lost.base_offset)
     voters = [voter.endpoint(CONTROLLER) for voter in lost.state.current_voters]
     known = [*servers, *(HostPort(each.host, each.port) for each in voters if each is not None)]
@@ -62,7 +62,7 @@ def fetch_again(
             for wanted in ids:
                 problem = _fetch(store, lost.number, wanted, server, lost.state, dial)
                 if problem is None:
-                    _LOG.info(f"fetched snapshot {wanted} again; the log goes on from it")
+                    _LOG.info(f"fetched snapshot {wanted} again; the log continues from it")
                     return
                 if problem not in told:
                     told.add(problem)
@@ -72,7 +72,7 @@ def fetch_again(
 
 
 def _wanted(directory: Path, base_offset: int) -> list[SnapshotId]:
-    """What was set aside and reaches the log, newest first."""
+    """Damaged snapshots that reach the log, newest first."""
     found = [
         parse_snapshot_name(path.name.removesuffix(CORRUPT_SUFFIX))
         for path in directory.glob(f"*{CORRUPT_SUFFIX}")
@@ -89,7 +89,7 @@ def _fetch(
     state: QuorumState,
     dial: Dial,
 ) -> str | None:
-    """The whole snapshot from this server, or from the leader that it names; or why not."""
+    """Download the complete snapshot from this server, or from the leader that it names. Returns the reason if that failed."""
     store.drop_partial(id)
     epoch, position, hops = state.leader_epoch, 0, 0
     try:
@@ -103,7 +103,7 @@ def _fetch(
                 named = HostPort(leader.endpoint.host, leader.endpoint.port)
                 hops += 1
                 if hops > _MAX_HOPS:
-                    return f"it does not lead, and names {named}"
+                    return f"it is not the leader; it names {named}"
                 server = named
             elif answer.error is not RaftError.NONE or not answer.data:
                 return answer.error.value
@@ -141,7 +141,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while missing:
         more = connection.recv(min(missing, 1 << 20))
         if not more:
-            raise ConnectionResetError("closed in the middle of an answer")
+            raise ConnectionResetError("the connection was closed within an answer")
         parts.append(more)
         missing -= len(more)
     return b"".join(parts)

@@ -1,7 +1,7 @@
-"""Start-up checks: latch, token, data directory; format it if that is this node's to do.
+"""Start-up checks: latch, token, data directory. Formats the directory if this node is allowed to.
 
-Everything that may refuse a start happens here, before any socket is opened, and raises an error
-that main turns into an exit code: ConfigError, WrongDirectory, StorageFailure, DiskFull.
+Every check that can refuse a start is made here, before any socket is opened. Each raises an error that main turns into an exit code:
+ConfigError, WrongDirectory, StorageFailure, DiskFull.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ from quorum_node.configuration.properties import ConfigError
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.ending.termination import Termination
-from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
-from quorum_node.server.starting.founding_guard import existing_cluster
+from quorum_node.server.starting.existing_clusters import existing_cluster
 from quorum_node.server.starting.snapshot_rescue import fetch_again
-from quorum_node.server.starting.static_voters import tell_about_static_voters
+from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
+from quorum_node.server.starting.static_voters import log_static_voters
 from quorum_node.storage.directory import (
     OpenDirectory,
     format_directory,
@@ -38,11 +38,11 @@ def read_token(config: NodeConfig) -> str | None:
     """The admin token, None if none is configured. Raises ConfigError."""
     path = config.admin_token_file
     if path is None and config.controller.authorizer.enabled:
-        return None  # a certificate is needed then, from this host as well
+        return None  # a client certificate is needed then, also on this host
     if path is None:
         _LOG.warning(
-            "admin.token.file is not set: the admin API has no token. Changes are taken from this host only;"
-            " every process on it may make them"
+            "admin.token.file is not set: the admin API has no token. Changes are accepted from this host only;"
+            " every process on it can make them"
         )
         return None
     try:
@@ -62,23 +62,25 @@ def open_replica(
     if latched is not None:
         raise StorageFailure(
             f"this replica's storage failed before: {latched}. Replace the replica by one with an empty disk."
-            f" Only if the disk is known to be good: remove {termination.latch.places()} and start it again"
+            f" Only if the disk is known to be good: remove {termination.latch.places()} and restart the node"
         )
     given = give_replica_uuid(config.data_dir, partition_directory(config.data_dir, 0), fresh_uuid)
     if given is not None:
         identity = identity_text(config.node_id, given)
-        _LOG.info(f"{config.data_dir} is of a version without replica UUIDs; it is {identity} now")
+        _LOG.info(
+            f"{config.data_dir} was written by a version without replica UUIDs; its replica is {identity} now"
+        )
     if not is_formatted(config.data_dir, termination.latch):
         meta = _new_identity(config, dial)
         format_directory(config.data_dir, meta)
         identity = identity_text(meta.node_id, meta.directory_id)
         _LOG.info(f"formatted {config.data_dir} as {identity}", clusterId=meta.cluster_id)
     directory = _open(config, termination, dial)
-    tell_about_static_voters(config, directory.first)
+    log_static_voters(config, directory.first)
     termination.opened(directory.meta.directory_id)
     for partition in directory.partitions:
         if partition.log.torn_bytes:
-            text = f"cut {partition.log.torn_bytes} bytes of a torn tail off the log"
+            text = f"truncated {partition.log.torn_bytes} bytes of an incomplete batch at the end of the log"
             _LOG.info(f"{text} in {partition.path}")
         for note in partition.notes:
             _LOG.warning(f"{partition.path}: {note}")
@@ -86,7 +88,7 @@ def open_replica(
 
 
 def _open(config: NodeConfig, termination: Termination, dial: Dial) -> OpenDirectory:
-    """Open the directory; a snapshot without which that is not possible is fetched again, once each."""
+    """Open the directory. A snapshot that is needed for this and damaged is downloaded again, at most once."""
     fetched: set[Path] = set()
     while True:
         try:
@@ -106,7 +108,7 @@ def _open(config: NodeConfig, termination: Termination, dial: Dial) -> OpenDirec
 
 
 def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:
-    """Whether this replica key is the one that may found the quorum."""
+    """Whether this replica key may found the quorum."""
     formation = config.formation
     return formation is not None and (formation.founder_id, formation.founder_uuid) == (
         config.node_id,
@@ -115,7 +117,7 @@ def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:
 
 
 def other_servers(config: NodeConfig) -> list[HostPort]:
-    """Bootstrap servers without this node itself."""
+    """The bootstrap servers except this node itself."""
     return [server for server in config.bootstrap_servers if server != config.dialled.advertised]
 
 
@@ -126,15 +128,15 @@ def _new_identity(config: NodeConfig, dial: Dial) -> MetaProperties:
         return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id, config.partitions)
     if config.witness:
         raise ConfigError(
-            f"quorum.witness=true: formation.founder.id={formation.founder_id} makes this node found the"
-            " quorum, which only a leader can; set quorum.witness once the quorum has formed"
+            f"quorum.witness=true: formation.founder.id={formation.founder_id} makes this node the founder of the"
+            " quorum, which a witness can't be; set quorum.witness once the quorum has formed"
         )
     existing = existing_cluster(other_servers(config), dial)
     if existing is not None:
         server, cluster_id = existing
         raise WrongDirectory(
             f"formation.founder.id={formation.founder_id}: {config.data_dir} is empty, but {server}"
-            f" is in cluster {cluster_id} already: a founder founds once. Start this node under a"
+            f" is in cluster {cluster_id} already: a quorum is founded only once. Start this node with a"
             " new replica UUID (without formation.founder.*) and add it as a voter"
         )
     return MetaProperties(

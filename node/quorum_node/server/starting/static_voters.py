@@ -1,7 +1,7 @@
-"""`controller.quorum.voters`: what the core is given of it, and what the operator is told about it.
+"""`controller.quorum.voters`: the voters for the core, and log lines about the key's effect.
 
-Knows the configuration and what the directory says of voters. The rules are the core's
-(`raft/static_quorum.py`). Source: KIP-853, "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
+Knows the configuration and the voters in the directory. The rules are the core's (`raft/static_quorum.py`). Source: KIP-853,
+"controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
 """
 
 import structlog
@@ -27,10 +27,10 @@ def static_voters(config: NodeConfig) -> tuple[Voter, ...]:
     )
 
 
-def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> None:
-    """KIP-595: the configured voters count only as long as no quorum is known.
+def log_static_voters(config: NodeConfig, partition: OpenPartition) -> None:
+    """KIP-595: the configured voters are used only as long as no quorum is known.
 
-    KIP-853: where they are configured no new id is added, known or not.
+    KIP-853: with the key set, no other ids can be added, even if a quorum is known.
     """
     if not config.static_voters:
         return
@@ -45,8 +45,8 @@ def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> No
         )
     elif not config.may_bootstrap:
         _LOG.info(
-            f"controller.quorum.voters={configured} is used to find the quorum only:"
-            " formation.bootstrap=false forbids this node to form one"
+            f"controller.quorum.voters={configured} is used only to find the quorum:"
+            " formation.bootstrap=false prevents this node from forming one"
         )
     elif all(voter.id != config.node_id for voter in config.static_voters):
         _LOG.info(
@@ -55,13 +55,13 @@ def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> No
         )
     else:
         _LOG.info(
-            f"no quorum is known here yet: the voters of controller.quorum.voters={configured}"
-            " will form one when all of them have answered each other, unless one exists"
+            f"no quorum is known here yet: if none exists, the voters of controller.quorum.voters={configured}"
+            " form one when all of them have answered each other"
         )
 
 
 def known_voters(partition: OpenPartition) -> tuple[Voter, ...]:
-    """The newest voters that the partition's files know of, committed or not; empty: none."""
+    """The newest voters in the partition's files, committed or not; empty if there are none."""
     found = partition.state.current_voters
     for data in partition.log.control_batches:
         for batch in split_batches(data)[0]:

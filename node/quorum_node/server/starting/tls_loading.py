@@ -1,6 +1,6 @@
-"""The certificates of all ports, read and checked at start: what can't be used ends the start.
+"""Reads and checks the certificates of all ports at the start; a problem stops the start.
 
-Owns which ports have some, and what they are called. Nothing of TLS is loaded for a node in clear text.
+Owns which ports have certificates, and their names. A node in clear text loads no TLS code.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ TlsOfPorts = Mapping[str, "TlsFiles"]
 
 
 def load_tls(config: NodeConfig) -> TlsOfPorts:
-    """What every port presents and trusts. Raises ConfigError."""
+    """The certificate and the trusted authorities of every port. Raises ConfigError."""
     if not config.has_tls:
         return {}
-    # A node in clear text spares the memory and the time that these take.
+    # A node in clear text saves the memory and the time of loading these modules.
     from quorum_node.security.tls.problems import CertificateProblem
     from quorum_node.server.transport.tls_contexts import Certificates
     from quorum_node.server.transport.tls_files import TlsFiles
@@ -46,5 +46,5 @@ def load_tls(config: NodeConfig) -> TlsOfPorts:
         try:
             found[name] = TlsFiles(name, ssl, own_id, asked, role=role)
         except CertificateProblem as problem:
-            raise ConfigError(f"listener {name} can't speak TLS: {problem}") from None
+            raise ConfigError(f"listener {name} can't use TLS: {problem}") from None
     return found

@@ -1,1 +1,1 @@
-"""Sockets and frames: what both ends of a connection between Kafka nodes need."""
+"""Sockets and frames: shared by both ends of a connection between Kafka nodes."""

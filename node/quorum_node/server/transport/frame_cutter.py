@@ -1,18 +1,18 @@
-"""Whole frames out of a stream of bytes that arrive in pieces of any size.
+"""Cuts complete frames out of a stream of bytes that arrive in pieces of any size.
 
-Owns what of a frame has arrived, and no more than that: nothing is set aside for what a size promises, and
-a frame that trickles in is not copied again with every piece. Knows sizes, not messages.
+Owns the received part of an incomplete frame: no memory is allocated for a size that a sender only announces, and a frame that arrives in
+small pieces is not copied again with every piece. Knows sizes, not messages.
 """
 
 from quorum_node.protocol.frames import SIZE_BYTES, read_size
 from quorum_node.schema.primitives import Buffer
 
 _VIEW_FROM_BYTES = 64 << 10
-"""A frame of that size or more is given out as a view: a copy of a large fetch answer is worth avoiding."""
+"""In bytes: frames of at least this size are returned as a view, to avoid copying large fetch answers."""
 
 
 class FrameCutter:
-    """One direction of a connection."""
+    """The frames of one direction of a connection."""
 
     __slots__ = ("_data", "_max_frame_bytes", "_partial", "_position", "_wanted")
 
@@ -24,12 +24,12 @@ class FrameCutter:
         self._wanted = 0
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Another limit from now on."""
+        """Set another limit."""
         self._max_frame_bytes = max_frame_bytes
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the stream."""
-        if self._position < len(self._data):  # frames that wait for their turn
+        if self._position < len(self._data):  # frames that are not processed yet
             self._data, self._position = bytes(self._data[self._position :]) + data, 0
             return
         if not self._partial:
@@ -41,7 +41,7 @@ class FrameCutter:
             self._partial = bytearray()
 
     def next(self) -> Buffer | None:
-        """The next frame without its size; None until more arrives. Raises MalformedMessage."""
+        """The next frame without its size; None until it is complete. Raises MalformedMessage."""
         data, position = self._data, self._position
         left = len(data) - position
         if not left:
@@ -58,21 +58,21 @@ class FrameCutter:
 
     @property
     def has_more(self) -> bool:
-        """Bytes that nobody has looked at yet: maybe whole frames."""
+        """Whether there are unprocessed bytes, maybe complete frames."""
         return self._position < len(self._data)
 
     @property
     def unfinished_bytes(self) -> int:
-        """How much of a frame is here that is not whole."""
+        """Bytes of the incomplete frame."""
         return len(self._partial)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that nobody has looked at yet."""
+        """Number of unprocessed bytes."""
         return len(self._data) - self._position
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all bytes."""
         self._data, self._position = b"", 0
         self._partial = bytearray()
 

@@ -1,6 +1,6 @@
-"""Large answers over TLS leave in slices, one in a turn of the loop: encrypting eight MiB at once would hold everything up.
+"""Sends large answers over TLS in slices, one in each turn of the loop: encrypting 8 MiB at once would block it for too long.
 
-Owns what of an answer has not been handed on yet. In clear text there is nothing to slice: the kernel copies.
+Owns the part of an answer that has not been passed on yet. In clear text there is nothing to slice: the kernel copies.
 """
 
 import asyncio
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from typing import Any
 
 SLICE_BYTES = 128 << 10
-"""Encrypting as much takes less than a millisecond, on a slow or busy machine, too."""
+"""In bytes: encrypting this much takes less than a millisecond, also on a slow or busy machine."""
 
 
 def in_slices(
     transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
 ) -> "asyncio.Transport | SlicedTransport":
-    """The transport itself in clear text."""
+    """A sliced transport for TLS; in clear text the transport itself."""
     encrypted = transport.get_extra_info("ssl_object") is not None
     return SlicedTransport(transport, loop) if encrypted else transport
 
 
 class SlicedTransport:
-    """What a connection needs of a transport."""
+    """The methods of a transport that connections use."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -31,7 +31,7 @@ class SlicedTransport:
         self._closes = False
 
     def write(self, data: bytes | memoryview) -> None:
-        """In the order of the calls."""
+        """Write after the data of earlier calls."""
         if not self._left and len(data) <= SLICE_BYTES:
             self._transport.write(data)
             return
@@ -46,13 +46,13 @@ class SlicedTransport:
             self.write(part)
 
     def close(self) -> None:
-        """When all is written."""
+        """Close when all data is written."""
         self._closes = True
         if not self._left:
             self._transport.close()
 
     def abort(self) -> None:
-        """At once, with what was not sent."""
+        """Close at once; unsent data is dropped."""
         self._left.clear()
         self._left_bytes = 0
         self._transport.abort()
@@ -70,7 +70,7 @@ class SlicedTransport:
         return self._transport.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
-        """What the other side has not taken, and what is not even encrypted."""
+        """Bytes that the other side has not received, including those that are not encrypted yet."""
         return self._transport.get_write_buffer_size() + self._left_bytes
 
     def _next(self) -> None:

@@ -1,11 +1,11 @@
-"""Sockets: listening ones, and the options that every Kafka connection of the node has."""
+"""Listening sockets, and the socket options of the node's Kafka connections."""
 
 import asyncio
 import socket
 
 
 def prepare_socket(transport: asyncio.BaseTransport) -> None:
-    """No delay for small writes; a peer whose host vanished is noticed by keepalive."""
+    """Disable Nagle's algorithm, and enable keepalive to detect a peer whose host has vanished."""
     sock = transport.get_extra_info("socket")
     if sock is None:
         return
@@ -32,6 +32,6 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(transport: asyncio.BaseTransport | None) -> str:
-    """IP address of the other side; empty if it is gone."""
+    """IP address of the other side; empty if the connection is closed."""
     peer = transport.get_extra_info("peername") if transport is not None else None
     return str(peer[0]) if peer else ""

@@ -1,7 +1,7 @@
-"""Contexts of OpenSSL, made of keys and certificates that were checked before.
+"""OpenSSL contexts, made of keys and certificates that were checked before.
 
-Owns what is switched on and off in them. A context is made anew for every change and never loaded into again: OpenSSL keeps
-a pair that does not match, and trust can't be taken out of one. Knows no files and no connections.
+Owns their options. Every change creates a new context: OpenSSL would keep a pair that does not match, and can't remove a trusted
+certificate. Must not know files or connections.
 """
 
 import contextlib
@@ -20,19 +20,19 @@ _OLDEST = {
 
 
 class Certificates(Enum):
-    """What a server asks of clients beyond `ssl.client.auth`."""
+    """Whether a server requires client certificates, if not by `ssl.client.auth`."""
 
     AS_CONFIGURED = "as configured"
     OPTIONAL = "optional"
-    """One that is shown has to be good; without one there is another way to say who asks."""
+    """A certificate is verified if there is one; clients without one can authenticate in another way."""
 
 
 def server_context(
     settings: SslSettings, material: Material, asked: Certificates = Certificates.AS_CONFIGURED
 ) -> ssl.SSLContext:
-    """For connections that are accepted. Raises ssl.SSLError for what OpenSSL does not take."""
+    """The context for accepted connections. Raises ssl.SSLError for what OpenSSL refuses."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings, material)
-    # A ticket would let a client in whose certificate has expired since.
+    # With a session ticket, a client could reconnect after its certificate has expired.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     if asked is Certificates.OPTIONAL:
@@ -45,9 +45,9 @@ def server_context(
 
 
 def client_context(settings: SslSettings, material: Material) -> ssl.SSLContext:
-    """For connections that this node opens. The host is compared afterwards, where the words for it are.
+    """The context for outgoing connections. The host name is compared later (`check_dialled`), with its own error messages.
 
-    Raises ssl.SSLError for what OpenSSL does not take.
+    Raises ssl.SSLError for what OpenSSL refuses.
     """
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, material)
     context.check_hostname = False
@@ -62,7 +62,7 @@ def _context(protocol: int, settings: SslSettings, material: Material) -> ssl.SS
     if settings.cipher_suites.openssl:
         context.set_ciphers(settings.cipher_suites.openssl)
     if material.trust is not None:
-        # An authority in the bundle is trusted, whoever signed it, as in Java.
+        # As in Java, an authority in the bundle is trusted even if another one issued it.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata=material.trust.pem.decode())
     with _in_memory(material.pair.key_pem + material.pair.chain_pem) as path:
@@ -72,7 +72,7 @@ def _context(protocol: int, settings: SslSettings, material: Material) -> ssl.SS
 
 @contextlib.contextmanager
 def _in_memory(data: bytes) -> Iterator[str]:
-    """A path to these bytes that is on no disk: OpenSSL loads keys from files alone."""
+    """A path to these bytes in memory, not on a disk: OpenSSL loads keys only from files."""
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:

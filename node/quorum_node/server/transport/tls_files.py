@@ -1,7 +1,7 @@
-"""What a port presents and trusts now: its files read, checked, and made into contexts that new connections use.
+"""The current certificate and trusted authorities of a port: files are read, checked, and made into contexts for new connections.
 
-Owns the swap: a set of files takes the place of the one before as a whole, or not at all. Whoever opens or accepts a
-connection asks for the context each time; what is open goes on until `peer_certificates` says otherwise.
+Owns the replacement: a set of files replaces the previous one as a whole, or not at all. Every new connection asks for the context. Open
+connections stay until they are checked again.
 """
 
 import ssl
@@ -31,12 +31,12 @@ from quorum_node.server.transport.tls_contexts import (
 
 
 def utc_now() -> datetime:
-    """The clock of this host, which OpenSSL asks, too."""
+    """The clock of this host, which OpenSSL uses as well."""
     return datetime.now(UTC)
 
 
 class TlsFiles:
-    """Of one port. `node_id`, `role`: whose certificate it has to be, None where any will do. Raises CertificateProblem."""
+    """The files of one port. `node_id`: required in the certificate; None accepts any. Raises CertificateProblem."""
 
     def __init__(
         self,
@@ -61,41 +61,41 @@ class TlsFiles:
 
     @property
     def server(self) -> ssl.SSLContext:
-        """For a connection that is accepted now."""
+        """The context for a connection that is accepted now."""
         return self._server
 
     @property
     def client(self) -> ssl.SSLContext:
-        """For a connection that is opened now."""
+        """The context for a connection that is opened now."""
         return self._client
 
     @property
     def material(self) -> Material:
-        """What both are made of."""
+        """The keys and certificates of both contexts."""
         return self._held.material
 
     @property
     def trust(self) -> TrustBundle | None:
-        """Whose certificates are accepted."""
+        """The trusted authorities."""
         return self._held.material.trust
 
     @property
     def identity(self) -> CertificateIdentity | None:
-        """What the certificate says of this node."""
+        """The identity in this node's certificate."""
         return self._held.material.identity
 
     @property
     def problem(self) -> CertificateProblem | None:
-        """Why the files as they are now are not used; None if they are."""
+        """Why the present files are not used; None if they are."""
         return self._held.problem
 
     @property
     def own_problem(self) -> CertificateProblem | None:
-        """Why others refuse the certificate that is shown, as of the last look."""
+        """Why others refuse this node's certificate, as of the last check."""
         return self._own_problem
 
     def look(self, contents: Contents) -> bool:
-        """The files were read again. True if new connections use something else from now on."""
+        """The files were read again. Returns True if new connections use something else from now on."""
         now = self._clock()
         own = {path: contents.get(path) for path in self.paths}
         held = held_now(self._held, self.settings, own, now, self._node_id, self._role)
@@ -121,7 +121,7 @@ class TlsFiles:
 
 
 def read_files(paths: Iterable[str]) -> dict[str, bytes | None]:
-    """What is in each file; None for one that can't be read. No more than can be of use."""
+    """The content of each file, up to a maximum size; None for one that can't be read."""
     return {path: _read(Path(path)) for path in sorted(paths)}
 
 

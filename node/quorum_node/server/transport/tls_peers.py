@@ -1,7 +1,6 @@
-"""The certificate at the other end of a connection: who it stands for, and how long it may stay.
+"""Checks the certificate of a connection's peer: its identity, and until when it is valid.
 
-Owns what a handshake proves. OpenSSL has verified the chain by then; what it does not know is asked here. Must not know
-rights.
+Called after OpenSSL has verified the chain; makes the checks that OpenSSL does not. Must not know rights.
 """
 
 import asyncio
@@ -30,13 +29,13 @@ from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.server.transport.tls_files import TlsFiles
 
 
-class Unwelcome(Exception):
-    """The connection has to end. The message is for the log: who came, and what is wrong."""
+class PeerRejected(Exception):
+    """The connection has to be closed. The message is for the log: the peer, and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
-    """`not_after`: when the certificate ends, in seconds since 1970."""
+class PeerIdentity:
+    """`not_after`: when the certificate expires, in seconds since 1970."""
 
     caller: Caller
     certificate: x509.Certificate | None = None
@@ -44,47 +43,47 @@ class Proven:
 
 
 def peer_certificate(transport: asyncio.BaseTransport) -> x509.Certificate | None:
-    """What the other side has shown; None without a certificate, or without TLS. Raises Unwelcome."""
+    """The peer's certificate; None without a certificate, or without TLS. Raises PeerRejected."""
     ssl_object = transport.get_extra_info("ssl_object")
     return None if ssl_object is None else certificate_in(ssl_object.getpeercert(binary_form=True))
 
 
 def certificate_in(der: bytes | None) -> x509.Certificate | None:
-    """Of a handshake that is done. Raises Unwelcome."""
+    """The certificate of a completed handshake, from its DER form. Raises PeerRejected."""
     if not der:
         return None
     try:
         return x509.load_der_x509_certificate(der)
     except ValueError:
-        raise Unwelcome("shows a certificate that can't be read") from None
+        raise PeerRejected("shows a certificate that can't be read") from None
 
 
-def client_proven(
+def client_identity(
     transport: asyncio.BaseTransport,
     address: str,
     files: TlsFiles,
     listener: str,
     role_rules: MappingRules | None,
     now: datetime,
-) -> Proven:
-    """Who has connected. Raises Unwelcome."""
+) -> PeerIdentity:
+    """The identity of a client. Raises PeerRejected."""
     certificate = peer_certificate(transport)
     try:
         if certificate is None:
             anonymous = principal_of(None, files.settings.rules)
-            return Proven(Caller(anonymous, address, listener))
-        # A session that was resumed is as old as the certificate that it began with.
+            return PeerIdentity(Caller(anonymous, address, listener))
+        # A resumed session is only as valid as its original certificate.
         check_time(certificate, now, "")
         check_revoked(certificate, files.material.revoked, "")
         principal = principal_of(certificate.public_bytes(Encoding.DER), files.settings.rules)
         identity = identity_of(certificate, files.identity, role_rules)
     except (NoRuleFits, MalformedDer, WrongIdentity) as error:
         shown = "no certificate" if certificate is None else name_of(certificate)
-        raise Unwelcome(f"shows {shown}: {error}") from None
+        raise PeerRejected(f"shows {shown}: {error}") from None
     except CertificateProblem as problem:
-        raise Unwelcome(str(problem).strip().replace("holds", "shows", 1)) from None
+        raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
     caller = Caller(principal, address, listener, identity)
-    return Proven(caller, certificate, certificate.not_valid_after_utc.timestamp())
+    return PeerIdentity(caller, certificate, certificate.not_valid_after_utc.timestamp())
 
 
 def identity_of(
@@ -92,7 +91,7 @@ def identity_of(
     own: CertificateIdentity | None,
     role_rules: MappingRules | None,
 ) -> CertificateIdentity | None:
-    """What a certificate is in the quorum of this node: by its name there, else by the rules. Raises WrongIdentity."""
+    """The identity of a certificate in this node's quorum: by its name, else by the mapping rules. Raises WrongIdentity."""
     named = None
     if own is not None:
         named = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
@@ -106,7 +105,7 @@ def identity_of(
 
 
 def _by_rule(role: Role) -> CertificateIdentity:
-    """Without `quorum.identity.binding` a node does not know how its quorum is called."""
+    """Without `quorum.identity.binding`, a node does not know the name of its quorum."""
     return CertificateIdentity("", "", role)
 
 
@@ -118,12 +117,12 @@ def check_dialled(
     now: datetime,
     role: Role = Role.MEMBER,
 ) -> float:
-    """Whether the right one answers; until when its certificate is good, in seconds since 1970. Raises Unwelcome.
+    """Check that the expected node answers. Returns when its certificate expires, in seconds since 1970. Raises PeerRejected.
 
-    `node_id`: who it has to be, None where any node of that role will do, since only an address is known.
+    `node_id`: the expected node; None if any node of that role is accepted, because only an address is known.
     """
     if certificate is None:
-        raise Unwelcome("shows no certificate")
+        raise PeerRejected("shows no certificate")
     try:
         check_time(certificate, now, "")
         check_revoked(certificate, files.material.revoked, "")
@@ -134,11 +133,11 @@ def check_dialled(
             found = identity_in(alternative_uris(certificate), own.namespace, own.quorum)
             why = _why_not_expected(found, node_id, role)
             if why is not None:
-                raise Unwelcome(f"is not who was dialled: {why}")
+                raise PeerRejected(f"is not the expected node: {why}")
     except WrongIdentity as error:
-        raise Unwelcome(f"shows {name_of(certificate)}: {error}") from None
+        raise PeerRejected(f"shows {name_of(certificate)}: {error}") from None
     except CertificateProblem as problem:
-        raise Unwelcome(str(problem).strip().replace("holds", "shows", 1)) from None
+        raise PeerRejected(str(problem).strip().replace("holds", "shows", 1)) from None
     return certificate.not_valid_after_utc.timestamp()
 
 

@@ -1,1 +1,1 @@
-"""Kafka's messages and the core's, both ways, one module per RPC."""
+"""Translates between Kafka's messages and the core's, one module per RPC."""

@@ -1,4 +1,4 @@
-"""AlterQuorum: Kafka's shape of it for the core, and the core's answers back, per partition."""
+"""AlterQuorum: translates Kafka's request for the core, and the core's answers back, per partition."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
-"""What asks for a caller who has proved an identity: refused, as the listener asks nobody for one.
+"""Requests for authentication on listeners without it: refused.
 
-Owns the answers of SASL and of delegation tokens. They are those of a stock controller with a PLAINTEXT listener and
-without a secret key for tokens, and every node gives them, whoever leads.
+Owns the answers for SASL and delegation tokens. They equal those of a stock controller with a PLAINTEXT listener and without a secret key
+for tokens. Every node answers, leader or not.
 """
 
 from collections.abc import Callable
@@ -34,25 +34,25 @@ _NO_SASL = ErrorCode.ILLEGAL_SASL_STATE
 
 @dataclass(frozen=True, slots=True)
 class _NoToken:
-    """The error, and what stands in place of times."""
+    """The error code, and the value of the time fields."""
 
     error: ErrorCode
     timestamp_ms: int
 
 
 _NOT_HERE = _NoToken(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1)
-"""Who asks here has proved nothing."""
+"""For a direct request: the caller is not authenticated."""
 _NOWHERE = _NoToken(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
-"""Who asked a broker may have proved something there."""
+"""For a forwarded request: the caller may be authenticated by the broker."""
 
 
 def refuses(body: Message | None) -> bool:
-    """Whether the request is one of these."""
+    """Whether the request is one of these APIs."""
     return type(body) in _REFUSALS
 
 
 def refuse(body: Message, caller: Caller, *, forwarded: bool) -> Message:
-    """The answer. `forwarded`: a broker passes it on."""
+    """The refusal. `forwarded`: a broker forwards the request."""
     return _REFUSALS[type(body)](body, caller, _NOWHERE if forwarded else _NOT_HERE)
 
 
@@ -67,7 +67,7 @@ def _authenticate(body: SaslAuthenticateRequest, caller: Caller, why: _NoToken) 
 def _create_token(body: CreateDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
     owner = requester = caller.principal
     if body.owner_principal_name:
-        if body.owner_principal_type is None:  # stock Kafka falls over it
+        if body.owner_principal_type is None:  # stock Kafka fails here
             why = _NoToken(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
             owner = requester = _ANONYMOUS
         else:
@@ -95,7 +95,7 @@ def _expire_token(body: ExpireDelegationTokenRequest, caller: Caller, why: _NoTo
 
 
 def _describe_token(body: DescribeDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
-    """A stock controller announces it and has no answer either: brokers tell from their own image."""
+    """A stock controller announces the API, but refuses it too: brokers answer from their own image."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum: one partition of Kafka's request for the core, and the core's answer as Kafka's."""
+"""DescribeQuorum: translates one partition of Kafka's request for the core, and the core's answer back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def _answer(
     nodes: dict[int, QuorumNode] = {}
     for answer in answers:
         if isinstance(answer, raft.DescribeQuorumResponse):
-            # An id may stand here once only; of a doubled id the newest key, the last, stays.
+            # An id may occur only once here: of several replicas with the same id, the newest (last) one is kept.
             nodes.update((voter.key.id, _node(voter)) for voter in answer.voters)
     return DescribeQuorumResponse(
         error_code=top_level_error(answers), topics=topics, nodes=tuple(nodes.values())

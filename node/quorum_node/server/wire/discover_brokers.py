@@ -1,7 +1,7 @@
-"""DiscoverBrokers (KIP-595): the core's messages and Kafka's, both ways.
+"""DiscoverBrokers (KIP-595): translates between the core's messages and Kafka's.
 
-The draft's request names no partition: a private field does, so that the replicas of each partition of
-this process hear of their own voters.
+The draft's request has no partition. A private field adds it, so that each partition of this process gets the addresses of its own
+voters.
 """
 
 from quorum_node.protocol import apis
@@ -82,7 +82,7 @@ def _answer_in(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
 
 
 def _endpoint(host: str, port: int) -> Endpoint | None:
-    """None for what can't be connected to."""
+    """None for an endpoint without a valid host and port."""
     return Endpoint(CONTROLLER, host, port) if why_undialable(host, port) is None else None
 
 

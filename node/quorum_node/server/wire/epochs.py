@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: one partition of them, between the core's messages and Kafka's."""
+"""BeginQuorumEpoch and EndQuorumEpoch: translate one partition between the core's messages and Kafka's."""
 
 from collections.abc import Hashable
 from typing import Any

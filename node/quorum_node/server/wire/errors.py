@@ -1,10 +1,9 @@
-"""Kafka's error codes for the core's outcomes, both ways.
+"""Translates between the core's outcomes and Kafka's error codes.
 
-Shipped APIs know no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID, INVALID_QUORUM_STATE or NOT_FOLLOWER of
-KIP-595; they carry the nearest shipped code, and a removed voter is told by the voters record in the data
-it fetches. Private APIs carry the draft's codes, and so does a private field of the answers to Fetch,
-Vote, BeginQuorumEpoch and EndQuorumEpoch, for replicas of this software.
-Outcomes that are finer than any code travel as that code and a message.
+Shipped APIs have no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID, INVALID_QUORUM_STATE or NOT_FOLLOWER of KIP-595. They use the nearest shipped
+code; a removed voter learns of its removal from the voters record that it fetches. Private APIs use the draft's codes, and so does a
+private field in the answers to Fetch, Vote, BeginQuorumEpoch and EndQuorumEpoch, for replicas of this software. Outcomes that are more
+specific than any code are sent as the nearest code and a message.
 """
 
 from quorum_node.protocol.errors import ErrorCode
@@ -28,7 +27,7 @@ _TO_WIRE = {
     RaftError.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
     RaftError.UNSUPPORTED_VERSION: ErrorCode.UNSUPPORTED_VERSION,
     RaftError.INVALID_REQUEST: ErrorCode.INVALID_REQUEST,
-    # Shipped Kafka answers these two with REQUEST_TIMED_OUT as well: try again.
+    # Shipped Kafka answers these two with REQUEST_TIMED_OUT as well, so that clients retry.
     RaftError.VOTER_CHANGE_PENDING: ErrorCode.REQUEST_TIMED_OUT,
     RaftError.EPOCH_NOT_COMMITTED: ErrorCode.REQUEST_TIMED_OUT,
     RaftError.NOT_CAUGHT_UP: ErrorCode.REQUEST_TIMED_OUT,
@@ -75,7 +74,7 @@ _FROM_WIRE = {
     ErrorCode.SNAPSHOT_NOT_FOUND: RaftError.SNAPSHOT_NOT_FOUND,
     ErrorCode.POSITION_OUT_OF_RANGE: RaftError.POSITION_OUT_OF_RANGE,
     ErrorCode.REQUEST_TIMED_OUT: RaftError.REQUEST_TIMED_OUT,
-    # RaftError.READS_UNSUPPORTED travels as this one, too: nothing else could be meant there.
+    # RaftError.READS_UNSUPPORTED is sent as this code, too: the two can't be confused here.
     ErrorCode.UNSUPPORTED_VERSION: RaftError.UNSUPPORTED_VERSION,
     ErrorCode.KAFKA_STORAGE_ERROR: RaftError.STORAGE_FAILED,
     ErrorCode.NOT_QUORUM_LEADER: RaftError.NOT_QUORUM_LEADER,
@@ -86,17 +85,17 @@ _FROM_WIRE = {
 
 
 def wire_error(error: RaftError) -> ErrorCode:
-    """The code for an outcome; total, or a new outcome is a KeyError in the tests."""
+    """The code for an outcome. Total: the tests fail with a KeyError for a new outcome without a code."""
     return _TO_WIRE[error]
 
 
 def draft_error(error: RaftError) -> ErrorCode:
-    """The code for an outcome on a private API: the draft's names, else as on the shipped ones."""
+    """The code for an outcome on a private API: the draft's code if there is one, else the shipped one."""
     return _DRAFT.get(error) or wire_error(error)
 
 
 def draft_field(error: RaftError) -> int:
-    """The draft's code beside a shipped one, 0 where the shipped one has the draft's name."""
+    """The draft's code that accompanies a shipped one; 0 if the shipped code is the draft's."""
     return 0 if error is RaftError.NONE else _DRAFT.get(error, 0)
 
 
@@ -109,19 +108,19 @@ _NOT_CONTROLLER = frozenset(
         RaftError.SHUTTING_DOWN,
         RaftError.NOT_FORMED,
         RaftError.EPOCH_NOT_COMMITTED,
-        # Its own disk is dead, so it leads no more; another controller has, or gets, the outcome
+        # The disk of this leader has failed: another controller has the outcome, or will have it.
         RaftError.STORAGE_FAILED,
     }
 )
 
 
 def controller_error(error: RaftError) -> ErrorCode:
-    """The code for a client of the controller: NOT_CONTROLLER where another node, or a later try, may do."""
+    """The code for a client of the controller: NOT_CONTROLLER if another node, or a later attempt, may succeed."""
     return ErrorCode.NOT_CONTROLLER if error in _NOT_CONTROLLER else wire_error(error)
 
 
 def raft_error(code: int, draft_code: int = 0) -> RaftError:
-    """The outcome for a code; one that means nothing to the core is INVALID_REQUEST."""
+    """The outcome for a code; INVALID_REQUEST for codes that the core does not use."""
     code = draft_code or code
     if code == 0:
         return RaftError.NONE

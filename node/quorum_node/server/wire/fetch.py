@@ -1,4 +1,4 @@
-"""Fetch: one partition of it, between the core's messages and Kafka's."""
+"""Fetch: translates one partition between the core's messages and Kafka's."""
 
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
@@ -41,7 +41,7 @@ from quorum_node.server.wire.partitions import (
 )
 
 MAX_ANSWER_BYTES = 8 << 20
-"""Whatever a fetcher asks for: an answer, all its partitions together, is held in memory."""
+"""Maximum bytes of an answer, for all its partitions together: it is held in memory."""
 MAX_WAIT_MS = 60_000
 TOPIC_BY_ID_SINCE = 13
 
@@ -52,7 +52,7 @@ def _asked(body: FetchRequest, part: FetchPartition, count: int) -> raft.FetchRe
     if count > 1:
         share_bytes //= count
     high_watermark = part.high_watermark
-    # Kafka's own Raft client leaves the limit of the partition at 0 and means none.
+    # Kafka's own Raft client sets the limit of the partition to 0, meaning no limit.
     limit_bytes = part.partition_max_bytes
     return raft.FetchRequest(
         body.cluster_id,
@@ -118,7 +118,7 @@ def _answer_part(
             recovered_epoch=answer.leader.recovered_epoch,
         )
     if diverging is not None:
-        # The draft's OFFSET_OUT_OF_RANGE; shipped Kafka says NONE and names the diverging epoch.
+        # The draft's OFFSET_OUT_OF_RANGE; shipped Kafka sends NONE with the diverging epoch.
         return FetchResponsePartition(
             partition_index=index,
             error_code=0,

@@ -1,4 +1,4 @@
-"""One instant on the core's clock and on the wall. Kafka's timestamps are wall clock; the core's are of its own clock."""
+"""One point in time on the core's clock and on the wall clock. Kafka's timestamps are wall-clock times; the core has a clock of its own."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Milliseconds on both clocks."""
+    """The time on both clocks, in milliseconds."""
 
     core_ms: float
     wall_ms: int
 
     def wall_of(self, core_ms: float | None) -> int:
-        """Wall-clock time of an instant of the core's clock, in milliseconds since 1970; -1 for never."""
+        """Wall-clock time, in milliseconds since 1970, of a time on the core's clock; -1 for never."""
         return _NEVER if core_ms is None else self.wall_ms - round(self.core_ms - core_ms)

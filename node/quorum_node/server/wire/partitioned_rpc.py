@@ -34,26 +34,26 @@ from quorum_node.server.wire.partitions import (
 
 Now = Callable[[], Instant]
 Parts = Sequence[tuple[int, Any]]
-"""(partition, request of the core), the requests all of one type."""
+"""Partition numbers and their requests, all of one type."""
 
 
 class RaftRpc(Protocol):
-    """How one API is translated. A direction that the API does not have raises TypeError."""
+    """The translation of one API. A direction that the API does not have raises TypeError."""
 
     @property
     def api(self) -> Api: ...
 
     @property
     def core_request(self) -> type | None:
-        """What a replica sends as this RPC; None: no replica sends it."""
+        """The type of the request that a replica sends as this RPC; None if no replica sends it."""
 
     @property
     def shared_fields(self) -> Callable[[Any], Hashable | None]:
-        """Requests of different partitions with equal ones fit into one message; None: never."""
+        """Requests of different partitions fit into one message if these are equal; None if they never do."""
 
     @property
     def can_carry(self) -> Callable[[Any, int], bool]:
-        """Whether a version of the API has a field for what is asked."""
+        """Whether a version of the API can express a request."""
 
     def split(self, body: Any) -> Split:
         """The core's requests in a Kafka request, in the order of its partitions."""
@@ -85,7 +85,7 @@ def always_carried(request: Any, version: int) -> bool:
 def usual_answer(
     api: Api, body: Message, topics: tuple[Message, ...], answers: Sequence[Answer]
 ) -> Message:
-    """The answer that most RPCs give: an error on top, the topics, where the leaders listen."""
+    """The form of answer that most RPCs have: a top-level error, the topics, and the leaders' endpoints."""
     made: Callable[..., Message] = api.response
     return made(
         error_code=top_level_error(answers), topics=topics, node_endpoints=node_endpoints(answers)

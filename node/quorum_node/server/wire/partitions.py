@@ -1,8 +1,7 @@
-"""What the wire modules share: partitions, and the parts of an answer that concern all of them.
+"""Shared by the wire modules: partitions, and the parts of an answer that concern all of them.
 
-Kafka's core RPCs are batches over topics and partitions; the core speaks for one partition. A
-request is split into one request per partition, and the answers are joined in the same order, so
-that a process hosts several quorums (K595-31). Knows no RPC.
+Kafka's core RPCs are batches over topics and partitions; the core handles one partition. A request is split into one request per
+partition, and the answers are joined in the same order, so that a process can host several quorums (K595-31). Must not know RPCs.
 """
 
 from collections.abc import Sequence
@@ -39,13 +38,13 @@ def metadata_partition(number: int) -> PartitionKey:
 
 Split = list[tuple[PartitionKey, raft.Request]]
 Answer = raft.Response | ErrorCode
-"""An ErrorCode where no replica was asked: the partition is not hosted here."""
+"""An answer of a replica, or the ErrorCode of a partition that is not hosted here."""
 
 NO_LEADER = raft.CurrentLeader(raft.NO_LEADER, -1)
 
 
 def top_level_error(answers: Sequence[Answer]) -> ErrorCode:
-    """A wrong cluster id concerns the whole request if every partition says so."""
+    """A wrong cluster id concerns the whole request if every partition reports it."""
     for answer in answers:
         if isinstance(answer, ErrorCode) or answer.error is not RaftError.INVALID_CLUSTER_ID:
             return ErrorCode.NONE
@@ -53,7 +52,7 @@ def top_level_error(answers: Sequence[Answer]) -> ErrorCode:
 
 
 def leader_endpoints(answers: Sequence[Answer]) -> list[tuple[int, Endpoint]]:
-    """(leader id, endpoint) of every leader that the answers name, each once."""
+    """(leader id, endpoint) of every leader in the answers, each once."""
     found: dict[int, Endpoint] = {}
     for answer in answers:
         if not isinstance(answer, ErrorCode):
@@ -64,7 +63,7 @@ def leader_endpoints(answers: Sequence[Answer]) -> list[tuple[int, Endpoint]]:
 
 
 def node_endpoints(answers: Sequence[Answer]) -> tuple[NodeEndpoint, ...]:
-    """The same as a field of an answer."""
+    """The same, as the field of an answer."""
     return tuple(
         NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port)
         for leader_id, endpoint in leader_endpoints(answers)
@@ -72,20 +71,20 @@ def node_endpoints(answers: Sequence[Answer]) -> tuple[NodeEndpoint, ...]:
 
 
 def error_and_leader(answer: Answer) -> tuple[ErrorCode, raft.CurrentLeader]:
-    """What an answer about one partition begins with."""
+    """The first fields of an answer about one partition."""
     if isinstance(answer, ErrorCode):
         return answer, NO_LEADER
     return wire_error(answer.error), answer.leader
 
 
 def told_draft_error(answer: Answer) -> int:
-    """The private field beside the error of an answer."""
+    """The private error field of an answer."""
     return 0 if isinstance(answer, ErrorCode) else draft_field(answer.error)
 
 
 def missing_answer(top_level_code: int) -> RaftError:
-    """The outcome for a partition that an answer does not hold."""
-    # Not there and no error either: nothing that the core could use.
+    """The outcome for a partition that is missing in an answer."""
+    # Missing without an error: the core can't use such an answer.
     return raft_error(top_level_code) if top_level_code else RaftError.INVALID_REQUEST
 
 
@@ -95,7 +94,7 @@ def named_leader(
     endpoints: Sequence[NodeEndpoint],
     recovered_epoch: int = -1,
 ) -> raft.CurrentLeader:
-    """The leader that an answer names, with its endpoint if that is there."""
+    """The leader that an answer names, with its endpoint if there is one."""
     for each in endpoints:
         if each.node_id == leader_id:
             endpoint = Endpoint(CONTROLLER, each.host, each.port)
@@ -104,12 +103,12 @@ def named_leader(
 
 
 def addressee(voter_id: int, directory_id: UUID | None) -> ReplicaKey | None:
-    """The replica that a request is meant for, None where the version does not say."""
+    """The replica that a request is meant for; None if the version has no such field."""
     return None if voter_id < 0 else ReplicaKey(voter_id, directory_id)
 
 
 def leader_endpoint(endpoints: Sequence[LeaderEndpoint]) -> Endpoint | None:
-    """The controller listener of a leader that introduces itself."""
+    """The controller endpoint in a new leader's announcement."""
     named = [e for e in endpoints if e.name.upper() == CONTROLLER] or endpoints
     return Endpoint(named[0].name, named[0].host, named[0].port) if named else None
 

@@ -1,6 +1,6 @@
-"""ReadOffset (KIP-650): one partition of it, between the core's messages and Kafka's.
+"""ReadOffset (KIP-650): translates one partition between the core's messages and Kafka's.
 
-Reads of different partitions never share a message: one must not wait for another's confirmation.
+Reads of different partitions never share a message: one must not wait for the confirmation of another.
 """
 
 from collections.abc import Sequence

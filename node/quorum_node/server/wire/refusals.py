@@ -1,7 +1,7 @@
-"""Answers to requests that are refused before a replica is asked, each in the form of its own API.
+"""Refusals of requests before a replica is asked, in the form of each API's answer.
 
-Owns the APIs that are not the controller's, whose answers come from its commands. The forms are those of stock Kafka:
-most say the error once, on top; a Fetch by names says it for every partition as well, AlterQuorum for every partition alone.
+Owns the APIs that the controller does not serve. The forms are those of stock Kafka: most have the error once, at the top; a Fetch by
+names has it for every partition as well, AlterQuorum only for every partition.
 """
 
 from collections.abc import Callable
@@ -53,12 +53,12 @@ _Refusal = Callable[[Any, ErrorCode, str], Message]
 
 
 def refuse_request(body: Message, error: ErrorCode, text: str) -> Message:
-    """The answer. `text` reaches the caller where the API has room for it."""
+    """The answer. `text` is included where the API has a field for it."""
     return _REFUSALS[type(body)](body, error, text)
 
 
 def _fetch(body: FetchRequest, error: ErrorCode, text: str) -> Message:
-    if any(topic.topic_id is not None for topic in body.topics):  # versions with an error on top
+    if any(topic.topic_id is not None for topic in body.topics):  # versions with a top-level error
         return FetchResponse(error_code=error, session_id=body.session_id, responses=())
     return FetchResponse(
         error_code=error,

@@ -1,4 +1,4 @@
-"""All RPCs of the quorum, by what arrives and by what the core sends. A new one is a module beside this one and a row here."""
+"""All RPCs of the quorum, by Kafka's request and by the core's. A new RPC is a module in this folder and a row here."""
 
 from collections.abc import Sequence
 
@@ -24,13 +24,13 @@ CLIENT_SOFTWARE = "metadataquorum"
 
 
 def api_versions_request() -> ApiVersionsRequest:
-    """What a client says of itself."""
+    """The ApiVersions request that opens a connection."""
     return ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE, client_software_version="0")
 
 
 def _api_versions_answer(body: ApiVersionsResponse) -> raft.ApiVersionsResponse:
     error = raft_error(body.error_code)
-    # A node that serves AlterQuorum knows what target voters are.
+    # A node that serves AlterQuorum supports target voters.
     alters = any(api.api_key == apis.ALTER_QUORUM.key for api in body.api_keys)
     features = KEEPS_TARGET_VOTERS if alters else 0
     for feature in body.supported_features:
@@ -85,7 +85,7 @@ def rpc_of(request: raft.OutboundRequest) -> RaftRpc:
 def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundResponse]:
     """The core's answers in a Kafka answer, for the partitions `numbers`, in this order.
 
-    Raises MalformedMessage when it is none that a replica asks for.
+    Raises MalformedMessage if it is not an answer to a request of a replica.
     """
     rpc = _BY_RESPONSE.get(type(body))
     if rpc is None:

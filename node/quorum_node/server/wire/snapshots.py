@@ -1,4 +1,4 @@
-"""FetchSnapshot: one partition of it, between the core's messages and Kafka's (KIP-630; KIP-853)."""
+"""FetchSnapshot: translates one partition between the core's messages and Kafka's (KIP-630; KIP-853)."""
 
 from functools import partial
 from operator import attrgetter
@@ -25,7 +25,7 @@ from quorum_node.server.wire.partitioned_rpc import Now, PartitionedRpc, Parts
 from quorum_node.server.wire.partitions import METADATA_TOPIC, Answer, named_leader
 
 MAX_PART_BYTES = 8 << 20
-"""Whatever a fetcher asks for: an answer, all its partitions together, is held in memory."""
+"""Maximum bytes of an answer, for all its partitions together: it is held in memory."""
 
 
 def _asked(
@@ -112,7 +112,7 @@ def _answer_in(
     )
 
 
-# Requests of several partitions share no message: each would get a smaller part of its snapshot.
+# Requests of several partitions never share a message: the chunks would only be smaller.
 FETCH_SNAPSHOT = PartitionedRpc(
     apis.FETCH_SNAPSHOT,
     _asked,

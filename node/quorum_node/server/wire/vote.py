@@ -1,4 +1,4 @@
-"""Vote: one partition of it, between the core's messages and Kafka's."""
+"""Vote: translates one partition between the core's messages and Kafka's."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -1,9 +1,8 @@
-"""Before a founder formats an empty directory: does the cluster exist already?
+"""Checks, before a founder formats an empty directory, whether the cluster exists already.
 
-A founder whose disk was emptied after the formation must not found a second quorum under the same
-name, nor pass for its old self with an empty log (KIP-595, the guard of `--bootstrap`). Every
-bootstrap server is asked once; any that knows a cluster forbids it. A server that can't be reached
-says nothing: at a first formation the others may not be up yet.
+A founder whose disk was emptied after the formation must not found a second quorum under the same name, nor continue its old identity
+with an empty log (KIP-595, the guard of `--bootstrap`). Every bootstrap server is asked once; if one knows a cluster, founding is
+refused. A server that can't be reached is ignored: at a first formation the others may not be running yet.
 """
 
 import socket
@@ -19,7 +18,7 @@ from quorum_node.protocol.describe import (
 )
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
+from quorum_node.server.starting.startup_connections import Dial, dial_in_clear_text
 
 _ONE_SECONDS = 1.0
 _ALL_SECONDS = 2.0
@@ -30,7 +29,7 @@ _MAX_ANSWER_BYTES = 1 << 20
 def existing_cluster(
     servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
 ) -> tuple[HostPort, str] | None:
-    """The first server that knows a cluster, and the cluster's id; None when none does."""
+    """The first server that knows a cluster, and the cluster's id; None if none does."""
     found = known_clusters(servers, dial)
     return found[0] if found else None
 
@@ -38,7 +37,7 @@ def existing_cluster(
 def known_clusters(
     servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
 ) -> list[tuple[HostPort, str]]:
-    """The servers that answer and know a cluster, in the order of their answers; all are asked at once."""
+    """The servers that answer and know a cluster, in the order of their answers. All are asked in parallel."""
     found: list[tuple[HostPort, str]] = []
 
     def ask(server: HostPort) -> None:
@@ -76,6 +75,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         more = connection.recv(size - len(data))
         if not more:
-            raise ConnectionResetError("closed in the middle of an answer")
+            raise ConnectionResetError("the connection was closed within an answer")
         data += more
     return data

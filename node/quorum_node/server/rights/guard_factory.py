@@ -1,6 +1,6 @@
-"""Makes the guard that a configuration asks for.
+"""Creates the guard that a configuration requires.
 
-Owns which settings count, and what an operator hears about a combination that can't work.
+Owns which settings are used, and the warning about a combination that can't work.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from quorum_node.security.rights.needs import ApiTable
 from quorum_node.security.tls.listener_security import SecurityProtocol
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import Denials
-from quorum_node.server.rights.guard import DoorGuard, JudgedReplica
+from quorum_node.server.rights.guard import CachingGuard, JudgedReplica
 
 _LOG = structlog.get_logger("quorum_node")
 
 
-def door_settings(config: NodeConfig, table: ApiTable) -> DoorSettings:
-    """What is asked of callers."""
-    # Who speaks clear text beside TLS can't show whose id it may use.
+def access_settings(config: NodeConfig, table: ApiTable) -> DoorSettings:
+    """The settings of authorization."""
+    # On a listener that also accepts clear text, clients can't prove whose id they use.
     binding = config.tls.binding and config.tls.migration is Migration.NONE
     bound = (each.name for each in config.listeners if each.protocol.has_tls and binding)
     logins = (each.name for each in config.listeners if each.protocol.has_sasl)
@@ -41,24 +41,24 @@ def make_guard(
     replica: JudgedReplica,
     voter_ids: Callable[[], frozenset[int]],
     metrics: Metrics,
-) -> DoorGuard | None:
-    """None where nobody is refused anything: nothing is asked then, and it costs nothing."""
+) -> CachingGuard | None:
+    """None if no request is ever refused: then nothing is checked, and there is no cost."""
     asked = settings.bound_listeners | settings.login_listeners
     if not settings.authorizer.enabled and not asked:
         return None
-    return DoorGuard(settings, replica, voter_ids, Denials(metrics))
+    return CachingGuard(settings, replica, voter_ids, Denials(metrics))
 
 
-def warn_of_nameless_members(config: NodeConfig) -> None:
-    """Said at start: such a quorum of several members can not form."""
+def warn_of_anonymous_members(config: NodeConfig) -> None:
+    """Logged at the start: with these settings a quorum of several members can't form."""
     authorizer = config.controller.authorizer
     if not authorizer.enabled or ANONYMOUS_PRINCIPAL in authorizer.super_users:
         return
     dials_plain = config.tls.migration is Migration.ACCEPT
     if config.dialled.protocol is SecurityProtocol.PLAINTEXT or dials_plain:
         _LOG.warning(
-            f"authorizer.class.name is set, and on listener {config.dialled.name} (PLAINTEXT) nobody can show who"
-            f" they are: other members and brokers are {ANONYMOUS_PRINCIPAL} there, and what they ask is refused."
-            " Give the listener SSL in listener.security.protocol.map. Or, where a firewall keeps everybody else"
-            f" away, add {ANONYMOUS_PRINCIPAL} to super.users: then whoever reaches the port may do everything"
+            f"authorizer.class.name is set, but on listener {config.dialled.name} (PLAINTEXT) clients can't"
+            f" authenticate: other members and brokers are {ANONYMOUS_PRINCIPAL} there, and their requests are refused."
+            " Give the listener SSL in listener.security.protocol.map. Or, if a firewall blocks all other"
+            f" clients, add {ANONYMOUS_PRINCIPAL} to super.users: every client that reaches the port may then do everything"
         )

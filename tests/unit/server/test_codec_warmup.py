@@ -8,7 +8,7 @@ import asyncio, time
 from quorum_node.protocol.apis import APIS, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
 from quorum_node.records.metadata import RECORDS_BY_TYPE, ConfigRecord
 from quorum_node.schema import decoder, encoder
-from quorum_node.server.process.codecs_ahead import CodecsAhead
+from quorum_node.server.process.codec_warmup import CodecWarmup
 
 def compiled():
     return {(cls, version) for made in (decoder._COMPILED, encoder._COMPILED) for cls, version, _ in made}
@@ -25,7 +25,7 @@ def missing_records(classes):
 async def main():
     handover = (END_QUORUM_EPOCH, VOTE, BEGIN_QUORUM_EPOCH, FETCH)
     assert len(missing(handover)) == 8, missing(handover)
-    ahead = CodecsAhead()
+    ahead = CodecWarmup()
     ahead.start(0)
     turns = 0
     while missing(handover) or missing_records([ConfigRecord]):

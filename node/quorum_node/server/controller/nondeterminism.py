@@ -1,4 +1,4 @@
-"""What commands may not find out by themselves: the time, and anything random."""
+"""The inputs of commands that are not deterministic: the time, new UUIDs and random numbers. Tests and the simulation replace them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from quorum_node.fresh_uuid import fresh_uuid
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
-    """`now_ms` is monotonic; `random(n)` is from 0 to n - 1."""
+class Nondeterminism:
+    """`now_ms`: monotonic, in milliseconds. `random(n)`: from 0 to n - 1."""
 
     now_ms: Callable[[], float]
     fresh_uuid: Callable[[], UUID] = fresh_uuid

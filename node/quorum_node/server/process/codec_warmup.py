@@ -1,7 +1,7 @@
-"""Codecs compiled before they are needed, in turns in which the loop has nothing else to do.
+"""Compiles codecs before they are needed, in turns in which the loop is idle.
 
-A codec is compiled at its first use, which takes 0.1 to 1 ms. Most first uses of a leadership (EndQuorumEpoch, Vote,
-BeginQuorumEpoch, the records of the first write) come in its first milliseconds, while clients wait. Owns which codecs come first, and
+A codec is compiled at its first use, which takes 0.1 to 1 ms. A new leader uses most of its codecs for the first time (EndQuorumEpoch,
+Vote, BeginQuorumEpoch, the records of the first write) in its first milliseconds, while clients wait. Owns the order of the codecs, and
 the pace. Must not know how a codec is compiled (`schema/`).
 """
 
@@ -25,12 +25,12 @@ from quorum_node.records.metadata.frame import compile_metadata_decoder, compile
 from quorum_node.schema.codec import compile_decoder, compile_encoder
 
 FIRST_DELAY_SECONDS = 0.5
-"""After the start: the log is open and the first election is over, if there was one to be had."""
+"""After the start: the log is open then, and a first election is over."""
 _PAUSE_SECONDS = 0.01
 _BUSY_SECONDS = 0.002
-"""A timer that comes later than this had others before it: the loop has something to do."""
+"""A timer that fires later than this was delayed by other work: the loop is busy."""
 _LATEST_SECONDS = 0.1
-"""A busy loop is not waited for longer than this; one codec is less than what many a request takes."""
+"""The longest wait for an idle loop; compiling one codec takes less time than many requests."""
 _HANDOVER = (
     END_QUORUM_EPOCH,
     VOTE,
@@ -43,8 +43,8 @@ _HANDOVER = (
 _ToCompile = tuple[Callable[[Any, int], None], type, int]
 
 
-class CodecsAhead:
-    """Every API's newest version and all metadata records, both ways; those of a handover first. Done once in a process."""
+class CodecWarmup:
+    """The newest version of every API and all metadata records, both ways; those of a handover first. Runs once in a process."""
 
     def __init__(self) -> None:
         self._to_come: list[_ToCompile] = [
@@ -59,16 +59,16 @@ class CodecsAhead:
 
     @property
     def is_done(self) -> bool:
-        """Nothing is left to compile."""
+        """Whether all codecs are compiled."""
         return not self._to_come
 
     def start(self, delay_seconds: float = FIRST_DELAY_SECONDS) -> None:
-        """Begins after a delay, on the running loop."""
+        """Start after a delay, on the running loop."""
         self._waiting_since = time.monotonic() + delay_seconds
         self._again(delay_seconds)
 
     def stop(self) -> None:
-        """The process ends."""
+        """Stop: the process ends."""
         if self._timer is not None:
             self._timer.cancel()
 

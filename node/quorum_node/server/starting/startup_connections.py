@@ -1,4 +1,4 @@
-"""How a node that is not running yet asks others: one blocking connection for each question, by TLS if members dial so."""
+"""Requests to other nodes before this node runs: one blocking connection for each, by TLS if members use it."""
 
 import socket
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.server.starting.tls_loading import TlsOfPorts
 
 Dial = Callable[[HostPort, float], socket.socket]
-"""Connects within so many seconds, which hold for what follows, too. Raises OSError."""
+"""Connects; the timeout in seconds also holds for the following reads and writes. Raises OSError."""
 
 
 def dial_in_clear_text(server: HostPort, timeout_seconds: float) -> socket.socket:
@@ -17,12 +17,12 @@ def dial_in_clear_text(server: HostPort, timeout_seconds: float) -> socket.socke
 
 
 def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
-    """As members of this node's quorum dial each other."""
+    """Connect as the members of this node's quorum do."""
     files = tls.get(config.quorum_listener)
     if files is None:
         return dial_in_clear_text
     from quorum_node.server.transport.tls_files import utc_now
-    from quorum_node.server.transport.tls_peers import Unwelcome, certificate_in, check_dialled
+    from quorum_node.server.transport.tls_peers import PeerRejected, certificate_in, check_dialled
 
     def dial(server: HostPort, timeout_seconds: float) -> socket.socket:
         plain = dial_in_clear_text(server, timeout_seconds)
@@ -34,9 +34,9 @@ def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
         try:
             shown = certificate_in(connection.getpeercert(binary_form=True))
             check_dialled(shown, server.host, None, files, utc_now())
-        except Unwelcome as error:
+        except PeerRejected as error:
             connection.close()
-            raise ConnectionError(f"who answers at {server} {error}") from None
+            raise ConnectionError(f"the peer at {server} {error}") from None
         return connection
 
     return dial
