@@ -1,4 +1,4 @@
-"""One record to whoever leads, and who that is: asked without a client library, which would decide when to look again."""
+"""Writes single records to the leader, and finds the leader: without a client library, which would choose the retry times itself."""
 
 from typing import NamedTuple
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The part of docs/evidence/benchmarks.md about the data path of brokers: wording, table, targets."""
+"""The section of docs/evidence/benchmarks.md about the data path of brokers: text, table, targets."""
 
 from pathlib import Path
 from typing import Any

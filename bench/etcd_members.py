@@ -1,7 +1,7 @@
-"""etcd, as the comparison: three members with default settings, driven by etcd's own Go client.
+"""etcd, for comparison: three members with default settings, driven by etcd's own Go client.
 
-Server and driver (bench/etcdload) are built once with Go, of one version, pinned by go.mod and go.sum; both
-are kept in the cache outside of the checkout.
+Server and driver (bench/etcdload) are built once with Go, with one version pinned by go.mod and go.sum; both are cached outside of the
+checkout.
 """
 
 import base64

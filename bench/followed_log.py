@@ -1,8 +1,8 @@
-"""The metadata log as an observer sees it, and when it was told that which part is committed.
+"""The metadata log as an observer receives it, and the times at which it learned that each part is committed.
 
-Owns one connection that fetches from the leader, and the look at what it has fetched: from when on a failed broker leads
-no partition and is in no ISR. While something is measured nothing is decoded; the log is read when it is over. The log
-is what brokers act on, so this is the moment at which the last of them could know.
+Owns one connection that fetches from the leader, and the analysis of the fetched records: from when on a failed broker leads no partition
+and is in no ISR. During a measurement nothing is decoded; the log is analysed afterwards. Brokers act on the log, so this is the time at
+which the last of them could know.
 """
 
 import asyncio

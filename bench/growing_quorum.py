@@ -1,7 +1,7 @@
-"""Quorums of one to seven voters, a hundred observers, and where the time of a commit goes.
+"""Quorums of one to seven voters, a hundred observers, and the parts of a commit's latency.
 
-Owns short loads on our own nodes, and what the leader's metrics and a sampling profile say of them. Results are
-plain dictionaries, for growth_report.py.
+Owns short loads on our own nodes, and the analysis of the leader's metrics and of a sampling profile. Results are plain dictionaries, for
+growth_report.py.
 """
 
 import json

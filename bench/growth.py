@@ -1,10 +1,10 @@
-"""What grows: voters, observers, records in memory, the log that is there at a start or for a newcomer.
+"""Scaling: the number of voters, of observers and of records in memory, and the size of the log at a start or for a new replica.
 
 Part of `make bench`; alone `make bench-growth`, which puts its results beside those of the last comparison:
 
     python bench/growth.py [--log-mib 1024] [--seconds 4] [--starts 3] [--only voters,start] [--no-report]
 
-A part that fails, or for which no time is left, is told as not measured; the others go on.
+A part that fails, or that exceeds the time limit, is reported as not measured; the others continue.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The part of docs/evidence/benchmarks.md about growth and about where the time goes, and its picture.
+"""The section of docs/evidence/benchmarks.md about scaling and the parts of the latency, and its picture.
 
-Owns wording and tables of what growth.py measured. Figures that are missing were not measured, and are told so.
+Owns text and tables of growth.py's results. Missing figures are reported as not measured.
 """
 
 from pathlib import Path

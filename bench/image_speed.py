@@ -1,10 +1,10 @@
-"""What replay costs: decoding and applying the records of topics and configs, memory, snapshots.
+"""The cost of replay: decoding and applying the records of topics and configs, memory, snapshots.
 
     python bench/image_speed.py [partitions]
 
-Processor time of one thread, best of several rounds where that is cheap. The same topics everywhere: ten
-partitions each, three replicas on a hundred brokers, two configs. These figures decide how long a start
-and a failover take, for both replay what the log says.
+CPU time of one thread, the best of several rounds where they are short. All parts use the same topics: ten partitions each, three
+replicas on a hundred brokers, two configs. These figures determine the duration of a start and of a failover, because both replay the
+log.
 """
 
 import gc

@@ -1,8 +1,7 @@
-"""Which Python a benchmark runs on: one that was built with optimisations, in an environment of its own if need be.
+"""Chooses the Python of a benchmark: one that was built with optimizations, in an environment of its own if necessary.
 
-Our image holds such a Python (`python:*-slim`, or Debian's package), so measuring on one that was built without profile
-and link-time optimisation would show another node than the one that is shipped. Owns telling builds apart, and
-`.venv-bench`. Must not know what is measured.
+Our image has such a Python (`python:*-slim`, or Debian's package). A build without profile-guided and link-time optimization would
+measure another node than the one that is shipped. Owns distinguishing builds, and `.venv-bench`. Must not know what is measured.
 """
 
 import hashlib

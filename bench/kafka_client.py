@@ -1,4 +1,4 @@
-"""Who leads: asked of our nodes and of Kafka's controllers alike, through DescribeQuorum."""
+"""Finds the leader of our nodes or of Kafka's controllers, by DescribeQuorum."""
 
 import time
 

@@ -2,9 +2,9 @@
 
     python bench/kafka_load.py --address HOST:PORT --clients 100 --seconds 5
 
-Requests are encoded once and only get a new correlation id; of an answer nothing but the correlation id and the
-error code is read. Several clients share a connection by pipelining when there are more clients than connections.
-Prints one JSON object, with its own CPU seconds in it; bench/null_server.py tells what it costs by itself.
+Requests are encoded once and only get a new correlation id; of an answer only the correlation id and the error code are read. If there
+are more clients than connections, several clients share a connection by pipelining. Prints one JSON object, which includes its own CPU
+seconds; bench/null_server.py measures its cost without a server.
 """
 
 import argparse

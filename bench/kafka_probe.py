@@ -1,10 +1,10 @@
-"""Writes to every node of a quorum, each in a closed loop: prints "ready" with the first commit, and at the end writes a
-file that tells when each commit was answered.
+"""Writes to every node of a quorum, each in a closed loop: prints "ready" after the first commit, and at the end writes a file with the time
+of each answer.
 
     python bench/kafka_probe.py --addresses HOST:PORT,HOST:PORT,... --seconds 10 --output FILE
 
-A node that refuses (it doesn't lead) or is gone is asked again after a short pause, so that a new leader's first
-commit is seen within milliseconds. No client library decides when to look: the same prober serves our nodes and
+A node that refuses (it does not lead) or is down is tried again after a short pause, so that a new leader's first commit is noticed
+within milliseconds. No client library is used, because it would choose the retry times: the same prober runs against our nodes and
 Kafka's controllers.
 """
 

@@ -1,7 +1,7 @@
-"""A large log: what its records take in memory, how long a start takes, and a newcomer's join.
+"""A large log: memory of its records, duration of a start, and duration of a new replica's join.
 
-Owns the comparison of starts with a stock Kafka controller that has the same records in its log. Every wait has an
-end. Results are plain dictionaries, for growth_report.py.
+Owns the comparison of starts with a stock Kafka controller that has the same records in its log. Every wait has a timeout. Results are
+plain dictionaries, for growth_report.py.
 """
 
 import shutil

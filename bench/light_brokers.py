@@ -1,8 +1,8 @@
-"""Many brokers in one process: each registers, and renews its lease over a connection of its own. They hold no data.
+"""Many brokers without data in one process: each registers, and renews its lease over its own connection.
 
-To a controller they are brokers like any other; our nodes and Kafka's controllers get the same bytes from them. What a
-real broker also does, following the metadata log, one connection does for all of them (`followed_log.py`): two cores
-could not carry a hundred followers beside the controllers that are to be measured.
+A controller can't distinguish them from real brokers; our nodes and Kafka's controllers receive the same bytes. Real brokers also follow
+the metadata log; here one connection does so for all (`followed_log.py`), because two cores could not run a hundred followers besides the
+measured controllers.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Many observers in one process: each follows the log over a connection of its own and keeps nothing.
+"""Many observers in one process: each follows the log over its own connection and stores nothing.
 
     python bench/light_observers.py --address HOST:PORT --count 100 --cluster-id ID
 
-To the leader they are observers like any other (a replica id and UUID that is no voter, long polls). A hundred whole
-nodes would only show that two cores are not enough for a hundred processes. Prints `ready` when all have had an
-answer, and fetches until its input is closed.
+The leader can't distinguish them from real observers (a replica id and UUID that is not a voter, long polls). A hundred complete nodes
+would only show that two cores are not sufficient for a hundred processes. Prints `ready` when all have received an answer, and fetches
+until its input is closed.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""A metadata log of any length as a busy cluster would leave it, written with the node's own storage.
+"""Writes a metadata log of any length, like that of a busy cluster, with the node's own storage.
 
-Owns the mix: topics of ten partitions come, change and go; ISRs shrink and grow, leaders move; brokers are fenced, unfenced
-and register again; configs change. The cluster has the same size in logs of every length, from a million records on, so
-what a reader has to remember does not grow with the log. The same log for the same number of records.
+Owns the mix of records: topics of ten partitions are created, changed and deleted; ISRs shrink and grow, leaders change; brokers are
+fenced, unfenced and registered again; configs change. From a million records on the cluster has the same size in logs of every length, so
+a reader's state does not grow with the log. The same number of records gives the same log.
 """
 
 import random

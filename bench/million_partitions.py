@@ -1,7 +1,7 @@
-"""A million partitions in one controller: memory, the time that a snapshot takes, and a start from it.
+"""A million partitions in one controller: memory, duration of a snapshot, and duration of a start from it.
 
-The same records for both systems, written straight into the log's directory (`big_log.py`). Their brokers are
-registered, and nobody reports: the lease is an hour, so that nothing fails while this is measured.
+The same records for both systems, written directly into the log's directory (`big_log.py`). Their brokers are registered, but send no
+heartbeats: the lease is an hour, so that none expires during the measurement.
 """
 
 import threading

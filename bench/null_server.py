@@ -1,4 +1,4 @@
-"""A server that answers every config write at once and does nothing: what is left is the generator's own cost.
+"""A server that answers every config write at once and does nothing else: measures the generator's own cost.
 
 python bench/null_server.py --port 0        prints the port
 """

@@ -1,10 +1,10 @@
-"""One operator and many quorums: calls at rest, memory, and repairs of many disks that die at once.
+"""One operator and many quorums: calls when idle, memory, and repairs of many disks that fail at once.
 
     python bench/operator_scale.py [--quorums 100] [--seconds 60] [--alone 5] [--disks 20] [--no-report]
 
-The API server is real (kube-apiserver, etcd and the controllers, started here), the operator is a process of its own
-with the rights of the chart and a Lease; the nodes are stand-ins in this process. Calls are counted by a proxy; times are
-measured without it. Needs root, as the test harness does.
+The API server is real (kube-apiserver, etcd and the controllers, started here). The operator is a process of its own with the rights of
+the chart and a Lease. The nodes are simulated in this process. Calls are counted by a proxy; times are measured without it. Needs root,
+like the test harness.
 """
 
 import argparse

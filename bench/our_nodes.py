@@ -1,7 +1,7 @@
 """MetadataQuorum's nodes: three `quorum-node` processes, formed through the admin API.
 
-With default settings, except that the leader stays where it is when snapshots are due, as all load goes to one
-address, and that one address may have more connections.
+Default settings with two exceptions, because all load goes to one address: the leader stays the leader when snapshots are due, and one
+address may have more connections.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""What every part of the page is made of: figures for people, Markdown tables, pictures that diff well."""
+"""Shared by all sections of the page: number formats, Markdown tables, and pictures whose diffs are small."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The parts of a benchmark, one after the other; the benchmark says what they are and what becomes of their figures."""
+"""Runs the parts of a benchmark one after the other; the benchmark defines the parts and handles their results."""
 
 import shutil
 import time

@@ -1,7 +1,6 @@
-"""The part of docs/evidence/benchmarks.md about the pipeline.
+"""The section of docs/evidence/benchmarks.md about the pipeline.
 
-Owns wording and tables of what pipeline.py measured, and the section's place on the page. Figures that are missing were
-not measured, and are told so.
+Owns text and tables of pipeline.py's results, and the section's place on the page. Missing figures are reported as not measured.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One process that decodes every record of a log with the node's own codec, and keeps nothing: what Spark has to beat.
+"""One process that decodes every record of a log with the node's own codec, and stores nothing: the baseline for Spark.
 
 python bench/plain_reader.py DIRECTORY
 """

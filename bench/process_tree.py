@@ -1,7 +1,7 @@
-"""A command with all the processes that it starts: what they cost, and how much memory they had at most.
+"""Runs a command and measures the CPU time and the peak memory of it and all processes that it starts.
 
-Owns sampling of /proc. A process that lives for less than the time between two looks is missed, and so is what a process
-used after the last look: a few hundredths of a second.
+Owns sampling of /proc. Processes that live for less than a sampling interval are missed, and so is the usage after the last sample: a few
+hundredths of a second.
 """
 
 import os
@@ -40,7 +40,7 @@ class Usage:
 
 
 class _Watch:
-    """Looks at a process and its descendants until it is told to end."""
+    """Samples a process and its descendants until it is told to stop."""
 
     def __init__(self, root: int) -> None:
         self.usage = Usage()

@@ -1,4 +1,4 @@
-"""What a long run says of itself: which part runs, how much time is gone, about how much is left."""
+"""The progress output of a long run: the current part, the elapsed time, and an estimate of the remaining time."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,9 @@
-"""A node with a sampling profiler: where its main thread is at every millisecond of CPU time.
+"""A node with a sampling profiler, which records the position of its main thread at every millisecond of CPU time.
 
-    python -m sampled_node --config node.properties     SIGUSR1 begins (anew), SIGUSR2 writes samples.json beside it
+    python -m sampled_node --config node.properties     SIGUSR1 starts (anew), SIGUSR2 writes samples.json beside it
 
-Sampling, because a tracing profiler makes small functions look several times as expensive as they are. A sample
-counts for the part of the program whose code is innermost; what C does for it (a system call, a checksum) is its own.
+Sampling, because a tracing profiler makes small functions look several times as expensive as they are. A sample counts for the part of
+the program whose code is innermost, including C code that it calls (a system call, a checksum).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How long a benchmark waits for something, and what it says when that has not come."""
+"""Timeouts of a benchmark's waits, and their error messages."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
-"""CreateTopics straight to the active controller, in a closed loop of one client: the same frames for every system.
+"""CreateTopics requests directly to the active controller, in a closed loop of one client: the same frames for every system.
 
-The frames are made before the clock starts, and the answers are read after it has stopped.
+The frames are encoded before the measurement, and the answers are decoded after it.
 """
 
 import socket

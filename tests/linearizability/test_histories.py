@@ -13,7 +13,7 @@ import pytest
 from support.linearizability import checker, faults
 from support.linearizability.broken_node import VARIABLE
 from support.linearizability.clients import IMPATIENT, PATIENT
-from support.linearizability.course import GROUPS_PER_FAULT, VOTERS, Course
+from support.linearizability.fault_run import GROUPS_PER_FAULT, VOTERS, FaultRun
 from support.linearizability.history import Group
 from support.linearizability.network import require_namespaces
 
@@ -56,7 +56,7 @@ def assert_worth_checking(groups: list[Group]) -> None:
 
 @pytest.mark.requirement("K650-03")
 def test_histories_under_faults_are_linearizable(tmp_path: Path) -> None:
-    with Course(tmp_path / "quorum", "short", seed=1) as course:
+    with FaultRun(tmp_path / "quorum", "short", seed=1) as course:
         for kind in SHORT:
             course.strike(kind)
         course.drain()
@@ -74,7 +74,7 @@ def test_many_histories_under_many_faults_are_linearizable(tmp_path: Path) -> No
     for number in range(LONG_COURSES):
         chance = random.Random(number)
         kinds = chance.sample(faults.KINDS, len(faults.KINDS))
-        with Course(tmp_path / f"quorum-{number}", f"course{number}", seed=number) as course:
+        with FaultRun(tmp_path / f"quorum-{number}", f"course{number}", seed=number) as course:
             for kind in kinds:
                 course.strike(kind)
                 struck[kind.__name__] += GROUPS_PER_FAULT
@@ -103,7 +103,7 @@ def test_a_broken_read_path_is_caught(
     module = "support.linearizability.broken_node"
     patience = (IMPATIENT,) * 4 + (PATIENT,) * 6
     found: list[checker.Verdict] = []
-    with Course(
+    with FaultRun(
         tmp_path / "quorum", broken, 5, nodes=VOTERS, module=module, patience=patience
     ) as course:
         for _ in range(4):

@@ -1,6 +1,6 @@
-"""The error codes of an answer, each with what it is about: what a stock controller's answers are compared by.
+"""The error codes in an answer, each with the item that it belongs to, for comparisons with a stock controller's answers.
 
-Owns the look through an answer. Which answers are compared is the tests' affair.
+Owns the traversal of an answer. The tests choose which answers are compared.
 """
 
 from dataclasses import fields
@@ -20,7 +20,7 @@ _NAMING = (
 
 
 def codes(message: Message) -> list[tuple[str, int]]:
-    """Every error code with what it is about, in any order."""
+    """Every error code with its item, in any order."""
     found: list[tuple[str, int]] = []
 
     def look(part: Any, about: str) -> None:

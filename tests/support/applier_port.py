@@ -1,4 +1,4 @@
-"""Who an applier works for in a test: nothing was made ahead, and damage is noted. See `ApplierPort`."""
+"""An `ApplierPort` for tests: no image was made in advance, and failures are recorded."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from quorum_node.server.controller.speculative_images import SpeculativeImages
 
 
 class NotingPort:
-    """`failures`: why the log could not be read."""
+    """`failures`: the errors of reading the log."""
 
     def __init__(self, known: SpeculativeImages | None = None) -> None:
         self.known = known or SpeculativeImages()

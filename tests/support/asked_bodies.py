@@ -1,6 +1,6 @@
-"""A request of every API, as small as can be, that speaks for one node.
+"""A minimal request of every API, sent by a given node.
 
-Owns making them from the declarations, so that a new API has one as well. Must not know what is asked of them.
+Owns making them from the declarations, so that a new API gets one as well. Must not know what a request means.
 """
 
 from dataclasses import replace
@@ -35,12 +35,12 @@ SENDERS = frozenset({"broker_id", "controller_id", "leader_id", "replica_id", "v
 
 
 def body_of(api: Api, node_id: int) -> Message:
-    """Whatever field may name the sender names this node."""
+    """Every field that may contain the sender has this node's id."""
     return _message(api.request, node_id)
 
 
 def request_of(api: Api, node_id: int = 1) -> Message:
-    """The smallest one that can be written in the newest version."""
+    """The smallest request that the newest version can encode."""
     body: Any = body_of(api, node_id)
     found: Message = body
     if api is ALTER_PARTITION:  # the newest version has another field for it

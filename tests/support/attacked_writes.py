@@ -1,7 +1,7 @@
-"""How long commits take while somebody attacks the leader, beside a quiet time of the same run.
+"""Measures commit times while clients attack the leader, and compares them with a quiet period of the same run.
 
-Owns the measuring; who attacks, and what is demanded, is the tests' affair. The quiet value is measured before and after, so that a
-busy machine counts on both sides.
+Owns the measuring. The tests choose the attack and the limits. The quiet value is measured before and after, so that other load on the
+machine affects both.
 """
 
 import statistics
@@ -18,19 +18,19 @@ import httpx
 from support.local_quorum import LocalNode
 
 QUIET_FLOOR_MS = 12.0
-"""A quiet p99 below it is an ordinary one: a multiple of it is nothing that a client would notice."""
+"""In milliseconds: a lower quiet p99 counts as this one, because no client would notice a multiple of it."""
 
 
 @dataclass
 class Writer:
-    """Commits one value after another, and notes how long each took."""
+    """Commits one value after another, and records how long each took."""
 
     url: str
     client: httpx.Client
     failed: list[str] = field(default_factory=list)
 
     def measure(self, seconds: float) -> list[float]:
-        """Milliseconds of every commit."""
+        """The duration of every commit, in milliseconds."""
         taken: list[float] = []
         end = time.monotonic() + seconds
         while time.monotonic() < end or len(taken) < 50:
@@ -52,7 +52,7 @@ def p99(taken: Sequence[float]) -> float:
 
 @contextmanager
 def attacked(name: str, node: LocalNode, certificate: Path | None = None) -> Iterator[None]:
-    """Until the end of the block. `certificate`: the folder of who attacks, by TLS."""
+    """Runs an attack until the end of the block. `certificate`: folder of the attacker's certificate, for TLS."""
     command = [sys.executable, "-m", "support.attacks", name, node.host, str(node.port)]
     shown = [] if certificate is None else [str(certificate)]
     process = subprocess.Popen(
@@ -81,7 +81,7 @@ def resident_mib(node: LocalNode) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Milliseconds of each commit without and with the attack, and what the leader's memory grew by."""
+    """Milliseconds of each commit without and with the attack, and the growth of the leader's memory."""
 
     quiet: list[float]
     attacked: list[float]
@@ -89,7 +89,7 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """By how much the p99 is above its quiet value."""
+        """Quotient of the p99 under attack and the quiet p99."""
         return p99(self.attacked) / max(p99(self.quiet), QUIET_FLOOR_MS)
 
     def __str__(self) -> str:

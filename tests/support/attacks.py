@@ -1,7 +1,8 @@
-"""Clients that mean no good, as a process: `python -m support.attacks NAME HOST KAFKA_PORT ADMIN_PORT [FOLDER]`.
+"""Hostile clients, run as a process: `python -m support.attacks NAME HOST KAFKA_PORT ADMIN_PORT [FOLDER]`.
 
-None of them has the admin token. With a folder they speak TLS, and show the certificate in it. Each goes on until its stdin is closed, prints a line once it is under way, and
-starts again whatever was closed. With a lower priority than the nodes: what they cost the machine is not the question.
+They do not have the admin token. With a folder they use TLS, with the certificate in it. Each runs until its stdin is closed, prints a
+line once it is running, and reopens connections that are closed. They run with a lower priority than the nodes: their own CPU usage is
+not measured.
 """
 
 import os
@@ -31,11 +32,11 @@ Address = tuple[str, int]
 _FRAME_BYTES = 8 << 20
 _PAUSE_SECONDS = 0.05
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-"""Nothing can be sent, or nothing has come."""
+"""The operation would block."""
 
 
 class Attack:
-    """Where to, and whether to go on."""
+    """The target of an attack, and whether to continue."""
 
     def __init__(self, kafka: Address, admin: Address, tls: ssl.SSLContext | None = None) -> None:
         self.kafka, self.admin = kafka, admin
@@ -43,7 +44,7 @@ class Attack:
         self._tls = tls
 
     def connect(self, address: Address) -> socket.socket:
-        """In clear text, or with a handshake."""
+        """In clear text, or with a TLS handshake."""
         plain = socket.create_connection(address, 5)
         if self._tls is None:
             return plain
@@ -54,7 +55,7 @@ class Attack:
             raise
 
     def many(self, count: int, work: Callable[[], None]) -> None:
-        """So many threads that repeat `work`, whatever becomes of it."""
+        """Start this number of threads that repeat `work` and ignore its errors."""
 
         def repeat() -> None:
             while not self.over.is_set():
@@ -67,7 +68,7 @@ class Attack:
             threading.Thread(target=repeat, daemon=True).start()
 
     def held(self, address: Address, count: int, first: bytes, then: bytes = b"") -> None:
-        """So many connections that send `first`, then `then` every second, and stay."""
+        """Keep this number of connections open that send `first`, then `then` every second."""
         connections: list[socket.socket] = []
 
         def hold() -> None:
@@ -86,7 +87,7 @@ class Attack:
 
 
 def send_some(connection: socket.socket, data: bytes) -> None:
-    """As much as goes at once, or within a second for what is larger than a buffer."""
+    """Send as much as possible at once; wait up to a second for data that is larger than a buffer."""
     view, end = memoryview(data), time.monotonic() + 1
     while view and time.monotonic() < end:
         try:
@@ -116,7 +117,7 @@ def unfinished(attack: Attack) -> None:
 
 
 def slow(attack: Attack) -> None:
-    """A byte now and then, on both ports."""
+    """Send a byte from time to time, on both ports."""
     attack.held(attack.admin, 300, b"GET /v1/node HTTP/1.1\r\nHost: x\r\nX-A: ", b"a")
     attack.held(attack.kafka, 300, struct.pack(">i", _FRAME_BYTES), b"a")
 
@@ -132,7 +133,7 @@ def log_reads(attack: Attack) -> None:
 
 
 def small_reads(attack: Attack) -> None:
-    """Requests as fast as they are taken, many on each connection."""
+    """Requests as fast as they are accepted, many on each connection."""
     request = b"GET /v1/node HTTP/1.1\r\nHost: x\r\n\r\n" * 50
     attack.many(8, lambda: pour(attack, attack.admin, request))
 
@@ -170,7 +171,7 @@ def pipelined(attack: Attack) -> None:
 
 
 def handshakes(attack: Attack) -> None:
-    """As many as there may be, one after the other, with the same certificate if there is one."""
+    """As many handshakes as possible, one after the other, with the same certificate if there is one."""
     attack.many(8, lambda: attack.connect(attack.kafka).close())
     attack.many(4, lambda: attack.connect(attack.admin).close())
 
@@ -186,7 +187,7 @@ def http(attack: Attack, method: str, path: str, body: bytes = b"") -> None:
 
 
 def pour(attack: Attack, address: Address, data: bytes, seconds: float = 2.0) -> None:
-    """The same bytes over and over, reading what comes back."""
+    """Send the same bytes repeatedly, and read the answers."""
     end = time.monotonic() + seconds
     with attack.connect(address) as connection:
         while time.monotonic() < end:
@@ -223,7 +224,7 @@ def main() -> None:
     tls = client_context(Path(folder[0]), Path(folder[0]) / "ca.crt") if folder else None
     attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls)
     ATTACKS[name](attack)
-    time.sleep(0.3)  # for the threads to begin; whoever reads the line begins to measure
+    time.sleep(0.3)  # gives the threads time to start; the reader of the line starts measuring
     print("under way", flush=True)
     sys.stdin.read()
     attack.over.set()

@@ -1,4 +1,4 @@
-"""An audit as the command does it, with stages that the caller has: in this process, or Spark's."""
+"""Runs an audit like the command, with stages of the caller: in this process, or in Spark."""
 
 from dataclasses import dataclass
 from pathlib import Path

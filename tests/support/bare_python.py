@@ -1,4 +1,4 @@
-"""A machine's own Python, which has neither the project nor what it depends on, for programs that have to do without; and mounts."""
+"""The machine's own Python, without the project and its dependencies, for programs that must not need them; and mounts."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""The deliberate breaks of tests/simulation/*breaks*.py, and the table of them in docs/explanation/reliability.md.
+"""The deliberate breaks of tests/simulation/*breaks*.py, and their table in docs/explanation/reliability.md.
 
-Owns how they are found and how the table reads. `python -m support.break_table` (in tests/) writes it:
-`make breaks-doc`.
+Owns finding them and the format of the table. `python -m support.break_table` (in tests/) writes it: `make breaks-doc`.
 """
 
 import importlib.util
@@ -39,7 +38,7 @@ class BreakFiles:
             self.faults_for |= getattr(module, "FAULTS_FOR", {})
 
     def defined(self) -> set[str]:
-        """Names of all functions that break something: those that take a patch."""
+        """Names of all functions that implement a break: those that take a patch."""
         return {
             name
             for module in self._modules
@@ -49,7 +48,7 @@ class BreakFiles:
         }
 
     def catchers(self) -> dict[Break, list[str]]:
-        """Every break, and all that catches it, in words."""
+        """Every break, and the descriptions of all tests that catch it."""
         found: dict[Break, list[str]] = {}
         for broken in self.by_simulation:
             found.setdefault(broken, []).append("simulation")
@@ -63,7 +62,7 @@ class BreakFiles:
 
 
 def words_of(broken: Break) -> tuple[str, str]:
-    """What is broken, and what that would do, from the docstring."""
+    """What is broken, and what its effect would be, from the docstring."""
     text = " ".join((inspect.getdoc(broken) or "").split())
     what, _, would = text.partition(" Would: ")
     return what, would

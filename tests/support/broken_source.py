@@ -1,6 +1,6 @@
-"""A package with one line of its source broken on purpose: to show that a test would notice.
+"""Loads a package with one line of its source changed, to show that a test detects the defect.
 
-Owns loading the package anew for that, and putting the real one back.
+Owns loading the changed package, and restoring the real one.
 """
 
 import importlib
@@ -33,7 +33,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def broken(package: str, module: str, line: str, instead: str) -> Iterator[None]:
-    """`line`: text that is there once in the module; whoever imports the package in the context gets it as it is with the other text."""
+    """`line`: text that occurs once in the module. Imports of the package within the context get it with `instead` in its place."""
     name = f"{package}.{module}"
     path = Path(str(importlib.import_module(name).__file__))
     source = path.read_text()

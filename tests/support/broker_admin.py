@@ -1,4 +1,4 @@
-"""What administrators ask of a broker of this software, in one call each; what is right is the tests' affair."""
+"""Administrators' requests to a broker of this software, one call each. The tests check the results."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID

@@ -1,7 +1,7 @@
-"""Members with certificates, for a quorum with an authorizer: without them its members could not even vote.
+"""Certificates for the members of a quorum with an authorizer: without them, members could not even vote.
 
-Owns the files and the ports: members dial each other over TLS, on a listener of their own, and the node's known port is one in
-clear text, where everybody is a stranger. A quorum of tests that says more about certificates is `tls_quorum`.
+Owns the files and the ports: members connect to each other over TLS on a separate listener, and the node's usual port is in clear text,
+where all clients are anonymous. Tests with more requirements for certificates use `tls_quorum`.
 """
 
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ _ANYBODY = "User:ANONYMOUS"
 
 
 def needs_certificates(properties: Mapping[str, str]) -> bool:
-    """Whether members have to say who they are: nobody is anonymous and allowed everything."""
+    """Whether members have to authenticate: unless anonymous callers are super users."""
     users = {each.strip() for each in properties.get("super.users", "").split(";")}
     return "authorizer.class.name" in properties and _ANYBODY not in users
 
 
 class UncertifiedMembers:
-    """Everybody comes to the one port."""
+    """All callers use the same port."""
 
     def port_of(self, port: int) -> int:
-        """Where members dial the node that is known by that port."""
+        """The port that members connect to, of the node with this usual port."""
         return port
 
     def properties_of(self, node_id: int, host: str, port: int) -> dict[str, str]:
-        """What the node is told besides."""
+        """Additional properties of the node."""
         return {}
 
 

@@ -1,7 +1,6 @@
 """The Helm chart and the plain manifests, as objects.
 
-Owns rendering and the few questions that tests ask of any set of manifests. helm itself is looked for
-and never built here: that is the test bed's business.
+Owns rendering, and queries that apply to any set of manifests. helm is looked up, never built here: the testbed builds it.
 """
 
 import os
@@ -32,7 +31,7 @@ READ_VERBS = frozenset({"get", "list", "watch"})
 
 
 def helm_at_hand() -> Path | None:
-    """helm on PATH, else the one that the test bed built earlier."""
+    """helm on PATH, else the one that the testbed built earlier."""
     found = shutil.which("helm")
     if found is not None:
         return Path(found)
@@ -48,7 +47,7 @@ def run_helm(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def render(helm: Path, *settings: str, hooks: bool = True) -> list[Json]:
-    """The chart's objects. `settings` as `--set` takes them; raises ValueError with helm's words."""
+    """The chart's objects. `settings` as for `--set`. Raises ValueError with helm's output."""
     command = ["template", RELEASE, str(CHART), "--namespace", NAMESPACE]
     command += ["--kube-version", KUBE_VERSION, *([] if hooks else ["--no-hooks"])]
     for setting in settings:

@@ -1,6 +1,6 @@
-"""Properties of Kafka's clients and tools, as `--command-config` takes them: who they are, and whom they trust.
+"""Properties of Kafka's clients and tools, as for `--command-config`: their identity, and the authorities that they trust.
 
-Must not know where the files are read: paths are given as they stand there.
+Must not know where the files are read: paths are used as given.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def by_certificate(folder: Path) -> str:
-    """Of somebody whose `keystore.pem` is in a folder, beside the authorities in `ca.crt`."""
+    """For a client with the `keystore.pem` in this folder, which also has the authorities in `ca.crt`."""
     return (
         "security.protocol=SSL\nssl.keystore.type=PEM\n"
         f"ssl.keystore.location={folder / 'keystore.pem'}\n{trusting(folder / 'ca.crt')}"
@@ -24,7 +24,7 @@ def by_password(
     mechanism: str = "SCRAM-SHA-512",
     protocol: str = "SASL_SSL",
 ) -> str:
-    """Of somebody who logs in."""
+    """For a client that logs in by SASL."""
     return (
         f"security.protocol={protocol}\nsasl.mechanism={mechanism}\n"
         f'sasl.jaas.config={SCRAM_MODULE} required username="{user}" password="{password}";\n'
@@ -33,5 +33,5 @@ def by_password(
 
 
 def trusting(authorities: Path) -> str:
-    """Whom they believe to be a server."""
+    """The authorities that a client trusts."""
     return f"ssl.truststore.type=PEM\nssl.truststore.location={authorities}\n"

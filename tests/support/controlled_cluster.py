@@ -1,7 +1,7 @@
-"""A cluster as its active controller sees it: real commands on a real image, without a log.
+"""A cluster from the view of its active controller: real commands on a real image, without a log.
 
-Owns replaying what was decided, and the things that views take from outside: uuids, numbers, a clock. What is
-decided counts as committed at once. Every record goes through its bytes, so nothing that can't be written passes.
+Owns replaying decisions, and the inputs of views: UUIDs, random numbers, a clock. A decision counts as committed at once. Every record is
+encoded and decoded, so that records that can't be written are detected.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,7 +48,7 @@ def directory_of(broker_id: int) -> UUID:
 
 
 class ControlledCluster:
-    """Brokers, topics and what happens to them."""
+    """Brokers, topics and their changes."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ControlledCluster:
         self.settings = settings or Settings()
         self.caller: Caller = ANONYMOUS
         self.authorizer: AuthorizerSettings | None = None
-        """By which requests are judged, if they are."""
+        """The settings that requests are checked with, if any."""
         self.voters: tuple[ReplicaKey, ...] = (ReplicaKey(NODE_ID),)
         self.decided: list[MetadataMessage] = []
         self.offset = 0
@@ -72,7 +72,7 @@ class ControlledCluster:
         for broker_id in brokers:
             self.register(broker_id, rack=(racks or {}).get(broker_id))
 
-    # -- what brokers do, without the commands of that
+    # # -- what brokers do, without the commands for it
 
     def register(self, broker_id: int, *, rack: str | None = None, fenced: bool = False) -> int:
         """A new process of a broker; its epoch."""
@@ -103,13 +103,13 @@ class ControlledCluster:
         self.replay([record])
 
     def fence(self, broker_id: int, *, fenced: bool = True) -> None:
-        """Only the registration: what becomes of its partitions is another command's work."""
+        """Changes only the registration; its partitions are changed by another command."""
         self.change(broker_id, fenced=1 if fenced else -1)
 
     # -- the controller
 
     def view(self, rights: Rights = UNRESTRICTED) -> View:
-        """What a command sees now."""
+        """The view that a command gets now."""
         return View(
             image=self.image,
             leases=BrokerLeases(9_000.0),
@@ -128,7 +128,7 @@ class ControlledCluster:
     def ask(
         self, command: Callable[[View, Any], Decision], request: Message, answer: type[_M]
     ) -> _M:
-        """Decide, replay, and hand out the answer."""
+        """Decide, replay, and return the answer."""
         rights: Rights = UNRESTRICTED
         if self.authorizer is not None:
             judged = Door(DoorSettings(self.authorizer), self.image.acls)
@@ -141,7 +141,7 @@ class ControlledCluster:
         return decision.answer
 
     def take(self, decision: Decision) -> tuple[MetadataMessage, ...]:
-        """What was decided happens."""
+        """Replay a decision."""
         self.decided.extend(decision.records)
         self.replay(decision.records)
         return decision.records

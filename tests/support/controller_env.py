@@ -1,6 +1,6 @@
-"""An active controller without a network: real commands, image and append queue; the test is the quorum.
+"""An active controller without a network: real commands, image and append queue. The test takes the part of the quorum.
 
-`commit` and `lose` say what becomes of what was proposed. Used by unit tests of the controller's shell.
+`commit` and `lose` decide the outcome of proposals. Used by unit tests of the server's controller package.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Asked:
         self.answers: list[Any] = []
 
     def reply(self, body: Message) -> None:
-        """Remember it."""
+        """Store the answer."""
         self.answers.append(body)
 
     @property
@@ -47,7 +47,7 @@ class Asked:
 
 
 class Env:
-    """One node's controller. Nothing is committed before the test says so."""
+    """One node's controller. Records are committed only by the test."""
 
     def __init__(
         self, *, maintained: bool = False, first_uuid: int = 1 << 100, **settings: Any
@@ -143,7 +143,7 @@ class Env:
     # -- what the test does
 
     def append(self, values: tuple[bytes, ...], done: AppendDone) -> None:
-        """What somebody else than the controller appends."""
+        """An append by another part than the controller."""
         append = self.appends.submit(values, done)
         if append is not None:
             self.controller.appended(append)
@@ -168,9 +168,9 @@ class Env:
     async def commit(
         self, *, most: int = 1 << 30, apply: bool = True, apply_first: bool = False
     ) -> list[AnyMetadata]:
-        """What was proposed is committed, `most` batches of it; the records.
+        """Commit the proposals, at most `most` batches; returns the records.
 
-        `apply_first`: replay comes to them before the controller hears that they are committed.
+        `apply_first`: replay reaches them before the controller is informed of the commit.
         """
         await self.turn()
         records: list[AnyMetadata] = []
@@ -191,7 +191,7 @@ class Env:
         return records
 
     def apply(self) -> None:
-        """The standby's work: replay what is committed. The controller's speculative image is the same."""
+        """Replay what is committed, as a standby does. Checks that the controller's speculative image is equal."""
         committed = self.committed
         for base, values in self.log:
             if base >= committed.end_offset:
@@ -208,7 +208,7 @@ class Env:
             self.when_applied(offset, ready)
 
     async def lose(self) -> None:
-        """Another node leads: what was not committed is gone."""
+        """Another node becomes the leader: uncommitted records are lost."""
         self.epoch = None
         self.controller.check()
         for proposal_id, _, _ in self._open:
@@ -217,7 +217,7 @@ class Env:
         await self.turn()
 
     async def do(self, body: Message) -> Any:
-        """A request, its commit, its answer."""
+        """Send a request, commit its records, and return its answer."""
         asked = self.ask(body)
         await self.commit()
         return asked.answer

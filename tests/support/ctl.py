@@ -1,4 +1,4 @@
-"""quorumctl as people run it, on the nodes of a local quorum."""
+"""Runs quorumctl on the nodes of a local quorum, as a user would."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from support.local_quorum import LocalQuorum
 class Ctl:
     """Runs quorumctl with the quorum's URLs and token in the environment.
 
-    In this process, for loading it again takes longer than most commands; `run_program` starts the real one.
+    It runs in this process, because loading it again takes longer than most commands; `run_program` starts the real program.
     """
 
     def __init__(self, quorum: LocalQuorum) -> None:
@@ -26,7 +26,7 @@ class Ctl:
         }
 
     def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
-        """stdout of a run that succeeds, stderr of one that is to fail."""
+        """stdout of a run that is expected to succeed, stderr of one that is expected to fail."""
         out, err = io.StringIO(), io.StringIO()
         with (
             patch.dict(os.environ, {**self.environment, **environment}),
@@ -35,7 +35,7 @@ class Ctl:
         ):
             try:
                 returned = main(list(arguments))
-            except SystemExit as ended:  # argparse's way
+            except SystemExit as ended:  # argparse exits this way
                 returned = ended.code if isinstance(ended.code, int) else 1
         assert returned == code, out.getvalue() + err.getvalue()
         return err.getvalue() if code else out.getvalue()

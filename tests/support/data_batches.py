@@ -1,4 +1,4 @@
-"""Batches as they lie in the logs of a broker: with producers, transactions, timestamps, gaps."""
+"""Batches as in the logs of a broker: with producers, transactions, timestamps, gaps."""
 
 from collections.abc import Sequence
 from struct import Struct

@@ -1,6 +1,6 @@
-"""Which metrics node and operator declare, with their labels, as Prometheus sees them.
+"""The metrics that node and operator declare, with their labels, as Prometheus sees them.
 
-A family of the operator has its labels from samples: one quorum with a status in which everything is set.
+The labels of the operator's metrics are taken from samples: one quorum with a status in which every field is set.
 """
 
 from quorum_node.server.observing.metric_specs import PARTITION_LABEL, SPECS

@@ -1,4 +1,4 @@
-"""Logs cut into spans, reduced, and merged, compared with what a node has after the same log. Owns the comparison."""
+"""Cuts logs into spans, reduces and merges them, and compares the result with the state of a node after the same log."""
 
 import random
 from itertools import pairwise
@@ -28,7 +28,7 @@ def reduced(values: list[bytes], begin: int, end: int) -> Span:
 
 
 def merged(values: list[bytes], cuts: list[int], seed: int) -> Outcome:
-    """Any cut into spans, empty ones too; then neighbours put together, in any order."""
+    """Cuts into any spans, including empty ones, then merges neighbours in any order."""
     borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
     spans = [reduced(values, *each) for each in pairwise(borders)]
     spans = spans or [Span()]

@@ -1,6 +1,7 @@
-"""Records in any order, also such as no controller writes: few ids and names, so that they meet; and the node's own replay of them.
+"""Records in any order, also sequences that no controller writes, with few ids and names so that they collide; and the node's own replay of
+them.
 
-`support.metadata_histories` has those that a controller could have written.
+`support.metadata_histories` has sequences that a controller could have written.
 """
 
 from dataclasses import dataclass
@@ -154,12 +155,12 @@ LOGS = st.one_of(
     st.lists(ABOUT_BROKERS, min_size=4, max_size=24),
     _begun(ANY_RECORD, 30),
 )
-"""Values of a log: histories that make sense, and all kinds of others."""
+"""Values of a log: consistent histories, and arbitrary ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What a node has after a log; `wrong_at`: the offset of the record that it can't replay."""
+    """The state of a node after a log; `wrong_at`: the offset of the record that it can't replay."""
 
     wrong_at: int | None
     image: ClusterImage

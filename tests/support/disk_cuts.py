@@ -1,7 +1,7 @@
-"""Killing a process between any two of its system calls that change files, in memory.
+"""Simulates a kill of the process between any two of its system calls that change files.
 
-Owns counting the calls and stopping at the n-th one. What lies in the real directory then is what kill -9 would
-have left; the test opens it anew. Must not know what is written.
+Owns counting the calls and stopping at the n-th one. The directory is then in the state that kill -9 would have left; the test opens it
+again. Must not know what is written.
 """
 
 import os
@@ -18,7 +18,7 @@ _CREATES = os.O_CREAT | os.O_TRUNC
 
 
 class Killed(BaseException):
-    """The process ended here. No `except Exception` may get in the way."""
+    """The process is killed here. `except Exception` must not catch it."""
 
 
 class CutDisk:
@@ -33,7 +33,7 @@ class CutDisk:
         """Name of the call at which the last run was killed; empty: it was not."""
 
     def run(self, act: Callable[[], object], cut: int | None = None, *, torn: bool = False) -> bool:
-        """Run `act`, killed before its call number `cut`; True if it came to its end.
+        """Run `act`, killed before its call number `cut`; True if it was completed.
 
         `torn`: a write at which it is killed leaves half of its bytes.
         """

@@ -1,10 +1,10 @@
-"""An event loop and its clock, driven by a test: what is due runs when the test says so."""
+"""An event loop and its clock, driven by a test: callbacks run when the test says so."""
 
 from collections.abc import Callable
 
 
 class DrivenLoop:
-    """As much of a loop as turns of connections need. Times are seconds."""
+    """The part of a loop that turns of connections need. Times in seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -21,7 +21,7 @@ class DrivenLoop:
         return self.now
 
     def run_due(self) -> bool:
-        """Call what is due now, once; returns whether there was anything."""
+        """Call the callbacks that are due, once; returns whether there were any."""
         due = [each for each in self.later if each[0] <= self.now]
         self.later = [each for each in self.later if each[0] > self.now]
         callbacks, self.soon = self.soon + [each for _, each in due], []

@@ -1,4 +1,4 @@
-"""That the driver of a job decodes nothing. Owns which functions decode."""
+"""Checks that the driver of a Spark job decodes no records. Owns the list of functions that decode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from quorum_pipeline.files import log_span, reduced_span
 
 @contextmanager
 def nothing_decoded_here() -> Iterator[None]:
-    """In this process, which is the driver: workers are others."""
+    """Holds for this process, which is the driver; workers are other processes."""
 
     def refuse(*_: object) -> Any:
         raise AssertionError("the driver decodes a record")

@@ -1,6 +1,6 @@
-"""A log as stock Kafka's own `kafka-dump-log` prints it: what a reader of ours says is compared with that.
+"""A log as printed by stock Kafka's `kafka-dump-log`, for comparisons with our readers.
 
-Owns parsing what the tool prints. Must not know what is compared.
+Owns parsing the tool's output. Must not know what is compared.
 """
 
 import json

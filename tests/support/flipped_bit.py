@@ -1,4 +1,4 @@
-"""One bit of a file that is wrong for a while. Must not know who has to find it."""
+"""Flips one bit of a file temporarily. Must not know which part has to detect it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @contextmanager
 def flipped_bit(file: Path, position: int) -> Iterator[None]:
-    """In the byte at `position`; afterwards the file is what it was."""
+    """In the byte at `position`; afterwards the file is restored."""
     original = file.read_bytes()
     content = bytearray(original)
     content[position] ^= 1 << position % 8

@@ -1,6 +1,6 @@
-"""Consumers of librdkafka in a group, each on a thread: what they processed, and how often the group rebalanced.
+"""Consumers of librdkafka in a group, each on a thread: the messages that they processed, and the number of rebalances.
 
-A message is processed before its offset is committed, so that a message whose offset is committed was processed.
+A message is processed before its offset is committed, so every message below a committed offset was processed.
 """
 
 import threading
@@ -13,7 +13,7 @@ from support.local_quorum import wait_until
 
 
 class GroupConsumer:
-    """One consumer. Use `stop` at the end; what went wrong on the thread is raised there."""
+    """One consumer. Call `stop` at the end: it raises errors of the thread."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: str | int) -> None:
         self.read: dict[int, list[bytes]] = defaultdict(list)
@@ -43,11 +43,11 @@ class GroupConsumer:
 
     @property
     def count(self) -> int:
-        """Of messages that it processed."""
+        """Number of messages that it processed."""
         return sum(len(each) for each in self.read.values())
 
     def stop(self) -> None:
-        """It leaves the group."""
+        """Leave the group."""
         self._is_over.set()
         self._thread.join(60)
         assert not self._thread.is_alive()
@@ -74,7 +74,9 @@ class GroupConsumer:
             self.read[message.partition() or 0].append(message.value() or b"")
 
     def _commit(self) -> None:
-        """What is refused, as during a rebalance or a failover, is committed with the next messages, or read again."""
+        """Commits that are refused, as during a rebalance or a failover, are repeated with the next messages, or the messages are read
+        again.
+        """
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as refused:

@@ -1,4 +1,4 @@
-"""A coordinator with a log in memory and clocks that a test moves: what it was asked, answered, and what it stored."""
+"""A group coordinator with a log in memory and clocks that a test moves; records requests, answers and appends."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,7 +46,7 @@ SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\5topic" + b"\0\0\0\0"
 """ConsumerProtocolSubscription 0: one topic."""
 
 
-class GroupScene:
+class GroupEnv:
     """`stores`: appends are stored at once; otherwise they wait in `appends` for `store`."""
 
     def __init__(self, settings: GroupSettings | None = None, *, stores: bool = True) -> None:
@@ -66,7 +66,7 @@ class GroupScene:
 
     @property
     def group(self) -> ClassicGroup:
-        """The group of most tests."""
+        """The group that most tests use."""
         return self.shard.table.groups[GROUP]
 
     def offset(self, partition: int = 0, group: str = GROUP) -> int | None:
@@ -77,7 +77,7 @@ class GroupScene:
     # -- requests
 
     def ask(self, request: Request) -> int:
-        """Its id, under which `answers` may have the answer."""
+        """Returns the id of the request, by which `answers` has the answer."""
         self._last_id += 1
         self._take(self.shard.step(replace(request, request_id=self._last_id), self.now))
         return self._last_id
@@ -157,7 +157,7 @@ class GroupScene:
         return members
 
     def heartbeat(self, member: str, generation: int, instance: str | None = None) -> GroupError:
-        """What the member is told."""
+        """The error in the answer."""
         answer = self.answers[self.ask(Heartbeat(0, GROUP, member, instance, generation))]
         assert isinstance(answer, Done)
         return answer.error
@@ -186,7 +186,7 @@ class GroupScene:
         return self.ask(CommitOffsets(0, group, member, instance, generation, offsets, transaction))
 
     def committed(self, request_id: int) -> GroupError:
-        """What became of it."""
+        """The outcome of a commit."""
         answer = self.answers[request_id]
         assert isinstance(answer, PartitionsDone)
         return next(
@@ -207,22 +207,22 @@ class GroupScene:
     # -- time and log
 
     def wait(self, ms: float) -> None:
-        """Time passes, in steps in which everything that is due is done."""
+        """Advance the time, in steps in which everything that is due is done."""
         end = self.ms + ms
         while self.ms < end:
             self.ms = min(end, self.ms + max(ms / 50, 10))
             self._take(self.shard.passed(self.now))
 
     def store(self, error: GroupError = GroupError.NONE) -> None:
-        """The oldest append is stored, or is not."""
+        """The oldest append is stored, or fails."""
         append = self.appends.pop(0)
         if error is GroupError.NONE:
             self._write(append)
         self._take(self.shard.appended(append.append_id, error, self.now))
 
-    def taken_over(self) -> "GroupScene":
+    def taken_over(self) -> "GroupEnv":
         """Another coordinator, which has read the log."""
-        other = GroupScene(self.settings, stores=self.stores)
+        other = GroupEnv(self.settings, stores=self.stores)
         other.ms = self.ms
         other.log = list(self.log)
         for key, value, producer_id in self.log:

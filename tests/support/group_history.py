@@ -1,6 +1,6 @@
-"""Four consumers of one group, a coordinator whose appends may fail and whose place may change: what has to hold whatever happens.
+"""Four consumers of one group, whose coordinator may move and whose appends may fail: checks the invariants of a group.
 
-`run` plays acts, each a name and a number, checks after each of them, and brings everything to rest at the end.
+`run` performs actions, each a name and a number, checks the invariants after each of them, and waits for a stable state at the end.
 """
 
 from collections import defaultdict
@@ -9,7 +9,7 @@ from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.requests import Joined, Synced, TopicPartition
 from quorum_node.coordinator.settings import GroupSettings
-from support.group_env import GROUP, TOPIC, GroupScene
+from support.group_env import GROUP, TOPIC, GroupEnv
 
 SESSION_MS = 10_000
 FAILURES = (GroupError.COORDINATOR_NOT_AVAILABLE, GroupError.NOT_COORDINATOR)
@@ -18,7 +18,7 @@ WAITS_MS = (100, 3000, 11_000, 70_000)
 
 
 class Client:
-    """A consumer: what it was told last. `instance`: of a static one."""
+    """A consumer: the last answers that it got. `instance`: of a static one."""
 
     def __init__(self, number: int) -> None:
         self.instance = f"instance-{number}" if number % 2 else None
@@ -32,7 +32,7 @@ class History:
     """Four clients of one group, whose coordinator may move."""
 
     def __init__(self) -> None:
-        self.env = GroupScene(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
+        self.env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=3000), stores=False)
         self.clients = [Client(number) for number in range(4)]
         self.leaders: dict[int, set[str]] = defaultdict(set)
         self.commits: dict[int, int] = {}
@@ -53,7 +53,7 @@ class History:
         self.check()
 
     def move(self) -> None:
-        """Another coordinator takes over: requests and what is not stored are lost."""
+        """Another coordinator takes over: requests, and appends that are not stored, are lost."""
         acknowledged = self.acknowledged()
         self.env = self.env.taken_over()
         self.env.stores = False
@@ -163,7 +163,7 @@ class History:
         assert not set(waiting) & self.env.answers.keys(), "who waits was not answered"
 
     def check_stored(self) -> None:
-        """What members were given is what another coordinator would give them."""
+        """The assignments that members got are those that another coordinator would give them."""
         if self.env.appends:
             return
         group, others = self.env.group, self.env.taken_over().shard.table.groups
@@ -176,7 +176,7 @@ class History:
         }
 
     def end(self) -> None:
-        """Everything is stored and time passes: nobody waits for ever, and silent members are gone."""
+        """Everything is stored and time passes: no request waits forever, and silent members are removed."""
         for _ in range(6):
             while self.env.appends:
                 self.env.store()

@@ -1,6 +1,6 @@
-"""A real node in the loop of a test, with brokers and a topic whose partitions can move: no data, no listeners.
+"""A real node in the loop of a test, with brokers and a topic whose partitions can be reassigned: no data, no listeners.
 
-Owns what brokers say to the controller. How a move begins is the tests' affair.
+Owns the requests of brokers to the controller. The tests start the reassignments.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Asking:
         self.answer = answer
 
     def reply(self, body: Message) -> None:
-        """Once."""
+        """Called once."""
         self.answer.set_result(body)
 
 
@@ -66,7 +66,7 @@ class Moves:
         return await asyncio.wait_for(asked.answer, 10)
 
     async def catch_up(self, partition_id: int, *isr: int) -> None:
-        """The leader, broker 1, says who is in sync."""
+        """The leader, broker 1, reports the in-sync replicas."""
         topic = self.node.hosted.first.applier.image.topics.get(self._topic_id)
         assert topic is not None
         now = topic.partitions[partition_id]

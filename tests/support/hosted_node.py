@@ -1,6 +1,6 @@
 """A real node without its listeners, in the loop of a test: replicas on a disk, controller, Kafka API and admin API.
 
-Owns putting it together, as `server/process/node_process.py` does. What is asked of it is the tests' affair.
+Owns building it, like `server/process/node_process.py`. The tests send the requests.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class Node:
         self.has_halted.set()
 
     async def start(self) -> None:
-        """Until both partitions take writes."""
+        """Start, and wait until both partitions accept writes."""
         self.hosted.start()
         for number in range(2):
             for _ in range(1000):  # refused until the founder's own voters record is committed
@@ -121,25 +121,25 @@ class Node:
             assert isinstance(outcome, Committed), outcome
 
     async def append(self, number: int, name: str, value: str) -> AppendOutcome:
-        """One config, and what became of it."""
+        """Append one config value; returns the outcome."""
         done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         record = encode_metadata(config(2, "t", name, value))
         self.hosted.hosts[number].append((record,), done.set_result)
         return await asyncio.wait_for(done, 10)
 
     def close(self) -> None:
-        """Everything but the pages of the log that are not written yet."""
+        """Close everything; pages of the log that are not written yet stay with the kernel."""
         self.controller.close()
         self.hosted.close()
         for partition in self.directory.partitions:
             partition.log.close()
 
     async def ask(self, caller: Caller, api: Api, body: Message, version: int | None = None) -> Any:
-        """One request on a connection of that caller, and its answer as it would stand on the wire."""
+        """Send one request on a connection of that caller; returns its answer as encoded on the wire."""
         return await OneConnection(caller).ask(self.api, api, body, version)
 
     def client(self, token: str | None = None, caller: Caller | None = None) -> httpx.AsyncClient:
-        """The admin API of this node; with a token it is asked for. `caller`: whom the connection has proved."""
+        """The admin API of this node; with a token it is required. `caller`: the one that the connection has authenticated."""
         if token not in self._apps:
             self._apps[token] = create_app(self._view(token))
         app = self._apps[token]
@@ -167,7 +167,7 @@ class Node:
 
 
 class OneConnection:
-    """`Answering`: stands in the place of a socket, and keeps what would be written."""
+    """`Answering` in place of a socket; keeps the answers."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -226,7 +226,7 @@ def with_node(
     properties: Mapping[str, str] = NOTHING,
     bound_listeners: frozenset[str] = frozenset(),
 ) -> None:
-    """Run a scenario on a node that takes writes. `bound_listeners`: see `DoorSettings`."""
+    """Run a scenario on a node that accepts writes. `bound_listeners`: see `DoorSettings`."""
 
     async def run() -> None:
         node = Node(directory, properties, bound_listeners)

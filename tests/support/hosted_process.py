@@ -1,7 +1,4 @@
-"""Stands for the process around hosted partitions: it remembers how they ended, and a bug is the test's.
-
-Owns nothing but that. See `ProcessPort`.
-"""
+"""A `ProcessPort` for tests: records how hosted partitions ended, and raises bugs in the test."""
 
 from quorum_node.raft.outputs import Halt, VotersChanged
 from quorum_node.server.partition.port import HostedPartition

@@ -1,7 +1,7 @@
-"""A quorum as the operator runs it, with TLS and an authorizer, and those who try to get what they may not.
+"""A quorum as the operator runs it, with TLS and an authorizer, and clients that try to exceed their rights.
 
-Owns who they are: nobody shows no certificate, foreign one of another authority, reader and broker one of this quorum.
-What they try is the tests' affair.
+Owns the identities: `nobody` has no certificate, `foreign` has one of another authority, `reader` and `broker` have one of this quorum.
+The tests send the requests.
 """
 
 import ssl
@@ -26,7 +26,7 @@ from support.tls_quorum import (
 LOCKED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
 WHO = ("nobody", "foreign", "reader", "broker")
 WITHOUT_CONNECTION = frozenset({"nobody", "foreign"})
-"""Whose handshake on a Kafka listener fails."""
+"""Clients whose handshake on a Kafka listener fails."""
 API = {api.name: api for api in APIS.values()}
 _BROKER_ID = 7
 TIMEOUT_S = 30.0
@@ -49,7 +49,7 @@ class LockedQuorum(TlsQuorum):
         write_folder(self.folder("foreign"), foreign, *self.trusted)
 
     def context_of(self, who: str) -> ssl.SSLContext:
-        """Of one of `WHO`, or of a member by its id."""
+        """The context of a client in `WHO`, or of a member by its id."""
         folder = None if who == "nobody" else self.folder(who)
         return client_context(folder, self.folder("admin") / "ca.crt")
 
@@ -63,5 +63,5 @@ class LockedQuorum(TlsQuorum):
         return one_request.ask(address, api, version, body, TIMEOUT_S, self.context_of(who))
 
     def browser(self, who: str) -> httpx.Client:
-        """For the admin API, without a token."""
+        """A client of the admin API, without a token."""
         return httpx.Client(timeout=TIMEOUT_S, trust_env=False, verify=self.context_of(who))

@@ -1,6 +1,6 @@
 """Stock brokers on controllers of either kind: formatted, started, killed, terminated.
 
-Every broker has its own directory and output file. Used by tests/interop; what is right is the tests' affair.
+Every broker has its own directory and output file. Used by tests/interop, which check the results.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from support.ports import free_ports
 START_SECONDS = 120.0
 FIRST_BROKER_ID = 101
 SIGTERM_EXIT = 143
-"""What a virtual machine exits with that ended in good order after a SIGTERM."""
+"""Exit code of a Java process that ended cleanly after a SIGTERM."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ class JavaBrokers:
         return cls(root, quorum.cluster_id, ports, brokers, **properties)
 
     def properties_of(self, broker: JavaBroker) -> dict[str, str]:
-        """What one broker is told besides."""
+        """Additional properties of one broker."""
         return {}
 
     def __enter__(self) -> "JavaBrokers":

@@ -1,7 +1,7 @@
-"""Stock clients in one virtual machine that takes a command a line (tests/interop/kafka/ClientShell.java).
+"""Stock clients in one Java process that reads one command per line (tests/interop/kafka/ClientShell.java).
 
-It runs here or elsewhere: whoever makes `Clients` says with which command. Must not know what a test asks of the
-answers, but for what every test that produces numbered messages has to show: that none of them was lost.
+The creator of `Clients` chooses the command line, local or elsewhere. Must not know what a test checks, except the check that tests with
+numbered messages share: that no message was lost.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ START_SECONDS = 120.0
 
 
 class ClientFailed(Exception):
-    """A client said `failed`; the message is its error and what it said."""
+    """A client answered `failed`; the message is its error and its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition as a client sees it; no leader is -1."""
+    """A partition as a client sees it; -1 without a leader."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -34,7 +34,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """How a load went. `errors`: what a client didn't get over by itself, in words; empty if nothing."""
+    """The result of a load. `errors`: errors that a client did not recover from by itself."""
 
     acknowledged: int
     sent: int
@@ -112,7 +112,7 @@ class Clients:
     def prove_nothing_lost(
         self, topic: str, group: str, timeout_seconds: float = 120.0
     ) -> LoadResult:
-        """End the load; a group reads every acknowledged message, once and in the order of its partition."""
+        """End the load; a consumer group reads every acknowledged message, exactly once and in the order of its partition."""
         result = self.stop_load(topic)
         assert not result.errors, "a client saw an error that it did not get over by itself"
         assert result.acknowledged == result.sent

@@ -1,6 +1,6 @@
-"""A stock controller that observes a quorum of ours: it replays all that is written, as a standby does.
+"""A stock controller that observes a quorum of ours: it replays everything that is written, as a standby does.
 
-Owns its files and its process, and how it says that something was wrong. Used by tests/interop.
+Owns its files and its process, and the detection of its errors. Used by tests/interop.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ OBSERVER_ID = 9
 PARTITION = "__cluster_metadata-0"
 REGISTRATION = RegisterControllerRecord.__name__
 _FAULTS = ("fault", " ERROR ", " FATAL ", "Exception")
-"""Kafka's fault handlers and loggers; warnings (nobody listens yet at a port) are none."""
+"""Kafka's fault handlers and loggers; warnings (such as a port without a listener) do not count."""
 
 
 class StockObserver:
@@ -70,9 +70,9 @@ class StockObserver:
         return wait_until(fetched, "the observer has what we have", timeout_seconds)
 
     def wait_replayed(self, timeout_seconds: float = 90) -> None:
-        """Until everything that is committed now is in its image, after a start.
+        """After a start, wait until everything that is committed now is in its image.
 
-        It registers itself, under another incarnation id in every run, once it has caught up.
+        It registers itself once it has caught up, with another incarnation id in every run.
         """
         end_offset = self._quorum.describe()["highWatermark"]
         wait_until(
@@ -89,12 +89,12 @@ class StockObserver:
         )
 
     def faults(self) -> list[str]:
-        """What it printed about things that went wrong."""
+        """Its output lines about errors."""
         lines = (self.root / "output").read_text().splitlines()
         return [line for line in lines if any(word in line for word in _FAULTS)]
 
     def assert_sound(self) -> None:
-        """It lives and has found no fault."""
+        """Check that it is running and has reported no error."""
         assert self.is_running, "the stock controller ended"
         assert not self.faults(), self.faults()[:10]
 

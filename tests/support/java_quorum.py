@@ -1,7 +1,7 @@
-"""Controllers of stock Kafka on loopback: formatted, started, killed, asked; and nodes of ours that join them.
+"""Controllers of stock Kafka on loopback: formatted, started, killed, queried; and nodes of ours that join them.
 
-Every controller has its own directory and output file below one root. Asking goes through the Kafka
-protocol, changing voters through the stock tools. Used by tests/interop; what is right is the tests' affair.
+Every controller has its own directory and output file below one root. Queries use the Kafka protocol, voter changes the stock tools. Used
+by tests/interop, which check the results.
 """
 
 import contextlib
@@ -100,10 +100,10 @@ class JavaQuorum:
     """Stock controllers 1..n. Use as a context manager: it ends every process, ours included."""
 
     tls: ssl.SSLContext | None = None
-    """By which all of them are asked; None: in clear text."""
+    """The TLS context of requests to them; None: in clear text."""
 
     def security_of(self, node_id: int) -> dict[str, str]:
-        """Properties of a controller, stock or ours, about who it is."""
+        """Security properties of a controller, stock or ours."""
         return {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT"}
 
     def __init__(self, root: Path, controllers: int = 1, **properties: str) -> None:
@@ -199,10 +199,10 @@ class JavaQuorum:
         key = ["--controller-id", str(replica_id), "--controller-directory-id", directory_id]
         self.metadata_quorum("remove-controller", *key)
 
-    # -- asking and writing, through whichever process leads
+    # # -- queries and writes, through the current leader
 
     def describe(self, timeout_seconds: float = 60.0) -> Description:
-        """The quorum as its leader sees it; waits for one that has committed in its epoch."""
+        """The quorum as its leader describes it; waits for a leader that has committed in its epoch."""
 
         def found() -> Description | None:
             for port in self._ports():
@@ -236,7 +236,7 @@ class JavaQuorum:
         return {each.replica_id: uuid_text(each.replica_directory_id) for each in voters}
 
     def put(self, name: str, value: str, timeout_seconds: float = 60.0) -> None:
-        """Commit one config of all brokers; tried again until it is acknowledged."""
+        """Commit one config of all brokers; retried until it is acknowledged."""
         change = AlterableConfig(name=name, config_operation=ConfigOperation.SET, value=value)
         resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
         body = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
@@ -291,7 +291,7 @@ class JavaQuorum:
             return None
 
     def local(self, node: LocalNode) -> dict[str, Any]:
-        """What a node of ours says of itself; waits until it answers."""
+        """The description of a node of ours; waits until it answers."""
 
         def found() -> dict[str, Any] | None:
             answer = self.get(node, "/v1/node")
@@ -300,7 +300,7 @@ class JavaQuorum:
         return wait_until(found, f"node {node.id} answers")
 
     def snapshot(self, node: LocalNode) -> int:
-        """A node of ours writes a snapshot now; its end offset."""
+        """Make a node of ours write a snapshot; returns its end offset."""
         answer = self.client.post(node.admin_url + "/v1/snapshot", timeout=60)
         assert answer.is_success, answer.text
         end_offset = answer.json()["snapshot"]["endOffset"]
@@ -328,7 +328,7 @@ class JavaQuorum:
 
 
 def describe_at(port: int, tls: ssl.SSLContext | None = None) -> Description | None:
-    """What this process says as the leader; None when it does not lead or does not answer."""
+    """The description by this process as the leader; None if it does not lead or does not answer."""
     partition = DescribeQuorumRequestPartition(partition_index=0)
     topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(partition,))
     try:
@@ -355,7 +355,7 @@ def log_bytes(log_directory: Path) -> bytes:
 
 
 def assert_same_log(one: Path, other: Path) -> int:
-    """Both logs are the same bytes as far as both reach, which is returned."""
+    """Checks that both logs are the same up to the shorter one's length, which is returned."""
     first, second = log_bytes(one), log_bytes(other)
     shared = min(len(first), len(second))
     assert first[:shared] == second[:shared], f"{one} and {other} differ"

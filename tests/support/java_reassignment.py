@@ -1,4 +1,4 @@
-"""The stock tool `kafka-reassign-partitions`: plans as it takes them, and what it says. Used by tests/interop and tests/pipeline."""
+"""The stock tool `kafka-reassign-partitions`: its plans and its output. Used by tests/interop and tests/pipeline."""
 
 import json
 import re
@@ -25,13 +25,13 @@ class ReassignmentTool:
     def execute(
         self, topic: str, target: Replicas, *, throttle: int, additional: bool = False
     ) -> None:
-        """Begin, with `throttle` bytes per second and broker; `additional`: others are under way."""
+        """Start, with `throttle` bytes per second and broker; `additional`: while others are in progress."""
         options = ["--execute", "--throttle", str(throttle)]
         said = self._run(topic, target, *options, *(["--additional"] if additional else []))
         assert "Successfully started partition reassignments" in said, said
 
     def verify_complete(self, topic: str, target: Replicas) -> None:
-        """Every partition has the replicas that were asked for; the tool then lifts the throttles."""
+        """Check that every partition has the requested replicas; the tool then removes the throttles."""
         said = self._run(topic, target, "--verify")
         for partition_id in target:
             assert f"Reassignment of partition {topic}-{partition_id} is completed." in said, said
@@ -43,11 +43,11 @@ class ReassignmentTool:
         assert "Successfully started partition reassignments" in said, said
 
     def verify_plan(self, file: Path) -> str:
-        """What the tool says of each partition in the file."""
+        """The tool's output for each partition in the file."""
         return self._tool("--reassignment-json-file", str(file), "--verify")
 
     def cancel(self, topic: str, target: Replicas) -> None:
-        """Take back what is under way."""
+        """Cancel what is in progress."""
         said = self._run(topic, target, "--cancel")
         assert "Successfully cancelled partition reassignments" in said, said
 

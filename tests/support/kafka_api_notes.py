@@ -1,4 +1,4 @@
-"""Why stock controllers and ours answer differently, a sentence each; `kafka_apis.py` checks them against the facts."""
+"""The reasons why answers of stock controllers and ours differ, one sentence each; `kafka_apis.py` compares them with the facts."""
 
 from collections.abc import Mapping
 

@@ -56,7 +56,7 @@ Versions = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one cluster answered. `asked`: the APIs that its controllers got by themselves, where that is known."""
+    """The answers of one cluster. `asked`: the APIs that its controllers received of their own accord, where known."""
 
     calls: Mapping[str, str]
     keys: Mapping[int, str]
@@ -195,7 +195,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 
 
 def both(root: Path) -> tuple[Found, Found]:
-    """One after the other: there is not memory for both everywhere."""
+    """One after the other: some machines do not have enough memory for both."""
     return on_stock(root / "stock"), on_ours(root / "ours")
 
 

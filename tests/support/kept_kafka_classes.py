@@ -1,7 +1,7 @@
-"""Stock Kafka's classes, kept in the form in which the JVM has them in memory: half of what a short-lived tool or server costs.
+"""Archives stock Kafka's classes in the form that the JVM has in memory, which halves the CPU of short-lived tools and servers.
 
-Owns the run that makes them (`make programs`): a controller and broker that serves a client and ends. The JVM that finds other jars
-than those goes without. Which program takes them is said in `stock_kafka.java`. Source: JEP 350 (dynamic archives).
+Owns the run that makes the archive (`make programs`): a controller and broker that serves a client and ends. A JVM that finds other jars
+runs without it. `stock_kafka.java` chooses which programs use it. Source: JEP 350 (dynamic archives).
 """
 
 import signal

@@ -1,8 +1,8 @@
 """A Kubernetes API that keeps its objects in a dictionary, for tests of the real reconcile in one process.
 
-`KeptObjects` has the calls of `KubeApi`; it refuses what `refuse` raises for. No controller makes pods of StatefulSets:
-`running_quorum` makes what the operator and the controllers would have made long ago. What a real API server says to the
-operator's calls is tested on a real one (`tests/envtest`).
+`KeptObjects` has the calls of `KubeApi`; it refuses calls for which `refuse` raises. No controller creates the pods of StatefulSets:
+`running_quorum` creates what the operator and the controllers would have created long ago. The operator's calls are tested with a real
+API server in `tests/envtest`.
 """
 
 import asyncio
@@ -206,12 +206,12 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 class SoundNodes:
-    """Calls of `QuorumClient`: every pod serves, 1 leads; the `silent` have not fetched for long."""
+    """Calls of `QuorumClient`: every pod serves, node 1 leads; the `silent` ones have not fetched for long."""
 
     def __init__(self, members: int, silent: tuple[int, ...] = ()) -> None:
         self.members, self.silent = members, silent
         self.refusing: set[str] = set()
-        """Addresses of nodes that do not take the token."""
+        """Addresses of nodes that do not accept the token."""
         self.asked_with: list[str] = []
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
@@ -238,8 +238,10 @@ class SoundNodes:
 def running_quorum(
     members: int = 3, *, tls: bool = False, tls_spec: Object | None = None, **spec: object
 ) -> KeptObjects:
-    """All objects as they are when the quorum has run for long, with local volumes. `tls`: it was formed with certificates;
-    there are none yet. `tls_spec`: what its spec says of them."""
+    """All objects of a quorum that has been running for long, with local volumes.
+
+    `tls`: it was formed with certificates; there are none yet. `tls_spec`: its spec of certificates.
+    """
     document = {
         "replicas": members,
         "storage": {"size": "1Gi", "storageClassName": "local"},
@@ -281,7 +283,7 @@ def _put(api: KeptObjects, collection: str, body: Object) -> None:
 
 
 def start_pod(api: KeptObjects, owned: Object, node_id: int) -> None:
-    """As the StatefulSet controller and the kubelet do: from the template as it is now."""
+    """Create a pod as the StatefulSet controller and the kubelet do: from the present template."""
     pod = copy.deepcopy(owned["spec"]["template"])
     name = f"{owned['metadata']['name']}-0"
     pod["metadata"].update(name=name, creationTimestamp=time_text(99_999))
@@ -327,6 +329,6 @@ def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls
 
 
 def reconciler(api: KeptObjects, nodes: Any) -> Reconciler:
-    """The operator's own, on these."""
+    """The operator's own reconciler, on these objects."""
     unchecked: Any = api
     return Reconciler(unchecked, nodes, Metrics())

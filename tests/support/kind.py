@@ -1,7 +1,7 @@
 """Fixtures for tests on the kind cluster: the cluster itself, and a namespace of its own per test.
 
-A running cluster is reused and left up; `make down` removes it. A test module takes the fixtures by
-importing them into a conftest.py. Environment: METADATAQUORUM_CLUSTER, the cluster's name (mq).
+A running cluster is reused and left running; `make down` removes it. A test module takes the fixtures by importing them into a
+conftest.py. Environment: METADATAQUORUM_CLUSTER, the cluster's name (mq).
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-# The test bed is a program of its own beside its Go modules and node files, no package of tests/.
+# The testbed is a separate program beside its Go modules and node files, not a package of tests/.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e" / "kind"))
 
 from testbed import lifecycle, network, nodes, project_images
@@ -45,7 +45,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    """Brought up when it is not; cut links are healed, whatever an earlier run left behind."""
+    """Started if it is not running; links that an earlier run cut are repaired."""
     name = os.environ.get("METADATAQUORUM_CLUSTER", "mq")
     kubeconfig = lifecycle.up(name, workers=_WORKERS)
     for node in nodes.node_names(name):
@@ -63,7 +63,7 @@ def loaded_images(cluster: Cluster) -> tuple[str, ...]:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """An empty namespace, deleted with everything in it after the test. Nobody waits for its end: the name is nobody else's."""
+    """An empty namespace, deleted with everything in it after the test. The deletion is not awaited: the name is unique."""
     name = f"test-{secrets.token_hex(4)}"
     cluster.kubectl.run("create", "namespace", name)
     yield name

@@ -1,7 +1,6 @@
-"""A cluster that lives: three voters of ours, three stock brokers, an archive that follows; topics, failures, repairs, moves.
+"""A cluster with a history: three voters of ours, three stock brokers, an archive that follows; topics, failures, repairs, reassignments.
 
-Owns the order of what happens, and when it did by the clock of whoever did it. What has to be found of it later is the affair of
-tests/pipeline.
+Owns the order of events, and their times by the clock of the caller. tests/pipeline checks what is found of them later.
 """
 
 import time
@@ -21,7 +20,7 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something happened between these two times of this machine's clock."""
+    """An event happened between these two times of this machine's clock."""
 
     begin_ms: int
     end_ms: int
@@ -38,7 +37,7 @@ class Replacement:
 
 
 class LivedHistory:
-    """One after the other; each step leaves a cluster that works."""
+    """Events one after the other; each method leaves a working cluster."""
 
     def __init__(self, root: Path, quorum: LocalQuorum, brokers: JavaBrokers) -> None:
         self._root = root
@@ -59,7 +58,7 @@ class LivedHistory:
         clients("delete gone")
 
     def follow(self) -> PipelineProcess:
-        """Start the archive's process: it goes on where it ended, and until it is stopped."""
+        """Start the archive's process: it continues where it ended, until it is stopped."""
         servers = ",".join(f"127.0.0.1:{node.port}" for node in self._quorum.nodes.values())
         options = ["--bootstrap", servers, "--to", self.archive, "--follow", "--every", "2"]
         return PipelineProcess(self._root / "archive.log", "archive", *options)
@@ -76,7 +75,7 @@ class LivedHistory:
         return wait_until(found, f"offset {wanted} is archived", PATIENCE_SECONDS)
 
     def leader_dies(self) -> Span:
-        """kill -9, right behind a write of it; it comes back when another one leads. When that was."""
+        """kill -9, directly after a write; it is restarted when another node leads. Returns when that was."""
         dead = self._quorum.leader
         before = now_ms()
         self._quorum.put("flush.ms", "50000", topic="kept")
@@ -88,7 +87,7 @@ class LivedHistory:
         return span
 
     def broker_dies(self, broker_id: int) -> Span:
-        """kill -9; it comes back when it has been fenced. When it was killed."""
+        """kill -9; it is restarted when it has been fenced. Returns when it was killed."""
         before = now_ms()
         self._brokers.brokers[broker_id].kill()
         span = Span(before, now_ms())
@@ -102,7 +101,7 @@ class LivedHistory:
     def disk_is_replaced(self) -> Replacement:
         """A follower loses its disk: the same id, an empty directory, a new replica UUID; the old one is removed.
 
-        Not the founder, which is node 1: its configuration says to found, and with an empty disk it then refuses to start.
+        Not the founder, node 1: with an empty disk its configuration makes it refuse to start.
         """
         lost = self._quorum.followers[-1]
         old_uuid = self._quorum.local(lost.id)["replicaUuid"]
@@ -145,7 +144,7 @@ class LivedHistory:
 
 
 def archived_end(archive: Path) -> int:
-    """The offset behind the last one that counts; 0 if there is none."""
+    """The offset after the last archived one; 0 if there is none."""
     records = archive / RECORDS
     names = [path.name for path in records.iterdir()] if records.is_dir() else []
     ranges = [found for name in names if (found := parse_directory(name)) is not None]

@@ -1,8 +1,7 @@
 """Real `quorum-node` processes on loopback: started, killed, frozen, waited for.
 
-Every node has its own directory, ports and log file below one root. Waiting is always for a
-condition, observed through the admin API, with a deadline. Used by cluster and interop tests,
-the benchmark and demos; knows the node by its command line and its API only.
+Every node has its own directory, ports and log file below one root. Waits are always for a condition, observed through the admin API,
+with a deadline. Used by cluster and interop tests, the benchmark and demos; knows only the node's command line and API.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ DEFAULT_WAIT_SECONDS = 120.0
 _POLL_SECONDS = 0.04
 TOKEN = "test-token"
 MISDIRECTED = 421
-"""The asked node does not lead; `leaderId` says who does."""
+"""The node does not lead; `leaderId` names the leader."""
 
 
 _RETRIED = {
@@ -44,7 +43,7 @@ _RETRIED = {
     "STORAGE_FAILED",
     "TIMED_OUT",
 }
-"""A person would try again, and a repeat of a put or of a voter change is harmless."""
+"""Errors that a user would retry; repeating a put or a voter change is harmless."""
 
 
 class WaitTimeout(AssertionError):
@@ -109,7 +108,7 @@ class LocalNode:
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
-    """Of the command line, besides configuration and overrides."""
+    """Command-line arguments besides configuration and overrides."""
     scheme: str = "http"
     process: "NodeProcess | None" = None
     data_dir: Path = field(init=False)
@@ -209,7 +208,7 @@ class LocalQuorum:
             for index, port in enumerate(ports[:nodes])
         )
         self.partition: int | None = None
-        """Which quorum partition of the nodes all calls are about; None: the first."""
+        """The quorum partition of the nodes that all calls concern; None: the first."""
         for index in range(nodes):
             self._make(first_id + index, ports[index], ports[nodes + index])
 
@@ -220,7 +219,7 @@ class LocalQuorum:
         self.close()
 
     def at(self, partition: int) -> "LocalQuorum":
-        """The same nodes and processes, asked about another of their quorum partitions."""
+        """The same nodes and processes, with calls that concern another of their quorum partitions."""
         view = copy.copy(self)
         view.partition = partition
         return view
@@ -238,7 +237,7 @@ class LocalQuorum:
     """Of the admin API."""
 
     def make_client(self) -> httpx.Client:
-        """Who asks the nodes."""
+        """The client that sends the requests."""
         return httpx.Client(
             timeout=5.0,
             trust_env=False,
@@ -250,11 +249,11 @@ class LocalQuorum:
     """Whether members of a quorum with an authorizer are given certificates here."""
 
     def properties_of(self, node: LocalNode) -> dict[str, str]:
-        """What this node is told besides."""
+        """Additional properties of this node."""
         return self._members.properties_of(node.id, node.host, node.port)
 
     def place_of(self, node_id: int) -> tuple[str, tuple[str, ...]]:
-        """Where a node runs: its address, and what its command line begins with."""
+        """Where a node runs: its address, and the prefix of its command line."""
         return "127.0.0.1", ()
 
     def add_node(self, node_id: int, **overrides: str) -> LocalNode:
@@ -335,9 +334,9 @@ class LocalQuorum:
     def _retried(
         self, method: str, path: str, done: str | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The answer of the leader; what a person would try again is tried again.
+        """The leader's answer; errors that a user would retry are retried.
 
-        `done`: how a call is refused that another one before it has made true, whose answer came too late.
+        `done`: the error with which a call is refused if an earlier attempt succeeded, but its answer was late.
         """
 
         def attempt() -> dict[str, Any] | None:
@@ -353,7 +352,7 @@ class LocalQuorum:
 
         return wait_until(attempt, f"{method} {path} succeeds")
 
-    # -- asking
+    # # -- queries
 
     def request(
         self, method: str, path: str, node_id: int | None = None, **kwargs: Any
@@ -384,7 +383,7 @@ class LocalQuorum:
             return None
 
     def local(self, node_id: int) -> dict[str, Any]:
-        """What a node says of itself; waits until it answers."""
+        """A node's description of itself; waits until it answers."""
 
         def ask() -> dict[str, Any] | None:
             answer = self.request("GET", "/v1/node", node_id)
@@ -435,7 +434,7 @@ class LocalQuorum:
     def put(
         self, name: str, value: str, topic: str = "t", timeout_ms: int = 5000
     ) -> dict[str, Any]:
-        """Commit one value; tried again until it is acknowledged."""
+        """Commit one value; retried until it is acknowledged."""
         body = {"value": value, "timeoutMs": timeout_ms}
         return self._retried("PUT", f"/v1/configs/topic/{topic}/{name}", json=body)
 
@@ -464,7 +463,7 @@ class LocalQuorum:
             offset = page["nextOffset"]
 
     def registered(self) -> dict[int, int]:
-        """Controllers by id, and their ports, as the log's last registrations say."""
+        """Controllers by id, and their ports, from the last registrations in the log."""
         return {
             int(record["fields"]["controllerId"]): int(record["fields"]["endPoints"][0]["port"])
             for record in self.log_records(self.leader.id)

@@ -23,9 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class LongRunPlugin:
-    """One line per test: outcome, duration, the figures it recorded, when and on which commit.
+    """One line per test: outcome, duration, the figures that it recorded, time and commit.
 
-    A run of a part renews the lines of that part: the page always shows each test as it ran last.
+    A partial run replaces the lines of its tests: the page always shows the last run of each test.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -81,7 +81,7 @@ def machine() -> str:
 
 
 def commit_id(root: Path) -> str:
-    """The commit that was tested, with `+` where the work tree differed from it."""
+    """The commit that was tested, with `+` if the work tree differed from it."""
     try:
         asked = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],

@@ -1,4 +1,4 @@
-"""Real filesystems on loop devices that fail or fill up on purpose. Needs root and loop devices."""
+"""Real file systems on loop devices that can be made to fail or fill up. Needs root and loop devices."""
 
 import os
 import shutil
@@ -58,18 +58,18 @@ class LoopDisk:
 
     @property
     def free_bytes(self) -> int:
-        """What the filesystem says."""
+        """Free bytes reported by the file system."""
         stat = os.statvfs(self.mount_point)
         return stat.f_bavail * stat.f_frsize
 
     def free(self) -> None:
-        """Give the space back."""
+        """Release the space again."""
         (self.mount_point / "filler").unlink()
 
     def remount(self) -> None:
         """As after a reboot: nothing is cached, and the device works again. No process may use it.
 
-        Through another device: a mount namespace that somebody made meanwhile may keep the old one.
+        Uses another device: a mount namespace that was created meanwhile may keep the old one.
         """
         _run("umount", str(self.mount_point))
         self.mounted = False

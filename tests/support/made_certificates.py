@@ -1,6 +1,6 @@
-"""Certificate authorities and certificates for tests, made when they are asked for.
+"""Certificate authorities and certificates for tests, made on request.
 
-Owns making them; every wish is an argument. Must not know who checks them.
+All properties are arguments. Must not know who checks the certificates.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
 def key_pem(key: Key, password: str | None = None) -> bytes:
-    """PKCS#8, as Kafka wants it."""
+    """PKCS#8, as Kafka requires."""
     hidden: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password is not None:
         hidden = serialization.BestAvailableEncryption(password.encode())

@@ -41,9 +41,9 @@ SPACE = "space"
 API_CALL_S = 0.02
 NODE_CALL_S = 0.01
 WATCH_S = 0.02
-"""Until the operator hears of a change."""
+"""In seconds: delay until the operator receives a change."""
 POD_S = 0.5
-"""From a StatefulSet to the pod's process."""
+"""In seconds: from a StatefulSet to the running process of its pod."""
 LONG_AGO_S = 99_999
 _SETS, _PODS = "statefulsets", "pods"
 

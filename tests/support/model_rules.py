@@ -1,4 +1,4 @@
-"""What the planner's models hold steps against, written out once more and not imported from the planner."""
+"""The rules by which the planner's models check steps, written independently of the planner."""
 
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import Key
@@ -12,7 +12,7 @@ MOVES = (
 
 
 class Unsafe(AssertionError):
-    """A step that must never be taken in this state."""
+    """A step that must never be done in this state."""
 
 
 def majority(size: int) -> int:
@@ -20,7 +20,7 @@ def majority(size: int) -> int:
 
 
 def check_taking_back(each: Set, sets: list[Set], voters: list[Key]) -> None:
-    """A latch is taken back only of a voter whose disk is well, and beside no other replica of its id."""
+    """A latch is only removed from a voter whose disk is intact, and while no other replica of its id exists."""
     assert each.failed is not None
     if each.failed.reason not in {"VolumeNotMounted", "PodCannotStart", "HostDeleted"}:
         raise Unsafe(f"{each.name}: {each.failed.reason} was for good")

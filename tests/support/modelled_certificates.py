@@ -1,8 +1,7 @@
-"""A quorum with certificates as a model: Secrets that are lost and spoiled, processes that load them late, an operator that is killed.
+"""A model of a quorum with certificates: Secrets that are lost or corrupted, processes that load them late, an operator that is killed.
 
-The certificates are real ones, the objects are those that the operator would write, and `look` and `plan` are the operator's own.
-What a node does is what it is to do: it takes over a bundle and a pair each by itself, and keeps what it has where the new one
-can't be used.
+The certificates are real, the objects are those that the operator would write, and `look` and `plan` are the operator's own. A node takes
+over a bundle and a key pair separately, and keeps what it has if the new one can't be used.
 """
 
 import copy
@@ -29,11 +28,11 @@ class Process:
     certificate: Read
     bundle: tuple[Read, ...]
     silent: bool = False
-    """It serves its peers, and the operator does not reach it."""
+    """It serves its peers, but the operator can't reach it."""
 
 
 class Certificates:
-    """The world around the planner. Times are real; the operator's clock is wrong by `skew_s`."""
+    """The state around the planner. Times are real; the operator's clock is wrong by `skew_s` seconds."""
 
     def __init__(self, members: int = 3) -> None:
         self.now, self.skew_s = BEGIN_S, 0.0
@@ -51,7 +50,7 @@ class Certificates:
     # ---- The operator
 
     def seen(self) -> Seen:
-        """What the operator sees now."""
+        """The operator's observation."""
         found = Objects(self.authorities, self.leaves, self.trust)
         members = tuple(map(self._member, self.members))
         at = look(OWNER, self.now + self.skew_s, copy.deepcopy(found), members, self.others)
@@ -68,7 +67,7 @@ class Certificates:
 
     @staticmethod
     def signer_of(process: Process) -> str:
-        """Which authority of its bundle has signed its own certificate."""
+        """The authority of its bundle that has signed its own certificate."""
         for each in process.bundle:
             if pem.signed_by(process.certificate, each):
                 return each.fingerprint
@@ -78,7 +77,7 @@ class Certificates:
         return rotation.plan(self.seen())
 
     def carry_out(self, step: steps.Step) -> bool:
-        """One write, refused (False) if the object is another one by now."""
+        """One write, refused (False) if the object has changed meanwhile."""
         self.settled = isinstance(step, steps.Settled)
         match step:
             case steps.CreateAuthority(generation, signing):
@@ -145,7 +144,7 @@ class Certificates:
     # ---- Nodes
 
     def load_bundle(self, name: str) -> None:
-        """A process finds the bundle in its Secret. It keeps trusting who has signed its own certificate, else it keeps all."""
+        """A process reads the bundle in its Secret. It keeps trusting the authority of its own certificate, or all if that is unknown."""
         process, secret = self.running.get(name), self.leaves.get(name)
         if process is None or secret is None:
             return
@@ -154,7 +153,7 @@ class Certificates:
             process.bundle = bundle
 
     def load_pair(self, name: str) -> None:
-        """A process finds the pair in its Secret, and takes it if it can be used."""
+        """A process reads the key pair in its Secret, and uses it if it is valid."""
         process = self.running.get(name)
         found = self._usable_pair(name, process.bundle if process is not None else ())
         if process is not None and found is not None:
@@ -182,10 +181,10 @@ class Certificates:
     def _holder(self, name: str) -> Holder:
         return next(each for each in self.members if each.name == name)
 
-    # ---- Bad luck
+    # # ---- Failures
 
     def spoil(self, secret: dict[str, Any], how: str) -> None:
-        """Somebody, or a full disk, writes something else into it."""
+        """A user, or a full disk, corrupts it."""
         data = secret["data"]
         key = next((each for each in (checks.KEY, checks.AUTHORITY_KEY) if each in data), None)
         certificate = checks.CERTIFICATE if checks.CERTIFICATE in data else checks.BUNDLE
@@ -201,10 +200,10 @@ class Certificates:
                 data[certificate] = b64encode(b"\x00\xff").decode()
         self._kept(secret)
 
-    # ---- What must hold
+    # # ---- Invariants
 
     def mistrusting(self) -> list[str]:
-        """Pairs of live processes, whose certificates are valid by the real time, of which one does not trust the other."""
+        """Pairs of running processes with valid certificates (by the real time) of which one does not trust the other."""
         valid = {
             name: each
             for name, each in self.running.items()
@@ -218,7 +217,7 @@ class Certificates:
         ]
 
     def work(self, rounds: int) -> None:
-        """The operator and all nodes do what they do, undisturbed, until nothing is left to do."""
+        """Operator and nodes work undisturbed until nothing is left to do."""
         for _ in range(rounds):
             self.carry_out(self.plan())
             for each in self.members:

@@ -1,7 +1,7 @@
-"""Claims of the planner's model: what is written on them, and what becomes of one whose StatefulSet is deleted.
+"""Claims of the planner's model: their annotations, and what happens to one whose StatefulSet is deleted.
 
-A step is carried out in two halves, as the real parts do it: its marks on the claim first, then the rest. An operator that
-dies in between leaves the marks.
+A step is done in two halves, like the real parts do it: first its marks on the claim, then the rest. If the operator is killed in
+between, the marks remain.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ RESOURCE_UID = "resource-1"
 
 
 def claim_of(each: Set) -> ClaimFacts:
-    """As the operator sees it."""
+    """The claim as the operator sees it."""
     return ClaimFacts(
         f"data-{each.name}-0",
         f"claim-{each.name}",
@@ -32,7 +32,7 @@ def claim_of(each: Set) -> ClaimFacts:
 
 
 def lone_claims(model: "Model") -> tuple[LoneClaim, ...]:
-    """Of StatefulSets that were deleted."""
+    """Claims of deleted StatefulSets."""
     return tuple(
         LoneClaim(each.node_id, each.number, each.name, claim_of(each), each.storage)
         for each in model.lone.values()
@@ -40,14 +40,14 @@ def lone_claims(model: "Model") -> tuple[LoneClaim, ...]:
 
 
 def born_with(model: "Model", each: Set) -> Marks:
-    """What the template of a claim says."""
+    """The marks in the template of a claim."""
     founder = model.identity(each.formation).founder_uuid if each.founder else None
     cluster_id = model.identity(each.formation).cluster_id
     return Marks(founder, cluster_id, model.resource_uid, each.formation)
 
 
 def delete_set(model: "Model", each: Set) -> None:
-    """Somebody deletes the StatefulSet: its pod goes as well, the claim stays."""
+    """The StatefulSet is deleted: its pod is deleted as well, the claim remains."""
     del model.sets[each.name]
     if each.disk.uuid is None and each.pod is None:
         return  # no claim was made yet
@@ -56,7 +56,7 @@ def delete_set(model: "Model", each: Set) -> None:
 
 
 def recreate(model: "Model") -> None:
-    """The resource is deleted, its claims are kept, and it is applied again: all it has left is the claims."""
+    """The resource is deleted, its claims are kept, and it is applied again: only the claims remain."""
     for each in list(model.sets.values()):
         delete_set(model, each)
     model.identities.clear()
@@ -64,7 +64,7 @@ def recreate(model: "Model") -> None:
 
 
 def strip_notes(each: Set) -> None:
-    """Somebody takes all annotations off a StatefulSet."""
+    """All annotations of a StatefulSet are removed."""
     each.uuid = each.failed = each.stopped = each.recovery = None
     each.given_up = False
     each.template = "?"
@@ -72,7 +72,7 @@ def strip_notes(each: Set) -> None:
 
 
 def keep_marks(model: "Model", seen: Observation) -> None:
-    """What the operator writes beside its step."""
+    """The writes of the operator besides its step."""
     for note in due_notes(Situation(seen)):
         for each in (*model.sets.values(), *model.lone.values()):
             if note.uid == f"claim-{each.name}":
@@ -80,7 +80,7 @@ def keep_marks(model: "Model", seen: Observation) -> None:
 
 
 def mark_before(model: "Model", step: steps.Step) -> None:
-    """The half of a step that goes before the rest."""
+    """The half of a step that is done before the rest."""
     each = model.sets.get(step.target.name) if hasattr(step, "target") else None
     if each is None or not isinstance(step, steps.Step):
         return
@@ -104,7 +104,7 @@ def mark_before(model: "Model", step: steps.Step) -> None:
 
 
 def rebuild(model: "Model", step: steps.RebuildMember) -> None:
-    """Its StatefulSet is made again. Checks that the disk was never given up."""
+    """Its StatefulSet is created again. Checks that the disk was never given up."""
     if step.claim.member in model.sets:
         return
     each = model.lone.pop(step.claim.member)

@@ -1,4 +1,4 @@
-"""What the leader of the planner's model describes, and what is known without one."""
+"""The description by the leader of the planner's model, and what is known without a leader."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def described_view(model: "Model") -> QuorumView | None:
-    """Confirmed by a majority, or nothing."""
+    """Confirmed by a majority; None otherwise."""
     if model.leader is None or model.leader not in model.live() or not model.has_quorum():
         return None
     index, voters = model.index, model.current_voters()
@@ -44,7 +44,7 @@ def replica_view(model: "Model", key: Key) -> ReplicaView:
 
 
 def hinted_voters(model: "Model") -> frozenset[Key] | None:
-    """What some member that runs has in its log."""
+    """The voters in the log of a running member."""
     voters = model.current_voters()
     someone = any(
         model.runs(each) and each.formation == model.index for each in model.sets.values()

@@ -1,7 +1,7 @@
-"""Hosts that go away and come back, and labels that somebody edits, in the planner's model.
+"""Hosts of the planner's model that fail and come back, and labels that are edited.
 
-Owns what Kubernetes does with the pods of a host that it does not hear: they stay as they are, or `Terminating`, until the
-host is back; nobody starts or ends anything there meanwhile, and a volume that is tied to it waits, too.
+Owns what Kubernetes does with the pods of an unreachable host: they stay as they are, or `Terminating`, until the host is back. No
+process starts or ends there meanwhile, and a volume that is bound to the host waits, too.
 """
 
 import math
@@ -38,7 +38,7 @@ class HostModel(Model):
         self.away.add(each.name)
 
     def come_back(self, name: str) -> None:
-        """With all that was on it."""
+        """The host comes back with all its data."""
         self.away.discard(name)
         each = self.sets.get(name)
         if each is not None and each.pod is not None and each.pod.gone_at is not None:
@@ -92,7 +92,7 @@ class HostModel(Model):
         return replace(super()._incarnation(each), host=host, unreachable_since=since)
 
     def _observe(self) -> Observation:
-        """The leader does not hear who is away, whatever becomes of its pod."""
+        """The leader gets no requests from an unreachable member, whatever the state of its pod."""
         seen = super()._observe()
         if seen.view is None:
             return seen

@@ -1,4 +1,4 @@
-"""Identities of the planner's model that are deleted, or lose their annotation, and are made again."""
+"""Identities of the planner's model that are deleted, or lose their annotations, and are created again."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def permits(each: Set) -> bool:
-    """Whether its process is started with the permission to format its directory as the founder's."""
+    """Whether its process may format its directory as the founder's."""
     return each.template.endswith("-True")
 
 
 def founding_of(model: "Model", each: Set) -> Founding | None:
-    """What its template says of that."""
+    """The founding that its template names."""
     born = model.born[each.formation]
     if not permits(each):
         return None
@@ -26,17 +26,17 @@ def founding_of(model: "Model", each: Set) -> Founding | None:
 
 
 def delete_identity(model: "Model") -> None:
-    """Somebody deletes the ConfigMap of the current formation."""
+    """The ConfigMap of the current formation is deleted."""
     model.identities = [each for each in model.identities if each.index != model.index]
 
 
 def strip_identity(model: "Model") -> None:
-    """Somebody takes the annotations off all identities."""
+    """The annotations of all identities are removed."""
     model.identities = [replace(each, formed=False, restarting=None) for each in model.identities]
 
 
 def rebuild_identity(model: "Model", step: steps.RebuildIdentity) -> None:
-    """It must say what it said before, and permit nothing that is over."""
+    """Check that it has the same content as before, and permits nothing that is over."""
     if any(each.index == step.index for each in model.identities):
         return
     born = model.born[step.index]

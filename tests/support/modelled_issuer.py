@@ -1,7 +1,8 @@
-"""What cert-manager does with a Certificate: signs what its spec asks for, writes the Secret, and says how it went. Pure.
+"""A model of cert-manager: signs what the spec of a Certificate asks for, writes the Secret, and sets the status. Pure.
 
-After cert-manager's documentation (usage/certificate, reference/api-docs): `tls.crt` has the certificate and who issued it, `tls.key` the key
-in PKCS#8, `ca.crt` an authority that is not to be trusted; the condition Ready, and Issuing while it is at it or has failed.
+After cert-manager's documentation (usage/certificate, reference/api-docs): `tls.crt` has the certificate and its issuers, `tls.key` the
+key in PKCS#8, `ca.crt` an authority that must not be trusted; the conditions are Ready, and Issuing while it is in progress or has
+failed.
 """
 
 from base64 import b64encode
@@ -35,11 +36,11 @@ class ModelledIssuer:
 
     @property
     def trust_pem(self) -> bytes:
-        """What is to be trusted."""
+        """The authority to trust."""
         return pem(self.root.certificate)
 
     def secret_data(self, certificate: Object, now: float) -> dict[str, str]:
-        """What is written for a Certificate."""
+        """The content of the Secret for a Certificate."""
         made = self._sign(certificate["spec"], datetime.fromtimestamp(now, UTC))
         above = () if self.signer is self.root else (self.signer.certificate,)
         return {
@@ -94,7 +95,7 @@ def ready(now: float) -> Object:
 
 
 def waiting(since: float) -> Object:
-    """Of one that the issuer has not answered yet."""
+    """The status of a Certificate that has not been issued yet."""
     told = {
         "type": "Ready",
         "status": "False",
@@ -105,7 +106,7 @@ def waiting(since: float) -> Object:
 
 
 def failed(now: float) -> Object:
-    """Of one that the issuer has refused."""
+    """The status of a Certificate that the issuer has refused."""
     told = {
         "type": "Issuing",
         "status": "False",
@@ -118,5 +119,5 @@ def failed(now: float) -> Object:
 
 
 def text(seconds: float) -> str:
-    """As Kubernetes writes times."""
+    """A time in Kubernetes' format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

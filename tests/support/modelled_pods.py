@@ -1,4 +1,4 @@
-"""StatefulSets, pods and disks of the planner's model: what each is, not what becomes of it (`quorum_model.py`)."""
+"""StatefulSets, pods and disks of the planner's model: their state. Their behaviour is in `quorum_model.py`."""
 
 from dataclasses import dataclass, field
 
@@ -14,15 +14,14 @@ class Disk:
     uuid: str | None = None
     claim_deleting: bool = False
     healed: bool = False
-    """It failed once and looks healthy again."""
+    """It failed once and looks intact again."""
     marks: Marks = field(default_factory=Marks)
-    """What is written on its claim."""
+    """The annotations of its claim."""
 
 
 @dataclass
 class Pod:
-    """One pod. `up_at`: when its process answers; `gone_at`: it is told to go, its process has ended, and until then nobody has
-    noticed."""
+    """One pod. `up_at`: when its process answers; `gone_at`: when its deletion is noticed; its process has ended before."""
 
     uid: str
     created_at: float
@@ -57,7 +56,7 @@ class Set:
     caught_up_at: float | None = None
     rebuilt: bool = False
     recovery: Survivor | None = None
-    """Annotated; `given_up` as well. `recover`: what its template says."""
+    """Annotated; `given_up` as well. `recover`: the value in its template."""
     given_up: bool = False
     recover: Survivor | None = None
 
@@ -67,5 +66,5 @@ class Set:
 
     @property
     def asked(self) -> Survivor | None:
-        """What its template should say."""
+        """The value that its template should have."""
         return None if self.given_up else self.recovery

@@ -1,4 +1,4 @@
-"""What the status of a quorum keeps from one reconcile to the next, for the planner's model."""
+"""The fields of a quorum's status that one reconcile leaves for the next, for the planner's model."""
 
 from quorum_operator.planner.noticed import Suspicion
 from quorum_operator.planner.observed import Observation
@@ -7,7 +7,7 @@ from quorum_operator.planner.suspicion import suspicion_of
 
 
 def suspicions(seen: Observation) -> dict[str, Suspicion]:
-    """Incarnation name → what shows, and since when."""
+    """Incarnation name → the suspicion, and since when."""
     at = Situation(seen)
     found = {each.name: suspicion_of(at, each) for each in at.current}
     return {name: each for name, each in found.items() if each is not None}

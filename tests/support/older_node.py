@@ -1,7 +1,7 @@
-"""A node whose software knows no pre-vote: the real one, with Vote up to version 1 only.
+"""A node whose software has no pre-vote: the real one, with Vote up to version 1 only.
 
-It announces no more in ApiVersions, refuses more, and so sends no more: what every Kafka controller
-before pre-vote looks like to its peers. Run as a process in place of `quorum_node.server`.
+It announces no later version in ApiVersions and refuses later ones, so it sends none: like every Kafka controller before pre-vote. Run as
+a process in place of `quorum_node.server`.
 """
 
 import sys

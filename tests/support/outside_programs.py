@@ -1,8 +1,7 @@
-"""`make programs`: what the tests take from outside, compiled or fetched once, before their clocks run.
+"""`make programs`: compiles or fetches the external programs of the tests once, before the tests run.
 
-A test's time limit says how long the test may take. Compiling Kubernetes takes minutes on a new machine, and whoever
-happened to need it first would be charged with that. A program that can't be had is told, and left to the tests that
-need it: they say so where it matters.
+A test's time limit covers the test only. Compiling Kubernetes takes minutes on a new machine, and would count for the first test that
+needs it. If a program is not available, this is reported; the tests that need it report it again.
 """
 
 import subprocess
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# The test bed is a program of its own beside its Go modules and node files, no package of tests/.
+# The testbed is a separate program beside its Go modules and node files, not a package of tests/.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e" / "kind"))
 
 from testbed import programs
@@ -39,7 +38,7 @@ NEEDED: dict[str, Callable[[], object]] = {
 
 
 def main() -> None:
-    """Each in turn: a compiler uses all cores by itself."""
+    """One after the other: a compiler uses all cores by itself."""
     for name, get in NEEDED.items():
         begun = time.monotonic()
         try:

@@ -17,7 +17,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What of a pod a policy can judge. `host`: the address of its node, whose traffic always passes."""
+    """The properties of a pod that a policy can use. `host`: the address of its node, whose traffic always passes."""
 
     name: str
     namespace: str
@@ -39,7 +39,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports from `first` to `last` of a protocol. `only_at`: a port by name is another number on each destination."""
+    """Ports from `first` to `last` of a protocol. `only_at`: a named port has another number on each destination."""
 
     protocol: str
     first: int = 0
@@ -83,10 +83,10 @@ class Filter:
     hosts: Mapping[str, str]
 
     def passes(self, packet: Packet) -> bool:
-        """Whether a connection comes about: the sender's egress and the receiver's ingress both allow it."""
+        """Whether a connection is allowed by the sender's egress and the receiver's ingress rules."""
         source, destination = packet.source, packet.destination
         if source == destination:
-            return True  # no policy keeps a pod from itself
+            return True  # a policy never blocks a pod's traffic to itself
         leaves = self.hosts.get(source) == destination or _allowed(
             self.egress.get(source), destination, packet
         )

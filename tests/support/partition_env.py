@@ -1,7 +1,7 @@
-"""A env with brokers and one topic: what brokers send, and what becomes of their partitions.
+"""An `Env` with brokers and one topic: the requests of brokers, and the resulting state of their partitions.
 
-Owns the requests of brokers and the turns until the controller has nothing more to do. Everything goes through the
-controller's API, its maintenance, the append queue and replay.
+Owns the requests of brokers, and the turns until the controller has nothing more to do. Everything goes through the controller's API, its
+maintenance, the append queue and replay.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from support.controlled_cluster import assigned
 from support.controller_env import Asked, Env
 
 FAR = 10**6
-"""An offset of the metadata log that a broker tells when the test does not care how far it is."""
+"""A large offset of the metadata log, for heartbeats in tests where the offset does not matter."""
 
 
 class PartitionEnv(Env):
@@ -52,7 +52,7 @@ class PartitionEnv(Env):
         await self.beat(broker_id)
 
     async def beat(self, broker_id: int, **wish: bool) -> Any:
-        """A heartbeat, and everything that follows from it; its answer."""
+        """Send a heartbeat, and do everything that follows; returns its answer."""
         answer = await self.do(heartbeat(broker_id, self.epochs[broker_id], FAR, **wish))
         await self.settle()
         return answer
@@ -78,7 +78,7 @@ class PartitionEnv(Env):
         return topic.partitions[partition_id]
 
     def altered(self, broker_id: int, *isr: int, known: Partition | None = None) -> Asked:
-        """A leader asks for an ISR, with what it knows of the partition. Nothing is committed yet."""
+        """A leader requests an ISR, based on the partition that it knows. Nothing is committed yet."""
         topic = self.committed.image.topics.named("t")
         assert topic is not None
         known = known or self.partition()

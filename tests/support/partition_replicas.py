@@ -1,7 +1,7 @@
-"""Brokers as far as one partition goes: replicas that produce, fetch and commit by the replication design V3, section G.
+"""A model of one partition's brokers: replicas that produce, fetch and commit by the replication design V3, section G.
 
-Owns the data path in its smallest form, with the clock and the network in the hands of a test. Leaders ask the real
-controller for another ISR. A broker knows of the metadata what it was last told.
+Owns the data path in its smallest form; the test controls the clock and the network. Leaders request ISR changes from the real
+controller. A broker knows the metadata that it applied last.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ Entry = tuple[int, str]
 
 @dataclass
 class Broker:
-    """One replica. `ends`: what followers have, as their fetches told this leader; `high_watermark`: as leader."""
+    """One replica. `ends`: end offsets of the followers, from their fetches; `high_watermark`: as leader."""
 
     id: int
     known: Partition
@@ -61,7 +61,7 @@ class Replicas:
         return self.cluster.partition("t")
 
     def fence(self, broker_id: int, *, fenced: bool = True) -> None:
-        """The controller loses a broker, or hears of it again, and repairs what that means."""
+        """The controller fences a broker, or unfences it, and changes its partitions accordingly."""
         self.cluster.fence(broker_id, fenced=fenced)
         keys, ended = suspicious(self.cluster.image), False
         while not ended:
@@ -69,7 +69,7 @@ class Replicas:
             self.cluster.take(decision)
 
     def learn(self, broker_id: int) -> None:
-        """The broker applies the metadata that there is: it becomes leader or follower."""
+        """The broker applies the present metadata: it becomes leader or follower."""
         broker = self.brokers[broker_id]
         if broker.known.leader_epoch != self.truth.leader_epoch:
             broker.ends = {}
@@ -83,7 +83,7 @@ class Replicas:
         self._advance(broker)
 
     def fetch(self, broker_id: int) -> bool:
-        """One fetch from the leader that the broker knows; False if it knows none, or that knows another epoch."""
+        """One fetch from the leader that the broker knows; False if it knows none, or that one has another epoch."""
         broker = self.brokers[broker_id]
         leader = self.brokers.get(broker.known.leader)
         if leader is None or leader is broker or not leader.leads:
@@ -102,7 +102,7 @@ class Replicas:
         return True
 
     def alter(self, broker_id: int, *isr: int) -> ErrorCode:
-        """A broker that believes it leads asks for an ISR; it goes by what it is answered."""
+        """A broker that believes it leads requests an ISR, and follows the answer."""
         broker = self.brokers[broker_id]
         wanted = AlteredPartition(
             partition_index=0,

@@ -1,4 +1,4 @@
-"""A vote request to a peer, its answer, and how sends end."""
+"""A vote request to a peer, its answer, and the outcomes of sends."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Another node under the test's control, as far as its Kafka listener goes."""
+"""A simulated node whose Kafka listener the test controls."""
 
 import asyncio
 import ssl
@@ -16,9 +16,9 @@ Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Peer:
-    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`.
+    """A simulated peer: answers ApiVersions, and passes other requests to `handle`.
 
-    `stock`: it serves none of the private APIs, as stock Kafka does not. `context`: it speaks TLS.
+    `stock`: it serves none of the private APIs, like stock Kafka. `context`: it uses TLS.
     """
 
     def __init__(

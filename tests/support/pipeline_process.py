@@ -1,6 +1,6 @@
 """`quorum-pipeline` as a process of its own: run to its end, or followed, interrupted and killed.
 
-Owns the process, its group (Python and the virtual machine that it started) and its output. Must not know what is archived.
+Owns the process, its group (Python and the Java process that it started) and its output. Must not know what is archived.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ RUN_SECONDS = 240.0
 def run_pipeline(
     *arguments: object, timeout_seconds: float = RUN_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end; output and exit code are the caller's to judge."""
+    """Run one command to its end. The caller checks output and exit code."""
     command = [*_COMMAND, *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout_seconds, env=_environment()
@@ -58,7 +58,7 @@ class PipelineProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """kill -9 of it and of its virtual machine, as of a container; waits for the end."""
+        """kill -9 of it and of its Java process, like the end of a container; waits for the end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(30)

@@ -1,4 +1,4 @@
-"""A timeline as one loop over all records, one by one: what the pipeline's, which is cut and put together, has to equal."""
+"""A timeline made by one loop over all records: the reference for the pipeline's, which works on merged spans."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ _CONTROL: Final = frozenset((LeaderChange, VotersRecord))
 
 
 class At(NamedTuple):
-    """Where a record stands."""
+    """Position of a record."""
 
     offset: int
     epoch: int

@@ -1,7 +1,7 @@
-"""Ports for the servers that tests start: each process of tests has a block of its own.
+"""Ports for the servers that tests start: each test process has a block of its own.
 
-A port that the kernel names is free only until somebody else asks it for one, and between the choice and the server's
-bind lies a process's start. So blocks are claimed, and lie below the ports that outgoing connections take.
+A free port that the kernel chooses can be given to another process before the server binds it. So blocks are claimed, below the range of
+ports for outgoing connections.
 """
 
 import itertools
@@ -13,9 +13,9 @@ _FIRST, _BLOCK, _BLOCKS = 10_000, 400, 50
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this process's block that nobody listens on now; a port comes again after all others.
+    """Ports of this process's block without a listener; a port is used again only after all others.
 
-    Raises RuntimeError when there are not so many.
+    Raises RuntimeError when there are not enough.
     """
     candidates = itertools.islice(
         _ports(), _BLOCK
@@ -38,7 +38,7 @@ def _claim() -> socket.socket:
 
 
 def _claimed_block() -> int:
-    """The first port of a block that is this process's until it ends: the claim is a name that only one can have."""
+    """The first port of a block that is this process's until it ends: the claim is an abstract socket name."""
     for first in range(_FIRST, _FIRST + _BLOCK * _BLOCKS, _BLOCK):
         try:
             _claim().bind(f"\0metadataquorum-test-ports-{first}")
@@ -50,7 +50,7 @@ def _claimed_block() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do: what is left of connections that a server closed itself keeps nobody from listening.
+        # With SO_REUSEADDR, like servers: closed connections of a server do not prevent a new listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -26,18 +26,18 @@ class NoHistory(Exception):
 
 
 def previous_node(destination: Path) -> tuple[str, ...]:
-    """What the command line of a node begins with, so that it runs the earlier commit's code.
+    """The prefix of a node's command line that makes it run the earlier commit's code.
 
-    `destination`: a new directory that takes the source. Raises NoHistory.
+    `destination`: a new directory for the source. Raises NoHistory.
     """
     commit = os.environ.get("UPGRADE_FROM", PREVIOUS_COMMIT)
     return ("env", f"PYTHONPATH={_import_path(commit, destination, 'node')}")
 
 
 def previous_operator(destination: Path, commit: str = PREVIOUS_OPERATOR) -> dict[str, str]:
-    """The environment in which the operator's process runs the code of `commit`, or of the one that UPGRADE_OPERATOR_FROM names.
+    """The environment that makes the operator's process run the code of `commit`, or of the one in UPGRADE_OPERATOR_FROM.
 
-    `destination`: a new directory that takes the source. Raises NoHistory.
+    `destination`: a new directory for the source. Raises NoHistory.
     """
     commit = os.environ.get("UPGRADE_OPERATOR_FROM", commit)
     return {"PYTHONPATH": _import_path(commit, destination, "operator", "node")}
@@ -56,7 +56,7 @@ def _import_path(commit: str, destination: Path, *folders: str) -> str:
         raise NoHistory(said)
     destination.mkdir(parents=True)
     subprocess.run(["tar", "-x"], cwd=destination, input=archive.stdout, check=True)
-    # What stands first on the import path goes before the installed package.
+    # Earlier entries of the import path take precedence over the installed package.
     first = [str(destination / each) for each in folders]
     return os.pathsep.join([*first, *(entry for entry in sys.path if entry)])
 

@@ -1,4 +1,4 @@
-"""promtool, where it is at hand: Debian's package `prometheus` brings it. Nothing is installed here."""
+"""promtool, if it is installed: Debian's package `prometheus` has it. Nothing is installed here."""
 
 import os
 import shutil

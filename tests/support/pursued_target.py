@@ -1,7 +1,6 @@
-"""The leader's side of AlterQuorum in the planner's model: it goes to the target, one voter at a time.
+"""The leader's side of AlterQuorum in the planner's model: it moves to the target, one voter at a time.
 
-It adds nobody: what the planner has to leave alone is a removal that it would undo, and a target that
-can't be reached.
+It adds no voters. The planner must leave two cases alone: a removal that it would undo, and a target that can't be reached.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Runs of pytest on another repository, each in a child of a process that has imported pytest already.
+"""Runs of pytest on another repository, each in a fork of a process that has imported pytest already.
 
-A new interpreter for every run would take most of the time. The process is forked, never a test's own:
-it has one thread and no state of a run.
+A new interpreter for every run would take most of the time. The forked process is separate from the tests' own: it has one thread and no
+state of a run.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.source_tree import ROOT
 
-# Of the plugins that are installed only the one that runs tests in parallel is loaded.
+# Of the installed plugins only the one for parallel runs is loaded.
 ALWAYS = ("-q", "-p", "no:cacheprovider", "-p", "xdist")
 
 
@@ -46,7 +46,7 @@ class PytestRuns:
 
 @contextmanager
 def pytest_runs(output: Path) -> Iterator[PytestRuns]:
-    """What a run prints goes through the file `output`, which is that of the last run afterwards."""
+    """The output of a run goes to the file `output`, which each run overwrites."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment = {
         **outside,

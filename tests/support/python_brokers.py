@@ -1,7 +1,7 @@
-"""Brokers of this software on a quorum of ours: started, killed, terminated, and asked over Kafka's protocol.
+"""Brokers of this software on a quorum of ours: started, killed, terminated, and queried over Kafka's protocol.
 
-Every broker has its own directories, ports and log file. Waiting is for a condition that a broker tells over the wire. What is
-right is the tests' affair.
+Every broker has its own directories, ports and log file. Waits are for a condition that a broker reports over the wire. The tests check
+the results.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class PythonBrokers:
         self._quorum = quorum
         self._properties = {key.replace("_", "."): value for key, value in properties.items()}
         self.tls: ssl.SSLContext | None = None
-        """As whom this asks; None: in clear text."""
+        """The TLS context of requests; None: in clear text."""
         self.nodes: dict[int, LocalNode] = {}
         for index, port in enumerate(free_ports(brokers)):
             self._make(root, first_id + index, port)
@@ -84,7 +84,7 @@ class PythonBrokers:
         self.nodes[broker_id] = node
 
     def properties_of(self, node: LocalNode) -> dict[str, str]:
-        """What one broker is told besides."""
+        """Additional properties of one broker."""
         return {}
 
     def __enter__(self) -> Self:
@@ -103,11 +103,11 @@ class PythonBrokers:
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values())
 
     def log_folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
-        """Where a replica of a partition lies."""
+        """The folder of a replica of a partition."""
         return self.nodes[broker_id].root / "logs" / f"{topic}-{partition}"
 
     def start(self) -> None:
-        """Start all that do not run; returns when all of them are unfenced, by registrations of these runs."""
+        """Start all that are not running; returns when all of them are unfenced, with registrations of these runs."""
         for node in self.nodes.values():
             if not node.is_running:
                 before = node.log_text.count(_UNFENCED)
@@ -123,7 +123,7 @@ class PythonBrokers:
         wait_until(is_unfenced, f"broker {node.id} is unfenced", 60)
 
     def wait_for(self, ids: Iterable[int], among: Iterable[int] | None = None) -> None:
-        """Until exactly these brokers of ours are live, as each of them says itself."""
+        """Wait until exactly these brokers of ours are live, according to each of them."""
         wanted, asked = set(ids), set(self.nodes if among is None else among)
         for broker_id in wanted:
             self._wait_one(broker_id, wanted, asked)
@@ -156,7 +156,7 @@ class PythonBrokers:
     def metadata(
         self, broker_id: int, topics: Sequence[str] | None = None
     ) -> MetadataResponse | None:
-        """What a broker says; None if it does not answer."""
+        """The Metadata answer of a broker; None if it does not answer."""
         asked = (
             None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
         )
@@ -171,7 +171,7 @@ class PythonBrokers:
     def create_topic(
         self, name: str, replicas: Sequence[int], partitions: int = 1, **configs: str
     ) -> UUID:
-        """Through the first broker, which forwards it; returns its id when all of these brokers know it."""
+        """Sent to the first broker, which forwards it; returns the topic id when all of these brokers know it."""
         asked = next(iter(self.nodes))
         return self.create_topic_at(asked, name, replicas, replicas, partitions, **configs)
 
@@ -184,7 +184,7 @@ class PythonBrokers:
         partitions: int = 1,
         **configs: str,
     ) -> UUID:
-        """Through the broker `asked`; returns its id when those of `told` know it."""
+        """Sent to the broker `asked`; returns the topic id when those in `told` know it."""
         body = create_topics.CreateTopicsRequest(
             topics=(
                 create_topics.CreatableTopic(
@@ -221,7 +221,7 @@ class PythonBrokers:
         return topic_id
 
     def leader(self, topic: str, told_by: int, partition: int = 0) -> int | None:
-        """The live leader of a partition, as a broker says."""
+        """The live leader of a partition, according to a broker."""
         found = self.metadata(told_by, [topic])
         if found is None or found.topics[0].error_code:
             return None
@@ -229,7 +229,7 @@ class PythonBrokers:
         return None if state.error_code else state.leader_id
 
     def isr(self, topic: str, told_by: int, partition: int = 0) -> set[int]:
-        """The ISR, as a broker says."""
+        """The ISR, according to a broker."""
         found = self.metadata(told_by, [topic])
         if found is None or found.topics[0].error_code:
             return set()
@@ -259,7 +259,7 @@ class PythonBrokers:
         partition: int = 0,
         timeout_ms: int = 20_000,
     ) -> PartitionProduceResponse:
-        """The bytes as they are."""
+        """Produces the bytes as they are."""
         body = ProduceRequest(
             acks=acks,
             timeout_ms=timeout_ms,
@@ -283,7 +283,7 @@ class PythonBrokers:
         max_wait_ms: int = 0,
         min_bytes: int = 1,
     ) -> FetchResponsePartition:
-        """As a consumer."""
+        """Fetches as a consumer."""
         body = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
@@ -304,7 +304,7 @@ class PythonBrokers:
         return answer.responses[0].partitions[0]
 
     def read_all(self, broker_id: int, topic_id: UUID, partition: int = 0) -> list[bytes]:
-        """All values from the beginning that a consumer may have."""
+        """All values from the beginning that a consumer can read."""
         values: list[bytes] = []
         offset = 0
         while True:
@@ -321,7 +321,7 @@ class PythonBrokers:
 
 @contextlib.contextmanager
 def running_brokers(root: Path, brokers: int, **properties: str) -> Iterator[PythonBrokers]:
-    """Brokers that are unfenced, on a controller that they have for themselves. `properties`: of the brokers."""
+    """Unfenced brokers on a controller of their own. `properties`: of the brokers."""
     with (
         LocalQuorum(root / "quorum", nodes=1) as quorum,
         PythonBrokers(quorum, root / "brokers", brokers, FIRST_BROKER_ID, **properties) as made,

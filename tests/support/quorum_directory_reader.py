@@ -1,4 +1,4 @@
-"""A leader that gives what is in a replica's directory, a batch at a time, in the place of `CommittedLog`."""
+"""A `CommittedLog` that reads a replica's directory, one batch at a time, in place of a leader's log."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ class DirectoryReader:
     def __init__(self, root: Path) -> None:
         self.directory = root / "__cluster_metadata-0"
         self.gone = 0
-        """So many downloads of a snapshot are cut: the leader has another one."""
+        """Number of snapshot downloads that are cut short, as when the leader has another snapshot."""
 
     def cluster_id(self) -> str:
         return "cluster"

@@ -1,9 +1,8 @@
 """A pure model of Kubernetes and of a quorum, for property tests of the operator's planner.
 
-Owns just enough of both: StatefulSets become pods, empty disks are formatted, observers catch up,
-a leader exists while a majority of the voters lives. `apply` carries a step out the way the real
-parts would (create-only, compare-and-set) and checks, at that very moment, that it was safe. The
-arithmetic of safety is written out here once more, on purpose not imported from the planner.
+Models only what is needed: StatefulSets become pods, empty disks are formatted, observers catch up, a leader exists while a majority of
+the voters lives. `apply` does a step as the real parts would (create-only, compare-and-set) and checks at that moment that it was safe.
+The safety rules are implemented here a second time, on purpose, and not imported from the planner.
 """
 
 import random
@@ -49,14 +48,14 @@ STORAGE = StorageChoice("1Gi", None)
 
 
 class Model:
-    """The world. `chance` decides delays and refusals; the planner never sees it."""
+    """The state around the planner. `chance` decides delays and refusals; the planner never sees it."""
 
     def __init__(self, chance: random.Random, wanted: Wanted) -> None:
         self.chance = chance
         self.wanted = wanted
         self.now = 1_000_000.0
         self.identities: list[Identity] = []
-        self.born: dict[int, Identity] = {}  # every identity as it was made first
+        self.born: dict[int, Identity] = {}  # every identity in its first form
         self.sets: dict[str, Set] = {}
         self.used: dict[int, int] = {}
         self.objects_stale = True
@@ -67,22 +66,22 @@ class Model:
         self.epoch = 1
         self.leader: Key | None = None
         self.changes: list[tuple[str, Key]] = []
-        self.target: tuple[TargetVoter, ...] | None = None  # set by somebody, through AlterQuorum
+        self.target: tuple[TargetVoter, ...] | None = None  # set by a user, through AlterQuorum
         self.serial = 0
-        self.lone: dict[str, Set] = {}  # what is left of deleted StatefulSets: their disks
+        self.lone: dict[str, Set] = {}  # the remains of deleted StatefulSets: their disks
         self.steps: list[steps.Step] = []
         self.suspected: dict[str, Suspicion] = {}
         self.resource_uid = RESOURCE_UID
-        self.forgotten = False  # the resource is a new one: its status knows nothing
+        self.forgotten = False  # the resource is new: its status is empty
 
-    # What is.
+    # The present state.
 
     @property
     def index(self) -> int:
         return max(self.born, default=0)
 
     def identity(self, index: int) -> Identity:
-        """As it is, or as it was when it was made."""
+        """The identity, or its first form if it is missing."""
         there = (each for each in self.identities if each.index == index)
         return next(there, self.born[index])
 
@@ -111,10 +110,10 @@ class Model:
         voters = self.current_voters()
         return bool(voters) and len(self.live()) >= majority(len(voters))
 
-    # Time goes by.
+    # Time.
 
     def tick(self, seconds: float) -> None:
-        """Controllers, kubelets and replication do their part."""
+        """One step of the controllers, kubelets and replication."""
         self.now += seconds
         for each in list(self.sets.values()):
             self._control(each)
@@ -175,7 +174,7 @@ class Model:
         if each.caught_up_at is None and self.leader is not None and self.chance.random() < 0.6:
             each.caught_up_at = self.now
 
-    # What the operator sees.
+    # Observation by the operator.
 
     def observe(self) -> Observation:
         seen = self._observe()
@@ -250,14 +249,14 @@ class Model:
         )
 
     def _report(self, each: Set, uuid: str, formed: bool) -> NodeReport:
-        """Every replica that has caught up once is taken to have all there is."""
+        """Every replica that has caught up once is taken to have all records."""
         held = self.offset if each.caught_up_at is not None else 0
         voters = frozenset(self.voters.get(each.formation, []) if held else [])
         log = HeldLog(self.epoch, held, held, self.epoch, voters)
         return NodeReport(uuid, f"c{each.formation}", "follower", formed, True, "ok", None, log)
 
     def _claim(self, each: Set) -> ClaimFacts | None:
-        """It is made together with the first pod, so it is missing for a moment."""
+        """It is created together with the first pod, so it is missing for a moment."""
         if each.pod is None and each.disk.uuid is None:
             return None
         return claim_of(each)
@@ -287,10 +286,10 @@ class Model:
     def _view(self) -> QuorumView | None:
         return described_view(self)
 
-    # What the operator does.
+    # Steps of the operator.
 
     def apply(self, step: steps.Step) -> None:
-        """Carry a step out, and check that it was safe."""
+        """Do a step, and check that it was safe."""
         self.steps.append(step)
         mark_before(self, step)
         had_quorum = self.has_quorum()
@@ -331,7 +330,7 @@ class Model:
             raise Unsafe(f"{step} took the majority away")
 
     def _check_hands_off(self, step: steps.Step) -> None:
-        """A formed quorum without a majority is not touched: what may still bring it back stays as it is."""
+        """A formed quorum without a majority must not be changed: everything that may still restore it stays as it is."""
         if isinstance(step, MOVES):
             raise Unsafe(f"{step} without a majority")
         if isinstance(step, steps.RestartMember):
@@ -466,7 +465,7 @@ class Model:
         if key in self.current_voters() and each.failed is None:
             raise Unsafe(f"{each.name} is stopped while it is a voter")
 
-    # What goes wrong.
+    # Failures.
 
     def fail_disk(self, each: Set, state: str) -> None:
         each.disk.state = state
@@ -478,7 +477,7 @@ class Model:
             each.pod.exit_code = 74
 
     def crash_pod(self, each: Set) -> None:
-        """The pod is deleted or evicted; a new one comes, sooner or later."""
+        """The pod is deleted or evicted; a new one is created after a while."""
         delay = self.chance.choice([0.0, 0.5, 3.0])
         if each.pod is None or not delay:
             each.pod = None

@@ -1,4 +1,4 @@
-"""A client that writes to a quorum of real processes without pause, and what must be left of it."""
+"""A client that writes to a quorum of real processes continuously, and the check that no acknowledged record is lost."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from support.local_quorum import LocalQuorum, wait_until
 
 
 class Writer:
-    """Commits numbered records until it is told to stop; knows which were acknowledged."""
+    """Commits numbered records until it is stopped; records which were acknowledged."""
 
     def __init__(self, quorum: LocalQuorum) -> None:
         self._quorum = quorum

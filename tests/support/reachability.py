@@ -1,4 +1,4 @@
-"""Who is around a quorum, and who of them reaches which port by the network policies that are there."""
+"""The pods around a quorum, and which of them reach which port under given network policies."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def namespaces(*names: str) -> dict[str, Mapping[str, str]]:
 
 
 def around(space: str, quorum: str, members: Iterable[Mapping[str, str]]) -> list[Pod]:
-    """Two or more members, given by their labels, and everybody whose right to reach them is in question."""
+    """Two or more members, given by their labels, and every kind of pod whose access is tested."""
     broker = {"metadataquorum.dev/quorum": quorum, "metadataquorum.dev/role": "broker"}
     operator = {"app.kubernetes.io/name": "metadataquorum-operator"}
     others: list[tuple[str, str, Mapping[str, str]]] = [
@@ -52,7 +52,7 @@ def _member(quorum: str) -> dict[str, str]:
 
 
 def reaches(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, set[int]]:
-    """Who reaches which ports of member 1: the pods, its host (the kubelet), and an address outside of the cluster."""
+    """Which sources reach which ports of member 1: the pods, its host (the kubelet), and an address outside of the cluster."""
     known = namespaces(space, "elsewhere", "monitoring", OPERATOR_SPACE)
     derived = derive(policies, pods, known)
     (member,) = (pod for pod in pods if pod.name == "member 1")
@@ -69,7 +69,7 @@ def reaches(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, 
 
 
 def reached(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, set[int]]:
-    """Whom member 1 reaches, and on which ports; `dns` stands for a pod that serves names."""
+    """Which targets member 1 reaches, on which ports; `dns` stands for a pod that resolves names."""
     known = namespaces(space, "elsewhere", "monitoring", OPERATOR_SPACE, "kube-system")
     dns = Pod("dns", "kube-system", "10.0.3.1")
     derived = derive(policies, [*pods, dns], known)
@@ -104,4 +104,4 @@ BY_DEFAULT: dict[str, set[int]] = {
     "its host": EVERYTHING,
     "outside": set(),
 }
-"""Who reaches which ports of a member, where the spec says nothing."""
+"""The sources that reach the ports of a member with the default spec."""

@@ -1,7 +1,7 @@
-"""The planner's model with what a recovery from one survivor needs: logs of different lengths, the time without a leader,
-and the node's `--recover` with its refusals.
+"""The planner's model, extended for a recovery from one survivor: logs of different lengths, the time without a leader, and the node's
+`--recover` with its refusals.
 
-It checks at the moment of the rewrite that no process of another member runs, and that none will be started again.
+At the moment of the rewrite it checks that no process of another member is running, and that none will be started again.
 """
 
 import random
@@ -22,7 +22,7 @@ _REFUSED = 65
 
 
 class RecoveryModel(Model):
-    """Every log is a prefix of one history; `held` says where a member's ends."""
+    """Every log is a prefix of one history; `held` is the end of a member's log."""
 
     def __init__(self, chance: random.Random, wanted: Wanted) -> None:
         super().__init__(chance, wanted)
@@ -39,7 +39,7 @@ class RecoveryModel(Model):
         if self.has_quorum():
             self.offset += self.chance.choice([0, 0, 1, 3])
             for each in self.sets.values():
-                # A voter may be a little behind; who acknowledges is a majority.
+                # A voter may be a little behind, if a majority has acknowledged.
                 if (
                     each.formation == self.index
                     and self.runs(each)
@@ -52,13 +52,13 @@ class RecoveryModel(Model):
             self.unconfirmed_since = self.now
 
     def _control(self, each: Set) -> None:
-        """A pod that is told to go is there for a while."""
+        """A deleted pod exists for a while."""
         pod = each.pod
         if each.replicas or pod is None or pod.gone_at is None or self.now >= pod.gone_at:
             super()._control(each)
 
     def _recover(self, each: Set) -> None:
-        """What the node does at its start."""
+        """The node's recovery at its start."""
         pod, asked = each.pod, each.pod.recover if each.pod is not None else None
         if pod is None or asked is None or self.now < pod.up_at or each.disk.state != "ok":
             return
@@ -91,7 +91,7 @@ class RecoveryModel(Model):
         return count >= majority(len(self.current_voters()))
 
     def _observe(self) -> Observation:
-        """With the time since when nobody leads."""
+        """Includes the time since when there is no leader."""
         return replace(super()._observe(), unconfirmed_since=self.unconfirmed_since)
 
     def _report(self, each: Set, uuid: str, formed: bool) -> NodeReport:
@@ -126,7 +126,7 @@ class RecoveryModel(Model):
             super()._check_latch(each)
 
     def _check_start(self, each: Set) -> None:
-        """An old voter must not start where one of them is the sole voter, or may become it."""
+        """An old voter must not start while another member is the sole voter, or may become it."""
         armed = any(
             one.pod is not None and one.pod.recover is not None for one in self.sets.values()
         )
@@ -151,11 +151,11 @@ class RecoveryModel(Model):
 
 
 SETTLE_LIMIT = 600
-"""Reconciles after which a quorum that is left alone must have settled."""
+"""Maximum number of reconciles until an undisturbed quorum is stable."""
 
 
 def formed(seed: int, replicas: int, reconcile: Callable[[RecoveryModel], None]) -> RecoveryModel:
-    """A quorum that has formed and is as wanted."""
+    """A quorum that has formed and matches its spec."""
     wanted = Wanted(replicas, STORAGE, debounce_s=5.0, max_replacements_per_hour=60)
     model = RecoveryModel(random.Random(seed), wanted)
     settle(model, reconcile)
@@ -165,7 +165,7 @@ def formed(seed: int, replicas: int, reconcile: Callable[[RecoveryModel], None])
 def settle(
     model: RecoveryModel, reconcile: Callable[[RecoveryModel], None], limit: int = SETTLE_LIMIT
 ) -> None:
-    """Reconcile until all is as wanted. Raises AssertionError if that takes more than `limit` times."""
+    """Reconcile until everything matches the spec. Raises AssertionError after more than `limit` reconciles."""
     for _ in range(limit):
         reconcile(model)
         whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas

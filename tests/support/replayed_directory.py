@@ -1,4 +1,4 @@
-"""The state of a log as one replay after the other, batch by batch: what jobs, which cut it and put it together, have to equal."""
+"""The state of a log by one replay, batch by batch: the reference for jobs, which replay spans and merge them."""
 
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +16,7 @@ _WHOLE_SEGMENT = 1 << 62
 
 
 def replay_directory(path: Path, moment: Moment) -> Replayed:
-    """Raises PipelineError: not a log, damaged, contradicting itself, or without this moment."""
+    """Raises PipelineError if it is not a log, is damaged, contradicts itself, or does not have this moment."""
     log = open_log(path)
     start = start_of(log, moment)
     state = Replayed()

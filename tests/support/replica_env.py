@@ -1,6 +1,6 @@
-"""One replica of a partition, its time and its metadata in the hands of a test.
+"""One replica of a partition; the test controls its time and its metadata.
 
-Owns short words for events, and picks outputs by type. Must not know what is right.
+Owns short functions for events, and selects outputs by type. Must not know which results are correct.
 """
 
 from typing import TypeVar
@@ -74,7 +74,7 @@ class ReplicaEnv:
 
     @property
     def leader(self) -> Leader:
-        """The replica's role, which is to lead."""
+        """The role of the replica, which must be leader."""
         assert isinstance(self.replica.role, Leader)
         return self.replica.role
 
@@ -97,13 +97,13 @@ class ReplicaEnv:
     def produce(
         self, count: int = 1, acks: int = -1, producer: int = -1, sequence: int = -1
     ) -> list[Output]:
-        """A batch for the end of the log."""
+        """A batch that is appended to the log."""
         self._request_id += 1
         event = Produced(self._request_id, batch(0, count, -1, producer, sequence), acks, 500.0)
         return self.step(event)
 
     def write(self) -> list[Output]:
-        """The writer is done with everything."""
+        """The writer has completed all appends."""
         return self.step(Written(self.replica.end_offset))
 
     def fetched_by(
@@ -115,7 +115,7 @@ class ReplicaEnv:
         broker_epoch: int | None = None,
         behind_bytes: int = 0,
     ) -> list[Output]:
-        """A fetch of a follower that agrees with this leader, unless told otherwise."""
+        """By default a fetch of a follower whose log agrees with this leader's."""
         self._request_id += 1
         starts = [epoch for epoch, start in self.replica.epoch_starts if start < offset]
         known = starts[-1] if starts else NO_EPOCH
@@ -144,7 +144,7 @@ class ReplicaEnv:
         )
 
     def wait(self, ms: float) -> list[Output]:
-        """Time passes."""
+        """Advance the time."""
         self.now_ms += ms
         return self.step(Ticked())
 
@@ -159,11 +159,11 @@ class ReplicaEnv:
 
     @property
     def errors(self) -> list[BrokerError]:
-        """What producers were answered in the last step."""
+        """The errors that producers got in the last step."""
         return [each.error for each in self.all(ProduceAnswered)]
 
     def proposed(self) -> list[int] | None:
-        """The ISR that was asked for in the last step."""
+        """The ISR that was proposed in the last step."""
         asked = self.all(ProposeIsr)
         return [broker_id for broker_id, _ in asked[-1].members] if asked else None
 

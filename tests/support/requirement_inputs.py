@@ -1,10 +1,9 @@
-"""What a test covers, as a hash: a result counts for the tree that it ran on as far as these files go.
+"""A hash of the files that a test depends on: a result is valid for every tree in which these files are the same.
 
-The inputs of a test file are itself, the `conftest.py` files above it, every module of the repository
-that these import, directly or through others, and what `BESIDE` adds: files that are read and packages
-that run in processes of their own. A string that is a module's dotted name counts as an import
-(`-m quorum_node.server`), and so does one that is the name of a file beside it. Not counted: the interpreter, installed packages, the machine, git's state,
-docs/, and the plugins in tests/conftest.py, which report and decide no outcome.
+The inputs of a test file are itself, the `conftest.py` files above it, every module of the repository that these import, directly or
+through others, and the entries in `BESIDE`: files that are read and packages that run in processes of their own. A string that is a
+module's dotted name counts as an import (`-m quorum_node.server`), and so does the name of a file beside it. Not included: the
+interpreter, installed packages, the machine, git's state, docs/, and the plugins in tests/conftest.py, which only report.
 """
 
 import functools
@@ -29,7 +28,7 @@ _IMAGES = (
     "requirements/pipeline.txt",
 )
 
-# A file of a test's inputs at or below the name on the left brings along what stands on the right:
+# An input of a test file at or below the name on the left adds the inputs on the right:
 # files that are read, and packages that run in processes of their own.
 BESIDE: dict[str, tuple[str, ...]] = {
     "tests/processes": _NODE,
@@ -73,7 +72,7 @@ class Digest:
     """The inputs of one test file."""
 
     inputs: str  # hash over names and contents
-    changed_ns: int  # when the youngest of them was written, as the file system says
+    changed_ns: int  # when the newest of them was written, by the file system
 
 
 class Inputs:
@@ -154,7 +153,7 @@ class Inputs:
         return self._imports[path]
 
 
-# Ten times as fast as Python's own parser. What it finds in a docstring is one input too many.
+# Ten times as fast as Python's parser. A match in a docstring only adds an unneeded input.
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
     re.MULTILINE,
@@ -205,7 +204,7 @@ def _is_module(root: Path, name: str) -> bool:
 
 
 def _walked(root: Path, place: Path) -> Iterator[str]:
-    """What is compiled, hidden or built beside the sources is left out."""
+    """Leaves out what is compiled, hidden or built beside the sources."""
     if place.is_file():
         yield str(place.relative_to(root))
         return

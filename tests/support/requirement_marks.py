@@ -1,7 +1,6 @@
-"""Do the tests that clauses name exist, and do names and marks agree? Read from the files, without pytest.
+"""Checks that the tests that clauses name exist, and that names and marks agree. Reads the files, without pytest.
 
-Quick enough for every landing. What parameters and fixtures make of the marks is compared by
-requirement_plugin.py when the tests are collected.
+Fast enough for every commit. requirement_plugin.py checks the marks that depend on parameters and fixtures when the tests are collected.
 """
 
 import ast
@@ -40,10 +39,9 @@ def unnamed_marks(root: Path, files: Iterable[Path], sections: Sequence[Section]
 
 
 def unmarked_tests(root: Path, sections: Sequence[Section]) -> list[str]:
-    """Named tests that can not carry the mark of their row: nothing in their file gives it to them.
+    """Named tests that can't have the mark of their row, because their file does not contain it.
 
-    A mark that is not on a function counts for the whole file, and one that is no literal for every
-    row.
+    A mark outside of functions counts for the whole file; one that is not a literal counts for every row.
     """
     found = []
     for test, rows in rows_by_test(sections).items():

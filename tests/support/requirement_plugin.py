@@ -1,9 +1,9 @@
 """Pytest plugin: keeps the result of every test that runs, and makes the table of requirements.
 
-Results are kept across runs in `.requirements/results.json`, which git ignores, each with a hash of what
-its test covered. `--requirements-table` runs nothing: it prints every row of docs/requirements.toml with
-its clauses, writes docs/evidence/requirements.md, and takes the newest results of the tests that clauses name into
-docs/evidence/requirements-results.json, so that a fresh clone shows the same table.
+Results are kept across runs in `.requirements/results.json`, which git ignores, each with a hash of its test's inputs.
+`--requirements-table` runs no tests: it prints every row of docs/requirements.toml with its clauses, writes
+docs/evidence/requirements.md, and stores the newest results of the tests that clauses name in docs/evidence/requirements-results.json, so
+that a fresh clone shows the same table.
 """
 
 import time
@@ -60,13 +60,13 @@ def row_ids(item: pytest.Item) -> Iterator[str]:
 
 
 class RequirementPlugin:
-    """Results and names of one session. A worker of a parallel run reports to the one that keeps."""
+    """Results and names of one session. A worker of a parallel run reports to the main process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._root = config.rootpath
         self._to_controller: dict[str, object] | None = getattr(config, "workeroutput", None)
         self._begun_ns = time.time_ns()
-        self._wrong: set[str] = set()  # marks that disagree, as workers found them
+        self._wrong: set[str] = set()  # disagreeing marks, reported by workers
         self._outcomes: dict[str, str] = {}  # node id → outcome
         self._nodes: dict[str, list[str]] = {}  # named test → node ids of its parameters
         self._sections: tuple[rows.Section, ...] = ()
@@ -89,11 +89,11 @@ class RequirementPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Workers alone know the marks. An error in their collection would not be told legibly."""
+        """Only workers know the marks. An error in their collection would not be readable."""
         self._wrong.update(getattr(node, "workeroutput", {}).get(DISAGREEMENTS, ()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A skipped test leaves its earlier result: nothing new is known."""
+        """A skipped test keeps its earlier result."""
         if report.failed:
             self._outcomes[report.nodeid] = results.FAILED
         elif report.when == "call" and report.passed:
@@ -149,7 +149,7 @@ class RequirementPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """After all that pytest itself prints: the counts are the last line."""
+        """After the output of pytest: the counts are the last line."""
         if self._listing:
             _write(config, self._listing)
 

@@ -1,8 +1,8 @@
-"""Results of tests, and what they say of a clause.
+"""Results of tests, and the states of clauses that follow.
 
-A result belongs to the inputs that its test ran on (requirement_inputs.py). Two files hold results:
-`.requirements/results.json` the last few of every node id, written by every run;
-docs/evidence/requirements-results.json one per test that a clause names, so that a fresh clone shows the same table.
+A result belongs to the inputs of its test (requirement_inputs.py). Two files hold results: `.requirements/results.json` has the last few
+of every node id, written by every run; docs/evidence/requirements-results.json has one per test that a clause names, so that a fresh
+clone shows the same table.
 """
 
 import enum
@@ -17,7 +17,7 @@ from pathlib import Path
 from support.requirement_rows import Clause, Row
 
 PASSED, FAILED = "passed", "failed"
-# Of so many different inputs results are kept: code that was broken on purpose and mended again is
+# Results are kept for this number of different inputs: code that was broken on purpose and restored has its earlier inputs again.
 # as it was before.
 KEPT_INPUTS = 4
 
@@ -43,7 +43,7 @@ History = Mapping[str, Sequence[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A test now: its last result, if there is one, and whether that is of the present inputs."""
+    """The state of a test: its last result, if any, and whether that is for the present inputs."""
 
     result: Result | None
     present: bool
@@ -73,8 +73,7 @@ def is_done(row: Row, standings: Mapping[str, Standing]) -> bool:
 def of_all_parameters(nodes: Sequence[str], history: History, present: str) -> Result | None:
     """One result for a test from those of its node ids; None while a parameter never ran.
 
-    A failure of any parameter is the test's. A pass is of the present inputs only if every parameter
-    passed on them.
+    A failure of any parameter is the test's. A pass is for the present inputs only if every parameter passed with them.
     """
     every = [result for node in nodes if (result := _of_node(history.get(node, ()), present))]
     newly = [result for result in every if result.inputs == present]
@@ -89,12 +88,12 @@ def of_all_parameters(nodes: Sequence[str], history: History, present: str) -> R
 
 
 def _of_node(results: Sequence[Result], present: str) -> Result | None:
-    """That of the present inputs if there is one, else the last one."""
+    """The result for the present inputs if there is one, else the last one."""
     return max(results, key=lambda each: (each.inputs == present, each.at), default=None)
 
 
 def better(first: Result | None, second: Result | None, present: str) -> Result | None:
-    """Of two results of one test that of the present inputs, else the later one, else the second."""
+    """Of two results of one test: the one for the present inputs, else the later one, else the second."""
     known = [result for result in (second, first) if result is not None]
     return max(known, key=lambda each: (each.inputs == present, each.at), default=None)
 
@@ -133,7 +132,7 @@ def load_history(path: Path) -> History:
 
 
 def add_results(path: Path, seen: Mapping[str, Result]) -> None:
-    """Takes the results of a run into the file; of the same inputs the last one counts."""
+    """Add the results of a run to the file; for the same inputs the last one is kept."""
     with _locked(path):
         history = dict(load_history(path))
         for node, result in seen.items():
@@ -144,7 +143,7 @@ def add_results(path: Path, seen: Mapping[str, Result]) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Two runs that end at once write one after the other."""
+    """Two runs that end at the same time write one after the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
-"""The rooms of the server, and where a module breaks their rules: who imports whose inside, who sets whose attributes,
-who looks into the core.
+"""Finds where a module breaks the rules of the server's packages: imports of another one's internals, attributes that are set from outside,
+uses of the core's roles.
 
-Owns the rules and what is exempt from them. CONTRIBUTING.md says why they are there.
+Owns the rules and their exceptions. CONTRIBUTING.md gives the reasons.
 """
 
 import ast
@@ -13,7 +13,7 @@ from support.source_tree import ROOT, imports, modules, place
 SERVER = "node/quorum_node/server"
 _PREFIX = "quorum_node.server."
 FOUNDATIONS = frozenset({"ending", "observing", "transport", "wire"})
-"""What every room may use. They use no room themselves."""
+"""Packages that every other one may use. They use none of the others."""
 PORTS: Mapping[str, frozenset[str]] = {
     "admin": frozenset(),
     "broker": frozenset({"port"}),
@@ -28,12 +28,12 @@ PORTS: Mapping[str, frozenset[str]] = {
     "snapshots": frozenset({"port", "policy"}),
     "starting": frozenset(),
 }
-"""Room → its modules that others may import."""
+"""Package → its modules that others may import."""
 MADE_BY: Mapping[str, frozenset[str]] = {
     "partition": frozenset({"disk", "snapshots"}),
     "process": frozenset(PORTS),
 }
-"""Who puts a room's parts together imports its insides, too."""
+"""Packages that create the parts of another one, and therefore import its internals."""
 _OF_THE_CORE, _LEADERSHIP = "partition", "quorum_node.raft.leadership"
 _FOREIGN = {
     "app.state.node": "Starlette's place for what routes share",
@@ -54,7 +54,7 @@ _FOREIGN = {
     ),
     "timer.daemon": "Python's way to say so of a Timer",
 }
-"""Attributes of libraries' objects, which ask to be set."""
+"""Attributes of libraries' objects that are meant to be set."""
 
 
 def server_modules() -> list[Path]:
@@ -63,13 +63,13 @@ def server_modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """The room that a module is in; empty for those beside the rooms."""
+    """The package of a module; empty for modules beside the packages."""
     inside = path.relative_to(ROOT / SERVER)
     return inside.parts[0] if len(inside.parts) > 1 else ""
 
 
 def foreign_insides(path: Path, room: str) -> Iterator[str]:
-    """Imports of another room that are not of its port."""
+    """Imports of another package that are not of its port."""
     for line, module in imports(path):
         if not module.startswith(_PREFIX):
             continue
@@ -83,7 +83,7 @@ def foreign_insides(path: Path, room: str) -> Iterator[str]:
 
 
 def looks_into_leadership(path: Path, room: str) -> Iterator[str]:
-    """Outside of the partition's room nobody asks what role the core plays: its replica answers questions."""
+    """Uses of the core's role outside of the package `partition`: others ask the replica."""
     for line, module in imports(path):
         if room != _OF_THE_CORE and f"{module}.".startswith(f"{_LEADERSHIP}."):
             yield f"{place(path, line)}: {room} looks into {module}"

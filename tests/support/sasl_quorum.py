@@ -24,7 +24,7 @@ SCRAM-SHA-512=[name={READER},password={READER_PASSWORD}]
 
 
 class SaslQuorum(TlsQuorum):
-    """With the authorizer; alice is a super user."""
+    """With the authorizer; the user alice is a super user."""
 
     def __init__(self, root: Path, nodes: int = 1, **options: object) -> None:
         self.ports: dict[int, dict[str, int]] = {}
@@ -55,12 +55,12 @@ class SaslQuorum(TlsQuorum):
         }
 
     def servers(self, listener: str) -> list[str]:
-        """Where clients find a listener."""
+        """The servers of a listener, for clients."""
         return [f"127.0.0.1:{ports[listener]}" for ports in self.ports.values()]
 
     @property
     def client_tls(self) -> ClientTls:
-        """Of somebody who trusts the quorum and shows no certificate."""
+        """A client that trusts the quorum and has no certificate."""
         return ClientTls(self.folder("admin") / "ca.crt")
 
 
@@ -69,5 +69,5 @@ def login_of(
     password: str = PASSWORD,
     mechanism: ScramMechanism = ScramMechanism.SHA_512,
 ) -> ClientSasl:
-    """Of alice, or of somebody else."""
+    """A login of alice, or of another user."""
     return ClientSasl(mechanism, user, password)

@@ -1,7 +1,6 @@
-"""Stock brokers as they stand in front of a quorum with certificates: mutual TLS among each other, SCRAM for clients, an authorizer.
+"""Stock brokers on a quorum with certificates: mutual TLS between brokers, SCRAM for clients, an authorizer.
 
-Owns their files and who the clients are. `quorum` has to have an authorizer (`intruders.LockedQuorum`). What is tried is the
-tests' affair.
+Owns their files and the identities of clients. `quorum` needs an authorizer (`intruders.LockedQuorum`). The tests send the requests.
 """
 
 from pathlib import Path
@@ -34,7 +33,7 @@ class SecuredBrokers(JavaBrokers):
         write_folder(folder, made, *self.quorum.trusted)
         (self._secure_ports[broker.id],) = free_ports(1)
         places = f"BROKERS://{self._secure(broker.id)},CLIENTS://127.0.0.1:{broker.port}"
-        # Super users of a broker are those who may do everything at this broker; the controllers have rules of their own.
+        # Super users of a broker may do everything at this broker; the controllers have their own rules.
         superusers = ";".join((ADMIN, *(f"User:CN=broker-{each}" for each in self.brokers)))
         return {
             "listeners": places,
@@ -60,7 +59,7 @@ class SecuredBrokers(JavaBrokers):
         self._run(_ACLS, *told, "--allow-principal", principal, *rights)
 
     def make_user(self, name: str, password: str) -> None:
-        """Somebody who logs in by SCRAM. Stock Kafka makes users through a broker, which passes it on to a controller."""
+        """Creates a SCRAM user. Stock Kafka does so through a broker, which forwards the request to a controller."""
         credential = f"SCRAM-SHA-512=[password={password}]"
         told = ["--bootstrap-server", self._secure(min(self.brokers)), "--alter"]
         told += ["--entity-type", "users", "--entity-name", name, "--add-config", credential]

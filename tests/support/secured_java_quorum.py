@@ -13,7 +13,7 @@ _MEMBERS = range(1, 10)
 
 
 class SecuredJavaQuorum(JavaQuorum):
-    """See `JavaQuorum`. Who asks is an administrator, a super user by its subject."""
+    """See `JavaQuorum`. Requests are an administrator's, a super user by its subject."""
 
     def __init__(self, root: Path, controllers: int = 1) -> None:
         self._tls = root / "tls"

@@ -1,7 +1,7 @@
-"""A quorum with certificates in one process: its objects kept in a dictionary, and nodes that load what their Secrets hold.
+"""A quorum with certificates in one process: its objects are kept in a dictionary, and its nodes load the content of their Secrets.
 
-The certificates are real. A node takes over the bundle and the pair of its Secret when it is asked (`SecuredNodes.report`), as a real
-one does after the kubelet has brought them; a `stuck` one goes on with what it has.
+The certificates are real. A node takes over the bundle and the key pair of its Secret when it is queried (`SecuredNodes.report`), as a
+real one does after the kubelet has updated the files; a `stuck` one keeps what it has.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ def leaf_in(secret: Object) -> Read:
 
 
 def bundle_in(secret: Object) -> tuple[Read, ...]:
-    """What a holder's Secret says is to be trusted."""
+    """The authorities to trust, in a holder's Secret."""
     return pem.read_all(checks.decoded(secret["data"])[checks.BUNDLE])
 
 
 class SecuredNodes(SoundNodes):
-    """`loaded`: by node id, the certificate and the bundle of a process. `doors`: the ways in that were used."""
+    """`loaded`: by node id, the certificate and the bundle of a process. `doors`: the contexts that were used."""
 
     def __init__(self, api: KeptObjects, members: int = 3, now: float | None = None) -> None:
         super().__init__(members)
@@ -66,7 +66,7 @@ class SecuredNodes(SoundNodes):
         self.stuck: set[int] = set()
         self.loaded: dict[int, tuple[Read, tuple[Read, ...]]] = {}
         self.chains: dict[int, tuple[Read, ...]] = {}
-        """By node id, what it shows: its certificate and who issued it."""
+        """By node id: the certificate that it presents, and its issuers."""
         self.doors: list[Door] = []
 
     def through(self, door: Door) -> "SecuredNodes":
@@ -90,7 +90,7 @@ class SecuredNodes(SoundNodes):
         )
 
     def load(self, node_id: int) -> bool:
-        """Whether a process of it runs; one that can use what its Secret holds takes it over."""
+        """Whether a process of it runs; a process that can use its Secret's content takes it over."""
         secret = self._api.objects.get(leaf_path(node_id))
         if secret is not None and node_id not in self.stuck:
             holder = holders.member(OWNER, node_id, 1)
@@ -152,7 +152,7 @@ class Env:
         asyncio.run(run())
 
     def settle(self) -> None:
-        """Until nothing is written any more."""
+        """Reconcile until nothing is written any more."""
         made = self.operator()
         for _ in range(MOST_LOOKS):
             before = len(self.api.writes)

@@ -1,6 +1,6 @@
-"""Java and stock Kafka as a judge of names, rules, rights and SCRAM (tests/interop/kafka/SecurityOracle.java).
+"""Java and stock Kafka as the reference for names, rules, rights and SCRAM (tests/interop/kafka/SecurityOracle.java).
 
-Owns the lines. Must not know what is compared.
+Owns the protocol of lines. Must not know what is compared.
 """
 
 import base64
@@ -13,11 +13,11 @@ _PROGRAM = "SecurityOracle"
 
 
 class OracleRefused(Exception):
-    """Java threw; the message is its error."""
+    """Java raised an exception; the message is its error."""
 
 
 class SecurityOracle:
-    """One virtual machine; a context manager."""
+    """One Java process; a context manager."""
 
     def __init__(self) -> None:
         classes = stock_kafka.compiled(stock_kafka.SOURCES / f"{_PROGRAM}.java")

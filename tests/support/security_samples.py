@@ -1,6 +1,6 @@
-"""Names, rules and subjects at random, odd ones above all: what a certificate authority would rather not sign.
+"""Random names, rules and subjects, mainly unusual ones that a certificate authority would not issue.
 
-Owns the generators; a seed gives the same again. Must not know who reads them.
+Owns the generators; the same seed gives the same samples. Must not know who reads them.
 """
 
 from random import Random
@@ -13,7 +13,7 @@ ATTRIBUTES = (
 TEXT_TAGS, OTHER_TAGS = (12, 12, 19, 20, 22, 27), (1, 2, 4, 23, 26, 28, 30)
 CHARACTERS = (*' \r\n,=+<>#;"\\\0aZ0é日|/-\x7f', "\U0001f600", "\x85")
 HALVES = (0xED, 0xA0, 0x80, 0xBF, 0xE0, 0xF0, 0x9F, 0xF4, 0x90, 0x41, 0xC0, 0xC3, 0xF8, 0xEF)
-"""Bytes of which no UTF-8 comes."""
+"""Bytes that are not valid UTF-8."""
 
 ATOMS = (
     "a", "b", ",", "=", "CN=", ".", "[a-c]", "[^,]", "[,=]", r"\.", r"\w", r"\W", r"\d", r"\s", r"\S", r"\p{Upper}",
@@ -67,7 +67,7 @@ def _value(random: Random) -> bytes:
 
 
 def rule(random: Random) -> str:
-    """A mapping rule, mostly one that can be used."""
+    """A mapping rule, mostly a valid one."""
     body = _pattern(random, 2)
     if random.random() < 0.5:
         body = f"^{body}$"
@@ -89,5 +89,5 @@ def _pattern(random: Random, depth: int) -> str:
 
 
 def subject(random: Random) -> str:
-    """A text that rules may fit."""
+    """A text that rules may match."""
     return "".join(random.choice(SUBJECT_PARTS) for _ in range(random.randrange(9)))

@@ -1,4 +1,4 @@
-"""What a set of simulated histories must have had, besides holding: enough of everything."""
+"""Coverage that a set of simulated histories must reach, besides the invariants: enough of every event."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ SNAPSHOT_EVENTS = (
     "resumed elsewhere",
 )
 MANY = 500
-"""Histories in which every kind of fault strikes in every phase."""
+"""Number of histories in which every kind of fault occurs in every phase."""
 ROWS = (
     "K595-06",
     "K595-07",
@@ -58,7 +58,7 @@ def check(report: Report, seeds: Sequence[int]) -> None:
 
 
 def check_faults(report: Report, *, everywhere: bool) -> None:
-    """Every kind of fault struck; in a large set, in every phase that it can hit."""
+    """Every kind of fault occurred; in a large set, in every phase in which it can."""
     kinds = Story(1).faults.kinds
     hits = {
         (kind.name, phase): report.struck[kind.name, phase]
@@ -74,14 +74,14 @@ def check_faults(report: Report, *, everywhere: bool) -> None:
 
 
 def check_snapshots(report: Report) -> None:
-    """Everything that can become of a snapshot became of some, in more than one history."""
+    """Every outcome of a snapshot occurred in more than one history."""
     outcomes = [each for each in report.outcomes if not each.controlled]
     for outcome in outcomes:
         assert outcome.snapshots["written"] > 0, outcome.seed
-    # A short history in which much is down may keep its whole log.
+    # A short history with many failures may keep its whole log.
     whole = [each.seed for each in outcomes if not each.snapshots["prefix deleted"]]
     assert len(whole) <= len(outcomes) / 20, whole
     for what in SNAPSHOT_EVENTS:
         histories = sum(outcome.snapshots[what] > 0 for outcome in outcomes)
-        # There are many kinds of faults: in a short set each rare event need not come of one.
+        # There are many kinds of faults: a short set need not contain each rare event.
         assert histories > 1 or len(report.outcomes) < MANY, f"{what}: {histories} histories"

@@ -1,6 +1,6 @@
-"""Images that live nodes dump while a cluster lives: a node, chosen by chance, writes a snapshot, and its file is kept.
+"""Images that running nodes dump: a randomly chosen node writes a snapshot, and its file is kept.
 
-Owns when that happens and the copies: links, so that a node may delete its own. Must not know what is compared with them.
+Owns the times and the copies: hard links, so that a node may delete its own file. Must not know what is compared with them.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class SnapshotDumps:
         self._thread.join(90)
 
     def dump(self, client: httpx.Client) -> None:
-        """One node dumps its image; one that is killed meanwhile dumps nothing."""
+        """One node dumps its image; if it is killed meanwhile, there is no dump."""
         running = [node for node in self._quorum.nodes.values() if node.is_running]
         node = self._chance.choice(running)
         headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -1,4 +1,4 @@
-"""Reads the project's own sources, and says where they break the project's style.
+"""Reads the project's sources, and reports where they break the project's style.
 
 Each finding is one line `path:line: what`. The rules themselves are in CONTRIBUTING.md.
 """
@@ -17,7 +17,7 @@ PACKAGES = (
     "operator/quorum_operator",
     "pipeline/quorum_pipeline",
 )
-# These decide and touch nothing. `state` holds the image that records build.
+# Pure packages. `state` holds the image that records build.
 PURE_PACKAGES = (
     "node/quorum_node/broker",
     "node/quorum_node/controller",
@@ -53,9 +53,9 @@ IMPURE_MODULES = frozenset(
         "time",
     }
 )
-# What reaches the world without an import.
+# Built-in functions with side effects, which need no import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
-# How a replica UUID is made and written is one and the same everywhere.
+# Creating and formatting replica UUIDs has one implementation.
 OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
     "quorum_node.reassignment_api",
@@ -70,12 +70,12 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.security.tls.problems",
     "quorum_node.security.tls.revocation",
 )
-# The asyncio server and the simulation run the very same file, with devices of their own.
+# The asyncio server and the simulation run the same file, with their own devices.
 LOOP_AGNOSTIC = "node/quorum_node/server/partition/driver.py"
 LOOP_MODULES = frozenset({"asyncio", "random", "threading", "time"})
 FILE_LINES = 500
 FUNCTION_LINES = 70
-# Names that say nothing about what is inside.
+# Names that do not describe the content.
 EMPTY_NAMES = re.compile(
     r"^_?(utils?|helpers?|common|misc|managers?|\w+_(utils?|helpers?|manager))$"
 )
@@ -159,7 +159,7 @@ def impurities(path: Path) -> Iterator[str]:
 
 
 def loop_imports(path: Path) -> Iterator[str]:
-    """What would tie a module to one event loop, clock or source of chance."""
+    """Imports that would tie a module to one event loop, clock or random source."""
     for line, module in imports(path):
         if module.split(".")[0] in LOOP_MODULES:
             yield f"{place(path, line)}: {module} is a device's business"

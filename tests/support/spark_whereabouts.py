@@ -1,7 +1,7 @@
-"""Where a test with Spark stands: the threads of this process, those of its JVM, and what the Python workers wait for.
+"""Reports where a test with Spark hangs: the threads of this process and of its JVM, and what the Python workers wait for.
 
-Owns looking, from outside: whatever hangs is not asked for help. Used when a test is about to reach its time limit, as what it
-waits for is gone afterwards.
+Looks from outside, because a hanging process can't answer. Used when a test is about to reach its time limit, since the state is gone
+afterwards.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _JSTACK_SECONDS = 20.0
 
 
 def told_before(limit_seconds: float, pid: int) -> AbstractContextManager[None]:
-    """Prints it to standard error shortly before the limit. `pid`: of the JVM."""
+    """Prints the report to standard error shortly before the limit. `pid`: of the JVM."""
     return _unless_over_within(
         max(limit_seconds - _BEFORE_LIMIT_SECONDS, limit_seconds / 2),
         lambda: print(whereabouts(pid), file=sys.stderr, flush=True),
@@ -29,7 +29,7 @@ def told_before(limit_seconds: float, pid: int) -> AbstractContextManager[None]:
 
 
 def killed_after(seconds: float, pid: int) -> AbstractContextManager[None]:
-    """What hangs in Spark hangs in its end, too: the JVM is killed when that takes so long."""
+    """A hanging Spark also hangs when it is stopped: the JVM is killed after this time."""
 
     def kill() -> None:
         with contextlib.suppress(ProcessLookupError):

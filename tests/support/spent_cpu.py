@@ -1,6 +1,6 @@
-"""How much CPU this process and all that it started have used, from /proc: what a wall clock does not say on a busy machine.
+"""CPU time of this process and all that it started, from /proc, because the wall clock depends on other load.
 
-Of a process that has ended, its parent says it, once it waited for it; of one whose parent ended first, nobody.
+The CPU of a process that has ended is counted in its parent, once that has waited for it; if its parent ended first, it is lost.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _USER, _OF_WAITED = 11, 14
-"""Fields of /proc/PID/stat behind the name: user and system time of the process, then of what it waited for."""
+"""Fields of /proc/PID/stat after the name: user and system time of the process, then of its waited-for children."""
 
 
 def spent_cpu_s() -> float:

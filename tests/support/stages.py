@@ -1,11 +1,10 @@
-"""Pytest plugin: one run in stages. Says what begins, how long each stage took and how much CPU, and the sum.
+"""Pytest plugin: runs the tests in stages. Prints the start of each stage, its duration and CPU, and the sum.
 
-A stage is a folder of tests/. Stages run in the order below, cheap ones first. Folders that need
-more than Python mark their tests, so that nobody can forget to.
+A stage is a folder of tests/. Stages run in the order below, fast ones first. Folders that need more than Python mark their tests
+automatically.
 
-With workers (`pytest -n`), the stages run side by side. A file (a class, where there is one) stays on one
-worker, and so do the harness with its one control plane and kind: they take longest and begin first,
-mostly waiting for processes.
+With workers (`pytest -n`) the stages run in parallel. A file (a class, where there is one) stays on one worker, and so do the harness
+with its one control plane and kind: they take longest and start first, mostly waiting for processes.
 """
 
 import os
@@ -36,18 +35,18 @@ STAGES = {
 }
 MARKED = ("interop", "envtest", "e2e")
 
-# A second goes by before pytest counts; `make` hands over when the command was typed.
+# Pytest starts to count after a second; `make` passes the time at which the command was entered.
 STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
-# What shares one expensive thing across its files.
+# Folders whose files share an expensive resource.
 ON_ONE_WORKER = ("envtest", "pipeline", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(StageOrder(config), "stage-order")
     if hasattr(config, "workerinput"):
-        return  # the process that hands out the tests also reports on them
+        return  # the process that distributes the tests also reports them
     side_by_side = bool(config.getoption("numprocesses", default=None))
     reporter = SideBySide(config) if side_by_side else OneByOne(config)
     config.pluginmanager.register(reporter, "stages")
@@ -75,14 +74,14 @@ class Stage:
 
 
 def group_of(node_id: str) -> str:
-    """What stays on one worker with this test: its class or file, or all of its stage."""
+    """The tests that stay on one worker with this one: those of its class or file, or all of its stage."""
     stage = stage_of(node_id)
     scope = node_id.partition("[")[0].rpartition("::")[0]
     return stage if stage in ON_ONE_WORKER else scope
 
 
 class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Hands out what belongs together to one worker."""
+    """Assigns each group of tests to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -100,7 +99,7 @@ class StageOrder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """With the CPU that was spent since the report before; workers hand it over with the report."""
+        """Adds the CPU time since the previous report; workers send it with the report."""
         report = yield
         spent = spent_cpu_s()
         report.cpu_s, self._counted_cpu_s = spent - self._counted_cpu_s, spent  # type: ignore[attr-defined]
@@ -119,7 +118,7 @@ class StageOrder:
 
 
 class Stages:
-    """What is known of every stage, and the table at the end."""
+    """The results of every stage, and the table at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -160,7 +159,7 @@ class Stages:
 
 
 class OneByOne(Stages):
-    """One stage after the other: the time of each is the time that passed."""
+    """Stages in sequence: the duration of each is the elapsed time."""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._expect(item.nodeid for item in session.items)
@@ -180,7 +179,7 @@ class OneByOne(Stages):
 
 
 class SideBySide(Stages):
-    """Stages on several workers: the time of each is what its tests took in all."""
+    """Stages in parallel: the duration of each is the sum of its tests."""
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> StageScheduling:
         return StageScheduling(config, log)

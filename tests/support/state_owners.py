@@ -1,8 +1,8 @@
-"""Which module writes which field of a replica's state.
+"""Finds which module writes which field of a replica's state.
 
-Owns how an assignment is found: by what a parameter is declared as, by `self` in the classes of the state, and by the name
-`replica`. Building the state (`BUILDING`) is no writing. A container that is changed in place is not looked at: what is
-put out is appended by everyone.
+Owns how an assignment is recognised: by the declared type of a parameter, by `self` in the classes of the state, and by the name
+`replica`. Building the state (`BUILDING`) does not count as a write. Changes within a container are not checked: every module appends
+outputs.
 """
 
 import ast
@@ -17,7 +17,7 @@ STATE = {
     "ReplicaState": "node/quorum_node/raft/replica_state.py",
     "Replica": "node/quorum_node/raft/replica.py",
 }
-"""The classes that a replica's state is made of."""
+"""The classes of a replica's state."""
 BUILDING = frozenset({"__init__", "_know_nobody"})
 _NAMES = frozenset({"replica", "_replica"})
 

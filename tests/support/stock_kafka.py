@@ -1,7 +1,7 @@
-"""Stock Apache Kafka from Maven Central: its jars, its tools, small Java programs against its classes.
+"""Stock Apache Kafka from Maven Central: its jars, its tools, and small Java programs that use its classes.
 
-Owns resolving and compiling (once, into a cache outside of the checkout, under a hash of what it is made of) and running.
-Must not know what a test asks of it. Used by tests/interop and by bench/.
+Owns resolving and compiling (once, into a cache outside of the checkout, by a hash of the inputs) and running. Must not know what a test
+checks. Used by tests/interop and by bench/.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ SERVER = "kafka.Kafka"
 
 
 class KafkaUnavailable(Exception):
-    """Java or the jars can't be had on this machine."""
+    """Java or the jars are not available on this machine."""
 
 
 def cache_directory() -> Path:
@@ -85,9 +85,9 @@ def _resolve(pom: Path, folder: Path) -> None:
 def java(
     *arguments: str, heap_mb: int = 128, short_lived: bool = True, classes: Path | None = None
 ) -> list[str]:
-    """A command line with the jars on the class path, and `classes` behind them.
+    """A command line with the jars on the class path, followed by `classes`.
 
-    A short-lived program skips the slow compiler, and takes the classes that were kept (`kept_kafka_classes.py`).
+    A short-lived program skips the optimizing compiler, and uses the archived classes (`kept_kafka_classes.py`).
     """
     speed = ["-XX:+UseG1GC", "-Xshare:auto"]
     if short_lived:
@@ -100,7 +100,7 @@ def java(
 
 @cache
 def kept_classes_file() -> Path | None:
-    """Where the classes of these jars are kept for the Java that is on the path now. They need not be there."""
+    """The archive of these jars' classes for the present Java. It may not exist."""
     file = classes_file(jars())
     return file and cache_directory() / "kafka" / file.name
 
@@ -116,7 +116,7 @@ def compiled(source: Path) -> Path:
         classes = ["-cp", f"{jars()}/*", "-d", str(scratch)]
         done = _run(["javac", *options, *classes, str(source)], _COMPILE_TIMEOUT_SECONDS)
         assert done.returncode == 0, done.stderr
-        with contextlib.suppress(OSError):  # somebody else was faster
+        with contextlib.suppress(OSError):  # another process was faster
             scratch.rename(folder)
     return folder
 

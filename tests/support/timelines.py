@@ -1,4 +1,4 @@
-"""Timelines of logs, archives, and of records that are told one by one: by the functions of the command, whatever they are cut into."""
+"""Timelines of logs, archives, and lists of records, by the functions of the command, for any division into spans."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

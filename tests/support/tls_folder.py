@@ -1,4 +1,4 @@
-"""Files of one port in a folder, as a node is told of them: for tests that shake hands within one process."""
+"""The TLS files of one port in a folder, in the layout that a node reads, for tests with handshakes within one process."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def tls_files(
     revoked: x509.Certificate | None = None,
     **properties: str,
 ) -> TlsFiles:
-    """What a port with these files presents and trusts. `node_id`: whose certificate it has to be. `revoked`: who is refused."""
+    """The certificate and the trusted authorities of a port. `node_id`: required in its certificate. `revoked`: a certificate to refuse."""
     write_folder(folder, made, *trusted)
     if revoked is not None:
         (folder / "revoked").write_text(f"{revoked.serial_number:x}\n")
@@ -37,5 +37,5 @@ def tls_files(
 
 
 def look_again(files: TlsFiles) -> bool:
-    """As a node does now and then; True if something else is used from now on."""
+    """Read the files again, as a node does periodically; True if other files are used from now on."""
     return files.look(read_files(files.paths))

@@ -1,6 +1,6 @@
-"""Brokers of this software that speak TLS alone: mutual among each other and with the controllers, an authorizer for clients.
+"""Brokers of this software with TLS only: mutual TLS between brokers and with the controllers, an authorizer for clients.
 
-Owns their files, and the certificates of clients. What is tried is the tests' affair.
+Owns their files, and the certificates of clients. The tests send the requests.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from support.python_brokers import FIRST_BROKER_ID, PythonBrokers
 from support.tls_quorum import HOURS, TlsQuorum, certificate_of, client_context, now, write_folder
 
 ADMIN = "User:CN=admin"
-"""The principal of the quorum's administrator. What a broker passes on for it is judged by this name alone."""
+"""The principal of the quorum's administrator. Requests that a broker forwards for it are authorized by this name alone."""
 
 
 class TlsPythonBrokers(PythonBrokers):
-    """`tls` is the administrator, unless a test says somebody else (`asking_as`)."""
+    """`tls` is the administrator, unless a test selects another client (`asking_as`)."""
 
     def __init__(self, quorum: TlsQuorum, root: Path, brokers: int, **properties: str) -> None:
         self.quorum = quorum
         self.login_ports: dict[int, int] = {}
-        """Where clients log in by SASL_SSL."""
+        """The listener where clients log in by SASL_SSL."""
         super().__init__(quorum, root, brokers, FIRST_BROKER_ID, **properties)
         self.tls = self.context_of("admin")
 
@@ -50,7 +50,7 @@ class TlsPythonBrokers(PythonBrokers):
         }
 
     def make_client(self, name: str) -> None:
-        """Somebody with a certificate that names no node."""
+        """Create a client with a certificate that names no node."""
         made = issue(
             name,
             issuer=self.quorum.ca,
@@ -62,13 +62,13 @@ class TlsPythonBrokers(PythonBrokers):
         write_folder(self.quorum.folder(name), made, *self.quorum.trusted)
 
     def context_of(self, who: str | None) -> ssl.SSLContext:
-        """Of the holder of a folder, or of nobody."""
+        """The context of the owner of a folder, or of a client without a certificate."""
         folder = None if who is None else self.quorum.folder(who)
         return client_context(folder, self.quorum.folder("admin") / "ca.crt")
 
     @contextlib.contextmanager
     def asking_as(self, who: str | None) -> Iterator[None]:
-        """Requests are somebody else's."""
+        """Within the context, requests are sent as this client."""
         before, self.tls = self.tls, self.context_of(who)
         try:
             yield

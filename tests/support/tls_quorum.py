@@ -1,7 +1,7 @@
-"""A quorum of real processes that speaks TLS on every port, with certificates made for it.
+"""A quorum of real processes with TLS on every port, with certificates made for it.
 
-Owns the files: each node has a folder with `keystore.pem` and `ca.crt`, as Kubernetes would mount a Secret. Who asks is `ask`'s
-certificate, an administrator's.
+Owns the files: each node has a folder with `keystore.pem` and `ca.crt`, like a mounted Secret of Kubernetes. Requests use the certificate
+of an administrator.
 """
 
 import os
@@ -21,12 +21,12 @@ POLL_MS = 100
 
 
 def now() -> datetime:
-    """OpenSSL asks the clock of the host."""
+    """OpenSSL uses the clock of the host."""
     return datetime.now(UTC)
 
 
 def new_authority(name: str = "ca-1") -> Issued:
-    """Valid around now."""
+    """Valid at the present time."""
     return authority(name, start=now() - HOURS, end=now() + 24 * HOURS)
 
 
@@ -39,7 +39,7 @@ def certificate_of(
     end: timedelta = HOURS,
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost"),
 ) -> Issued:
-    """For a member, a broker or a person of the quorum."""
+    """For a member, a broker or a client of the quorum."""
     ending = "" if node_id is None else f":{node_id}"
     return issue(
         f"{role}{ending.replace(':', '-')}",
@@ -52,7 +52,7 @@ def certificate_of(
 
 
 def write_at_once(path: Path, data: bytes) -> None:
-    """As a mounted Secret changes: a reader sees the old file, or the new one."""
+    """Replaces the file atomically, as in a mounted Secret: a reader sees the old or the new content."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(data)
     os.replace(fresh, path)
@@ -68,7 +68,7 @@ def write_folder(folder: Path, made: Issued, *trusted: x509.Certificate) -> None
 
 
 def client_context(folder: Path | None, ca: Path) -> ssl.SSLContext:
-    """Of somebody who shows what is in a folder, or nothing."""
+    """The context of a client with the certificate in a folder, or without one."""
     context = ssl.create_default_context(cafile=str(ca))
     if folder is not None:
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
@@ -76,7 +76,7 @@ def client_context(folder: Path | None, ca: Path) -> ssl.SSLContext:
 
 
 class TlsQuorum(LocalQuorum):
-    """Every member shows a certificate, and asks for one."""
+    """Every member presents a certificate, and requires one."""
 
     scheme = "https"
     makes_certificates = False
@@ -89,18 +89,18 @@ class TlsQuorum(LocalQuorum):
         super().__init__(root, nodes, **options)  # type: ignore[arg-type]
 
     def folder(self, who: str) -> Path:
-        """Of a node by its id, or of a person by the role."""
+        """The folder of a node by its id, or of a client by its role."""
         return self.root / "tls" / who
 
     def issue_for(self, role: str, node_id: int | None, issuer: Issued | None = None) -> Issued:
-        """Another certificate into the folder of a holder, which trusts what the quorum trusts now."""
+        """Write another certificate into a holder's folder; the holder trusts the quorum's present authorities."""
         made = certificate_of(role, node_id, issuer or self.ca)
         who = role if node_id is None else str(node_id)
         write_folder(self.folder(who), made, *self.trusted)
         return made
 
     def trust(self, *certificates: x509.Certificate) -> None:
-        """Everybody trusts these from now on, and none besides."""
+        """All trust these authorities from now on, and no others."""
         self.trusted = list(certificates)
         for folder in (self.root / "tls").iterdir():
             write_at_once(folder / "ca.crt", pem(*certificates))
@@ -121,7 +121,7 @@ class TlsQuorum(LocalQuorum):
         return self.client_of("admin")
 
     def client_of(self, who: str | None) -> httpx.Client:
-        """Somebody with the certificate in a folder, or without one."""
+        """A client with the certificate in a folder, or without one."""
         ca = self.folder("admin") / "ca.crt"
         context = client_context(None if who is None else self.folder(who), ca)
         headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -1,6 +1,6 @@
-"""An event loop whose time passes only while nobody has anything to do: hours of waiting in milliseconds.
+"""An event loop whose time advances only while it is idle: hours of waiting take milliseconds.
 
-Owns the clock. What runs in it must wait by asyncio alone, and open no connection.
+Owns the clock. Code that runs in it must wait by asyncio only, and open no connection.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class _Idle(selectors.DefaultSelector):
-    """Instead of waiting it lets the time pass."""
+    """Advances the time instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""A program as a copy of a process that has loaded its code already: a second of CPU less than a start from nothing.
+"""Starts a program as a fork of a process that has loaded its code already, which saves a second of CPU.
 
-The copy is a process of its own that runs the same module, with its own arguments, environment, log and, where it is
-asked for, network and view of the file system. Only loading the code is saved. It ends with the process that was copied,
-and that ends with the test run.
+The fork is a separate process that runs the same module, with its own arguments, environment, log and, on request, network and view of
+the file system. Only loading the code is saved. It ends with the process that was forked, and that ends with the test run.
 """
 
 import asyncio
@@ -22,19 +21,19 @@ from signal import SIGKILL, Signals
 
 NODE = ("quorum_node.server.process.main", "pydantic.v1")
 OPERATOR = ("quorum_operator.run",)
-"""What is loaded for copies that run the node, and the operator."""
+"""The modules to load for forks that run the node, and the operator."""
 _CONTEXT = get_context("forkserver")
 _LOCK = threading.Lock()
-"""Starting one process asks all others whether they have ended, and only one caller is ever told."""
+"""Starting a process polls all others, and only one caller gets an exit code."""
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _PR_SET_PDEATHSIG = 1
 _READ_ON_IMPORT = (("kubernetes.config.kube_config", "KUBE_CONFIG_DEFAULT_LOCATION", "KUBECONFIG"),)
-"""Module, its variable, and the variable of the environment that it keeps the value of."""
+"""Module, its variable, and the environment variable whose value it reads on import."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`script` (shell) makes, in a mount namespace of its own, what is below `root`; that is the root of the program."""
+    """`script` (shell) creates, in a mount namespace of its own, the content of `root`, which becomes the root of the program."""
 
     script: str
     root: str
@@ -42,7 +41,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What a copy is to become: `python -m module arguments`, with all output appended to the log."""
+    """What a fork runs: `python -m module arguments`, with all output appended to the log."""
 
     module: str
     arguments: Sequence[str]
@@ -55,12 +54,12 @@ class WarmStart:
 
 
 def prepare(*modules: str) -> None:
-    """What is to be copied; it is loaded for the first copy. Changes nothing once that has begun."""
+    """Set the modules to load for the first fork. No effect once loading has begun."""
     _CONTEXT.set_forkserver_preload([*modules, __name__])
 
 
 def load() -> None:
-    """Begins to load it, in the background. Does nothing once that has begun."""
+    """Begin loading, in the background. No effect once it has begun."""
     ensure_running()
 
 
@@ -95,7 +94,7 @@ class WarmProcess:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Nothing happens once it has ended."""
+        """No effect once the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -105,7 +104,7 @@ class WarmProcess:
 
 
 class AwaitedProcess:
-    """What the harness uses of `asyncio.subprocess.Process`. Made in the loop that awaits it."""
+    """The part of `asyncio.subprocess.Process` that the harness uses. Created in the loop that awaits it."""
 
     def __init__(self, process: WarmProcess) -> None:
         self._process = process
@@ -127,7 +126,7 @@ class AwaitedProcess:
         return self.returncode
 
     def send_signal(self, number: Signals) -> None:
-        """Nothing happens once it has ended."""
+        """No effect once the process has ended."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -136,7 +135,7 @@ class AwaitedProcess:
 
 
 async def started(start: WarmStart) -> AwaitedProcess:
-    """The first copy waits until the code is loaded."""
+    """The first fork waits until the code is loaded."""
     return AwaitedProcess(await asyncio.to_thread(WarmProcess, start))
 
 

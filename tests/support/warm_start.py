@@ -1,7 +1,7 @@
-"""Pytest plugin: nodes begin as copies of a process that has loaded the node's code already (see `warm_process`).
+"""Pytest plugin: nodes start as forks of a process that has loaded the node's code already (see `warm_process`).
 
-Nodes behind a prefix other than another network, and all nodes outside of pytest (the benchmark), start from nothing, as
-does the product on kind.
+Nodes with a command prefix other than another network, and all nodes outside of pytest (the benchmark), start normally, like the product
+on kind.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What is copied is loaded before the test may enter a network of its own: the copies would be caught in it."""
+    """The code is loaded before the test may enter another network: the forks would stay in it."""
     stage = stage_of(item.nodeid)
     if stage in _OF_PROCESSES:
         if stage == "envtest":

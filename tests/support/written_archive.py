@@ -1,6 +1,6 @@
-"""An archive of a log as the pipeline's workers write it, without Spark: for what reads archives.
+"""Writes an archive of a log like the pipeline's workers, without Spark, for tests of readers.
 
-Owns the order in which a range is written. What is in its files is decided by the same code as in production.
+Owns the order in which a range is written. The content of the files is made by the production code.
 """
 
 from itertools import pairwise

@@ -1,7 +1,7 @@
-"""Directories of a replica, written with the node's own storage: segments, and snapshots beside them.
+"""Directories of a replica, written with the node's own storage: segments and snapshots.
 
-Owns a small history of a cluster in which everything happens that readers of logs have to know: leaders change, a voter is
-replaced, topics come and go. `LogWriter` writes any other.
+Owns a small history of a cluster with every event that readers of logs have to handle: leaders change, a voter is replaced, topics are
+created and deleted. `LogWriter` writes any other history.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def voter(number: int, uuid: int) -> Voter:
 
 
 class LogWriter:
-    """Appends batches as a leader would. The clock moves by a second with each batch, or as told."""
+    """Appends batches like a leader. The clock advances by a second with each batch, or as set."""
 
     def __init__(self, root: Path, segment_bytes: int = 1 << 20) -> None:
         self.directory = root / "__cluster_metadata-0"
@@ -55,16 +55,16 @@ class LogWriter:
         self._log.close()
 
     def append(self, *records: md.AnyMetadata) -> int:
-        """One batch of metadata records; returns the offset behind it."""
+        """One batch of metadata records; returns the offset after it."""
         return self.append_values([_encoded(each) for each in records])
 
     def append_values(self, values: Sequence[bytes]) -> int:
-        """The same, of records that are encoded already."""
+        """The same for encoded records."""
         self._committed.replay(map(md.decode_metadata, values))
         return self.append_bytes(values)
 
     def append_bytes(self, values: Sequence[bytes]) -> int:
-        """A batch of values that need not be records; the writer's own state takes no notice of them."""
+        """A batch of values that need not be records; they do not change the writer's own state."""
         data = encode_values(
             base_offset=self.end_offset,
             leader_epoch=self.epoch,
@@ -96,13 +96,13 @@ class LogWriter:
         return self.append_control(LeaderChange(leader_id, keys, keys[:2]))
 
     def image_bytes(self) -> bytes:
-        """What a node would write as its snapshot now."""
+        """The content of the snapshot that a node would write now."""
         bounds = SnapshotBounds(self.time_ms - 1000, 1, self._voters)
         named = SnapshotId(self.end_offset, self.epoch)
         return b"".join(encode_snapshot(named, bounds, self._committed.image.snapshot_records()))
 
     def snapshot(self, *, drop_log: bool = False) -> SnapshotId:
-        """Write it beside the log; the segments before it may go."""
+        """Write a snapshot beside the log; optionally delete the segments before it."""
         named = SnapshotId(self.end_offset, self.epoch)
         store = SnapshotStore(self.directory)
         writer = store.create(named)
@@ -148,7 +148,7 @@ def broker(number: int, rack: str | None = None) -> md.RegisterBrokerRecord:
 def partition(
     number: int, replicas: tuple[int, ...], topic_id: UUID = TOPIC_ID
 ) -> md.PartitionRecord:
-    """A partition that its first replica leads."""
+    """A partition whose first replica is the leader."""
     return md.PartitionRecord(
         partition_id=number,
         topic_id=topic_id,
@@ -162,7 +162,7 @@ def partition(
 
 
 def write_history(writer: LogWriter) -> dict[int, bytes]:
-    """A short life of a cluster; returns, by offset, the snapshots that a node would have written."""
+    """A short history of a cluster; returns, by offset, the snapshots that a node would have written."""
     images: dict[int, bytes] = {}
 
     def note(end_offset: int) -> None:

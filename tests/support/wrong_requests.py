@@ -1,7 +1,6 @@
-"""Wrong requests, and a controller of either kind that they are sent to.
+"""Invalid requests, and a controller of either kind that receives them.
 
-Owns the tables: what each asks for is made for the brokers and the topic that `Controller` registers and creates.
-What is answered is the tests' affair.
+Owns the tables: the requests refer to the brokers and the topic that `Controller` registers and creates. The tests check the answers.
 """
 
 from collections.abc import Iterator
@@ -93,11 +92,11 @@ from support.one_request import ask
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 BATCH_RECORDS = 10_000
-"""What a stock controller lets one request make."""
+"""The maximum number of records of one request at a stock controller."""
 
 
 class Controller:
-    """A controller of either kind with brokers 1 and 2 (nobody's processes) and the topics t, on both, and o, on 2."""
+    """A controller of either kind with brokers 1 and 2 (which have no processes) and the topics t, on both, and o, on 2."""
 
     def __init__(self, port: int, cluster_id: str) -> None:
         self.address = ("127.0.0.1", port)
@@ -204,7 +203,7 @@ def topics(_: Controller) -> Iterator[Message]:
 
 
 def oversized(_: Controller) -> Iterator[Message]:
-    """More records than one request may make: the whole request, or what of it does not fit any more."""
+    """More records than one request may make: the whole request is refused, or the part that exceeds the limit."""
     many = BATCH_RECORDS + 1
     for wanted in (
         (topic("m0", partitions=many, factor=1),),
@@ -244,7 +243,7 @@ def oversized(_: Controller) -> Iterator[Message]:
     )
     for size in (many, BATCH_RECORDS):
         yield AlterClientQuotasRequest(entries=entries[:size], validate_only=True)
-    # As many credentials are not asked for: a stock controller resigns.
+    # This many credentials are not requested: a stock controller resigns.
 
 
 def deletions(controller: Controller) -> Iterator[Message]:
@@ -315,7 +314,7 @@ def isr_changes(controller: Controller) -> Iterator[Message]:
 
 
 def directories(controller: Controller) -> Iterator[Message]:
-    """By broker 1; in the end its replica of t is in a directory that nobody has."""
+    """By broker 1; at the end its replica of t is in an unknown directory."""
     yield AssignReplicasToDirsRequest(broker_id=1, broker_epoch=12_345, directories=())
     yield AssignReplicasToDirsRequest(broker_id=9, broker_epoch=1, directories=())
     t, o = controller.topic_ids["t"], controller.topic_ids["o"]
@@ -335,7 +334,7 @@ def directories(controller: Controller) -> Iterator[Message]:
 
 
 def directory_of(broker_id: int) -> UUID:
-    """The only one of a broker."""
+    """The only directory of a broker."""
     return UUID(int=(9 << 100) + broker_id)
 
 
@@ -441,7 +440,7 @@ def descriptions(_: Controller) -> Iterator[Message]:
 
 
 def identities(_: Controller) -> Iterator[Message]:
-    """What asks for a caller who has proved an identity, on a listener where nobody has to."""
+    """Requests that need an authenticated caller, on a listener without authentication."""
     yield SaslHandshakeRequest(mechanism="SCRAM-SHA-256")
     yield SaslHandshakeRequest(mechanism="")
     yield SaslAuthenticateRequest(auth_bytes=b"n,,n=a,r=b")
@@ -455,7 +454,7 @@ def identities(_: Controller) -> Iterator[Message]:
 
 
 def envelopes(_: Controller) -> Iterator[Message]:
-    """What a broker passes on for a client."""
+    """Requests that a broker forwards for a client."""
     wanted = CreateTopicsRequest(topics=(topic("e", partitions=0, factor=1),), validate_only=True)
     alice = encode_principal(DefaultPrincipal(type="User", name="alice", token_authenticated=False))
     here, data = bytes((127, 0, 0, 1)), _frame(wanted)
@@ -475,7 +474,7 @@ def envelopes(_: Controller) -> Iterator[Message]:
 
 
 def passed_on(controller: Controller) -> Iterator[Message]:
-    """The same as by a client of a broker that has proved its identity there."""
+    """The same, forwarded for a client that the broker has authenticated."""
     for each in identities(controller):
         yield EnvelopeRequest(
             request_data=_frame(each), request_principal=_ALICE, client_host_address=_LOOPBACK

@@ -1,5 +1,5 @@
-"""Rounds of random acts on a quorum: the spec's whole surface, and what people do to what the operator owns.
+"""Rounds of random actions on a quorum: all fields of the spec, and manual changes to the operator's objects.
 
-A seed decides a round (`drawing`), people's hands carry its acts out (`hands`, the families in `*_acts`), and the
-round ends when the quorum is as wanted again (`settled`), with nothing lost and no harm done (`harm`).
+A seed determines a round (`drawing`). `hands` and the families in `*_acts` carry its actions out. The round ends when the quorum matches
+its spec again (`settled`), no data is lost and the operator did no harm (`harm`).
 """

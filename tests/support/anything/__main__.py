@@ -1,6 +1,6 @@
-"""`python -m support.anything 7 12..20`: plays rounds on the kind cluster, and says what came of each.
+"""`python -m support.anything 7 12..20`: plays rounds on the kind cluster, and reports the result of each.
 
-`--acts a,b` draws from these acts alone, `--again` plays also what was passed on this very tree.
+`--acts a,b` draws from these actions only; `--again` also plays rounds that have passed on this tree.
 """
 
 import argparse

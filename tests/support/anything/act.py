@@ -1,7 +1,7 @@
-"""What an act is: one small declaration. Pure: nothing here touches a cluster.
+"""The declaration of an action ("act"). Pure: nothing here touches a cluster.
 
-An act is a generator function. It does something up to its `yield`, which says what was done; an act that
-is a passing nuisance takes it back after the `yield`. Its first line of documentation says what it is.
+An act is a generator function. It acts up to its `yield`, whose value describes what was done; a temporary act is undone after the
+`yield`. The first line of its docstring is its description.
 """
 
 import re
@@ -59,11 +59,9 @@ class Ending:
 class Act:
     """A declaration.
 
-    `lasts_s`: a passing nuisance lasts so long, from and to; None for what stays.
-    `destroys`: how many voters it may cost, so that no round destroys a majority by its own hands.
-    `wants`: the number of replicas that it asks for.
-    `endings`: in which conditions it may end instead of settling.
-    `alone`: it leaves no room for another act in its round.
+    `lasts_s`: a passing nuisance lasts so long, from and to; None for what stays. `destroys`: how many voters it may cost, so that no
+    round destroys a majority by its own hands. `wants`: the number of replicas that it asks for. `endings`: in which conditions it may
+    end instead of settling. `alone`: it leaves no room for another act in its round.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Acts on the target voters: what somebody asks of AlterQuorum beside the resource."""
+"""Acts on the target voters: AlterQuorum requests that bypass the resource."""
 
 import re
 

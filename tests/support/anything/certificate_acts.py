@@ -1,4 +1,4 @@
-"""Acts on the objects with certificates, as people delete, spoil and replace them by hand."""
+"""Acts on the objects with certificates: manual deletion, corruption and replacement."""
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands

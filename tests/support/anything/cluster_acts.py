@@ -1,4 +1,4 @@
-"""Acts on what a whole cluster or namespace shares: the control plane, DNS, kubelets, limits, everything at once."""
+"""Acts on shared parts of a cluster or namespace: the control plane, DNS, kubelets, limits, all pods at once."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
-"""From a seed to the acts of a round. Pure: the same seed and the same acts give the same round.
+"""Draws the acts of a round from a seed. Pure: the same seed and the same acts give the same round.
 
-Owns how many acts there are, when they begin and how they overlap; and that a round never destroys, by
-its own hands, more voters than the smallest quorum of the round can lose.
+Owns the number of acts, their times and their overlap; and that a round never destroys, by its own acts, more voters than its smallest
+quorum can lose.
 """
 
 import random

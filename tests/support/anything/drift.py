@@ -1,6 +1,6 @@
-"""Is what the operator owns as it made it? Pure: what of an object people may not change for good, and what differs.
+"""Compares the operator's objects with what it created. Pure: which fields of an object must not stay changed, and which differ.
 
-The spec changes in a round, so contents that follow from it are left out; marks that acts leave are looked for.
+The spec changes in a round, so fields that follow from it are left out; marks that acts leave are looked for.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""What people's hands can do: find a member, an object or a host, change the spec, and put things right again.
+"""Manual operations on a quorum: find a member, an object or a host, change the spec, and undo changes.
 
-Owns what is wanted now (`good`), so that a nuisance that passes leaves what was asked for meanwhile. Waits for
-nothing that the operator does.
+Owns the present valid spec (`good`), so that undoing a temporary change keeps later valid changes. Never waits for the operator.
 """
 
 import re
@@ -41,7 +40,7 @@ _FIELDS_AT_FIRST = (
 
 
 class NothingThere(Exception):
-    """What the act is about is not there at this moment: nothing was done."""
+    """The target of the act does not exist at the moment: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Did the operator take a quorum below its majority? Pure: from samples of who was live, and what it stopped.
+"""Checks whether the operator took a quorum below its majority. Pure: from samples of the live voters, and the operator's stops.
 
-People's hands may do so, and do; the operator may not. A voter that went less than `KNOWN_AFTER_S` before is
-still counted as live, as no operator could have known.
+Acts may do so; the operator may not. A voter that went down less than `KNOWN_AFTER_S` seconds before a stop still counts as live, because
+the operator could not have known.
 """
 
 import re
@@ -20,7 +20,7 @@ _SET = re.compile(r"\b[a-z][-a-z0-9]*-(\d+)-\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Who was live at one moment: voters that follow the leader, itself included, whose pods run.
+    """The live voters at one moment: voters that follow the leader, and the leader, whose pods run.
 
     Names are those of the StatefulSets. `size`: of the voter set.
     """

@@ -1,4 +1,4 @@
-"""Acts on what members stand on: disks, claims, hosts, links and quotas."""
+"""Acts on the infrastructure of members: disks, claims, hosts, links and quotas."""
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import Hands, NothingThere

@@ -1,4 +1,4 @@
-"""Acts that nobody takes back until a condition says what is wrong; then the test does what it says."""
+"""Acts that are not undone until a condition reports the problem; then the test does what its message says."""
 
 from support.anything.act import Act, Answer, Doing, Drawn, Ending, act
 from support.anything.hands import Hands

@@ -1,4 +1,4 @@
-"""Acts on annotations and finalizers, which people and other tools write on any object."""
+"""Acts on annotations and finalizers, which users and other tools may write on any object."""
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND

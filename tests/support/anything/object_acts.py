@@ -1,4 +1,4 @@
-"""Acts on the objects that the operator owns, as people delete, scale, edit and relabel them by hand."""
+"""Acts on the operator's objects: manual deletion, scaling, edits and changes of labels."""
 
 import re
 from base64 import b64encode

@@ -1,6 +1,6 @@
-"""The operator's log, followed while it runs: over restarts, new pods and two of them at once.
+"""Follows the operator's log over restarts, new pods and two pods at once.
 
-Owns the following (a thread for each pod) and the reading of the records; what they mean is judged elsewhere.
+Owns the following (a thread for each pod) and parsing the records; other modules judge them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Acts on processes: nodes and the operator, killed, frozen, away or doubled."""
+"""Acts on processes: nodes and the operator, killed, frozen, missing or doubled."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What a person needs of a round that failed: how to repeat it, what was done, and what was seen."""
+"""The report of a failed round: how to repeat it, what was done, and what was observed."""
 
 from support.anything.drawing import Round
 from support.anything.hands import Hands

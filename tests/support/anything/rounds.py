@@ -1,4 +1,4 @@
-"""Many rounds, one after the other, each in a namespace of its own; what was passed before is not played again."""
+"""Plays many rounds, one after the other, each in its own namespace; rounds that have passed are skipped."""
 
 import shutil
 import time

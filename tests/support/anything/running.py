@@ -1,4 +1,4 @@
-"""One round on kind: the quorum, the load, the acts in their time, and the judgement."""
+"""One round on kind: the quorum, the load, the acts at their times, and the checks."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class RoundFailed(AssertionError):
 
 @dataclass(slots=True)
 class Diary:
-    """What was done, with times since the round began."""
+    """A record of what was done, with times since the start of the round."""
 
     say: Say
     begun: float = field(default_factory=time.monotonic)

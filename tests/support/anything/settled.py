@@ -1,6 +1,6 @@
-"""Is the quorum as wanted again? Pure: from the resource, a confirmed description and what stands beside them.
+"""Checks whether the quorum matches its spec again. Pure: from the resource, a confirmed description and the other objects.
 
-Settled means: the wanted voters are live and confirmed, no condition complains, and the plan is to do nothing.
+Settled means: the voters of the spec are live and confirmed, no condition reports a problem, and the plan has no step.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Acts on the spec: every field that a person may change, and changes that are wrong and taken back."""
+"""Acts on the spec: every mutable field, and invalid changes that are undone."""
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands

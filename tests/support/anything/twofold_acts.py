@@ -1,4 +1,4 @@
-"""Two things at the same time, where the second falls into what the operator makes of the first."""
+"""Two acts at the same time, of which the second interferes with the operator's reaction to the first."""
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands

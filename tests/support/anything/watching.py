@@ -1,4 +1,4 @@
-"""Who was live all along, by a thread that looks twice a second, and what the operator logged meanwhile."""
+"""Records the live voters, by a thread that samples twice a second, and the operator's log meanwhile."""
 
 import time
 from types import TracebackType

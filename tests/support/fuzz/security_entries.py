@@ -1,6 +1,6 @@
-"""What strangers send before they are known, and what lies in files of keys: as targets for a fuzzer.
+"""Fuzz targets for input from unauthenticated clients, and for key files.
 
-Owns which refusals are proper. The first byte of an input chooses one of the readers; a file of `SAMPLES` is a start for each.
+Owns which errors are expected. The first byte of an input chooses a reader; a file of `SAMPLES` is a seed for each.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""A node whose read path is broken on purpose, for tests that must notice: METADATAQUORUM_TEST_BREAK.
+"""A node whose read path is broken on purpose, for tests that must detect it: METADATAQUORUM_TEST_BREAK.
 
-`ask-nobody`: a replica that does not lead answers linearizable reads from what it has.
-`no-round`: a leader answers reads, its own and others', without asking whether it still leads.
+`ask-nobody`: a replica that does not lead answers linearizable reads from its own state, without asking the leader.
+`no-round`: a leader answers reads, its own and others', without confirming its leadership.
 The product has no such switch: this module patches it and then runs the node's own main.
 """
 

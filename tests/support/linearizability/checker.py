@@ -1,7 +1,7 @@
-"""porcupine, a linearizability checker: the small Go program around it, built once, and its verdicts.
+"""The linearizability checker porcupine: a small Go program around it, built once, and its verdicts.
 
-The program lies in tests/linearizability/checker; the binary is kept in the cache outside of the
-checkout under a hash of its sources. Knows histories as documents only.
+The program is in tests/linearizability/checker; the binary is cached outside of the checkout by a hash of its sources. Histories are
+passed as documents.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _MINIMUM_GO = "1.23"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`result`: Ok, Illegal, or Unknown when the time was up. `picture`: an HTML page unless Ok."""
+    """`result`: Ok, Illegal, or Unknown after a timeout. `picture`: an HTML page unless Ok."""
 
     name: str
     result: str

@@ -1,7 +1,7 @@
-"""Concurrent clients: each writes and reads registers of the current groups on nodes of its choice.
+"""Concurrent clients: each writes and reads registers of the current groups on randomly chosen nodes.
 
-A read asks for linearizable and takes whatever node it is sent to, leader or not. Owns what an
-outcome means for the history: done, certainly not done, or open. Knows no faults.
+A read is linearizable, and is sent to any node, leader or not. Owns how an outcome enters the history: done, certainly not done, or open.
+Knows no faults.
 """
 
 import random
@@ -41,8 +41,8 @@ PATIENT = Patience(3000, avoids=False)
 
 
 @dataclass(slots=True)
-class Stage:
-    """What all clients share: the groups in use, and the next number of a client."""
+class SharedState:
+    """State that all clients share: the current groups, and the next client number."""
 
     groups: Sequence[Group] = ()
     _number: int = 0
@@ -56,13 +56,13 @@ class Stage:
 
 
 class Client(threading.Thread):
-    """One operation at a time, until it is stopped. `failure`: a bug here, not an outcome."""
+    """Performs one operation at a time, until it is stopped. `failure`: a bug of the test, not an outcome."""
 
     def __init__(
-        self, stage: Stage, nodes: dict[int, str], token: str, patience: Patience, seed: int
+        self, shared: SharedState, nodes: dict[int, str], token: str, patience: Patience, seed: int
     ) -> None:
         super().__init__(daemon=True)
-        self._stage = stage
+        self._shared = shared
         self._random = random.Random(seed)
         self._patience = patience
         self._targets = {
@@ -71,7 +71,7 @@ class Client(threading.Thread):
         }
         self._nodes = {url: node for node, url in nodes.items()}
         self._avoided: dict[int, float] = dict.fromkeys(nodes, 0.0)
-        self._number = stage.new_number()
+        self._number = shared.new_number()
         self._stopping = threading.Event()
         self.failure: BaseException | None = None
 
@@ -91,7 +91,7 @@ class Client(threading.Thread):
                 target.turn()
 
     def _act(self) -> None:
-        groups = self._stage.groups
+        groups = self._shared.groups
         if not groups:
             self._stopping.wait(0.005)
             return
@@ -140,7 +140,7 @@ class Client(threading.Thread):
         if not certainly_not_done(outcome):
             group.add(Operation(self._number, node, values, {}, began, ended, open=True))
             # The open operation goes on to the end: whoever acts from here on is somebody else.
-            self._number = self._stage.new_number()
+            self._number = self._shared.new_number()
         return False
 
     def _read(self, group: Group, node: int, *, both: bool) -> bool:

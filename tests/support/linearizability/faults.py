@@ -1,7 +1,6 @@
-"""What is done to a running quorum while clients use it: struck, and undone some moments later.
+"""Faults that are injected into a running quorum while clients use it, and removed some moments later.
 
-Each fault says when it has shown its effect, so that nothing waits longer than that. Knows nodes and
-the packet filter, no clients.
+Each fault reports when it has taken effect, so that waits are as short as possible. Knows nodes and the packet filter, no clients.
 """
 
 import random

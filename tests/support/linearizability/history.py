@@ -1,7 +1,7 @@
-"""What clients did and saw, as data: operations on groups of registers, and the faults meanwhile.
+"""Operations of clients and their results, as data: operations on groups of registers, and the faults meanwhile.
 
-A group is a history of its own: no operation concerns two groups. Times are nanoseconds of the
-monotonic clock of the one process that records. Knows no nodes.
+A group is a separate history: no operation concerns two groups. Times are nanoseconds of the monotonic clock of the recording process.
+Knows no nodes.
 """
 
 import threading
@@ -31,7 +31,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to the quorum, from the strike until it was undone."""
+    """A fault, from its injection until it was removed."""
 
     name: str
     start: int

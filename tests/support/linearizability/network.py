@@ -1,9 +1,8 @@
-"""Hosts of their own on one machine, and a packet filter between them.
+"""Separate hosts on one machine, and a packet filter between them.
 
-Each host is a network namespace with one address; a bridge in one more namespace, the hub, joins
-them. Whoever enters the hub (`with FilteredNetwork(...)`: the calling thread and the threads and
-processes that it starts later) reaches every host. Rules stand in the hosts' own namespaces: nothing
-of the machine's own network is touched. Needs root, `ip` (iproute2) and `nft` (nftables).
+Each host is a network namespace with one address; a bridge in another namespace, the hub, connects them. A thread in the hub (`with
+FilteredNetwork(...)`: the calling thread, and the threads and processes that it starts later) reaches every host. The rules are in the
+hosts' namespaces: the machine's own network is not changed. Needs root, `ip` (iproute2) and `nft` (nftables).
 """
 
 import ctypes

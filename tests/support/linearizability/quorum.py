@@ -1,4 +1,4 @@
-"""A quorum whose nodes have hosts of their own, and quick looks at it while something is broken."""
+"""A quorum whose nodes run on separate hosts, with fast queries that work during a fault."""
 
 from collections.abc import Iterable
 from pathlib import Path

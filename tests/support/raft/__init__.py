@@ -1,1 +1,1 @@
-"""Cores wired together in memory, for tests of rules and for scenarios."""
+"""Cores connected in memory, for tests of rules and for scenarios."""

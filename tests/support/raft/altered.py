@@ -1,4 +1,4 @@
-"""AlterQuorum in tests of the core: asking for it, waiting for it, looking at what was written."""
+"""AlterQuorum in tests of the core: sending it, waiting for it, and checking the records."""
 
 from collections.abc import Iterable
 from itertools import pairwise

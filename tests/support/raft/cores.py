@@ -1,8 +1,8 @@
-"""Several Raft cores in one process, wired together without a network, a disk or a clock.
+"""Several Raft cores in one process, connected without a network, a disk or a clock.
 
-Messages are delivered in the order they were sent and take no time; time passes only by `advance`.
-Links can be cut (requests then time out) or closed (requests fail at once), flushes can be held back,
-nodes can crash, lose what was not flushed, restart, or lose their disk. Everything is deterministic.
+Messages are delivered in the order in which they were sent, without delay; time advances only by `advance`. Links can be cut (requests
+then time out) or closed (requests fail at once), flushes can be held back, nodes can crash, lose what was not flushed, restart, or lose
+their disk. Everything is deterministic.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
-"""Cores whose leader dies at a chosen output, in the middle of whatever it is doing.
+"""Cores whose leader crashes at a chosen output, in the middle of a step.
 
-Owns the count of a leader's outputs and the moment of its death. Must not know what is being tested.
+Owns counting a leader's outputs and the time of its crash. Must not know what is being tested.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
-"""One node of the cores: its replica, what is on its disk, and who waits for its answers.
+"""One node of the cores: its replica, its disk, and the requests that wait for its answers.
 
-Owns the data and readable names and keys. Must not know how messages travel (`cores.py`).
+Owns the data and readable names and keys. Must not know how messages are delivered (`cores.py`).
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Quorums with a replica that the log can't serve any more, and what then goes on between the cores."""
+"""Quorums with a replica that is behind the start of the leader's log, and the messages between the cores."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def release_finish(cores: Cores, node: Node) -> None:
 
 
 class Watched(Cores):
-    """Writes down what was asked for and what was done, by node."""
+    """Records requests and actions, by node."""
 
     def __init__(self) -> None:
         super().__init__(self._saw)

@@ -11,13 +11,13 @@ from quorum_node.coordinator.requests import (
     Transaction,
 )
 from quorum_node.coordinator.settings import GroupSettings
-from support.group_env import GROUP, TOPIC, GroupScene
+from support.group_env import GROUP, TOPIC, GroupEnv
 
 DAY_MS = 86_400_000
 
 
 def test_members_of_the_generation_commit_and_nobody_else() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (member,) = env.stable()
     assert env.committed(env.commit(5, member, 1)) is GroupError.NONE
     assert env.offset() == 5
@@ -32,14 +32,14 @@ def test_members_of_the_generation_commit_and_nobody_else() -> None:
 
 
 def test_who_assigns_for_itself_commits_while_there_are_no_members() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     assert env.committed(env.commit(7)) is GroupError.NONE
     assert env.offset() == 7
     assert env.taken_over().offset() == 7
 
 
 def test_a_generation_without_assignments_takes_no_offsets_and_one_that_ends_does() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     request, member = env.enter()
     generation = env.joined(request).generation
     assert env.committed(env.commit(1, member, generation)) is GroupError.REBALANCE_IN_PROGRESS
@@ -50,7 +50,7 @@ def test_a_generation_without_assignments_takes_no_offsets_and_one_that_ends_doe
 
 
 def test_an_offset_counts_once_it_is_stored() -> None:
-    env = GroupScene(stores=False)
+    env = GroupEnv(stores=False)
     request = env.commit(7)
     assert request not in env.answers
     assert env.offset() is None
@@ -67,7 +67,7 @@ def test_an_offset_counts_once_it_is_stored() -> None:
 
 
 def test_metadata_of_an_offset_is_limited() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     assert env.committed(env.commit(1, metadata="x" * 4096)) is GroupError.NONE
     too_large = env.commit(2, metadata="é" * 4096)
     assert env.committed(too_large) is GroupError.OFFSET_METADATA_TOO_LARGE
@@ -75,7 +75,7 @@ def test_metadata_of_an_offset_is_limited() -> None:
 
 
 def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.commit(1)
     transaction = Transaction(9, 0)
     assert env.committed(env.commit(5, transaction=transaction)) is GroupError.NONE
@@ -93,7 +93,7 @@ def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
 
 
 def test_offsets_expire_after_the_group_was_empty_long_enough() -> None:
-    env = GroupScene(GroupSettings(initial_rebalance_delay_ms=0))
+    env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=0))
     (member,) = env.stable(1, session_timeout_ms=1_800_000)
     env.commit(5, member, 1)
     for _ in range(6 * 24 * 9):  # nine days with heartbeats
@@ -111,7 +111,7 @@ def test_offsets_expire_after_the_group_was_empty_long_enough() -> None:
 
 
 def test_offsets_without_a_group_expire_by_their_own_time() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.wait(700_000)
     env.commit(1, partition=0)
     env.wait(4 * DAY_MS)
@@ -121,7 +121,7 @@ def test_offsets_without_a_group_expire_by_their_own_time() -> None:
 
 
 def test_a_group_with_members_is_not_deleted() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (member,) = env.stable()
     env.commit(5, member, 1)
     assert env.delete() is GroupError.NON_EMPTY_GROUP
@@ -134,7 +134,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
 
 
 def test_nothing_is_forgotten_before_its_tombstone_is_stored() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.commit(5)
     env.stores = False
     env.ask(DeleteOffsets(0, GROUP, (TopicPartition(TOPIC, 0),)))
@@ -144,7 +144,7 @@ def test_nothing_is_forgotten_before_its_tombstone_is_stored() -> None:
 
 
 def test_a_commit_behind_a_tombstone_stays() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.commit(5)
     env.stores = False
     env.ask(DeleteOffsets(0, GROUP, (TopicPartition(TOPIC, 0),)))
@@ -156,7 +156,7 @@ def test_a_commit_behind_a_tombstone_stays() -> None:
 
 
 def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (member,) = env.stable()
     env.commit(5, member, 1)
     asked = DeleteOffsets(0, GROUP, (TopicPartition(TOPIC, 0), TopicPartition("other", 0)))
@@ -167,7 +167,7 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
 
 
 def test_offsets_of_a_deleted_topic_go() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.commit(5)
     for append in env.shard.topics_deleted([TOPIC, "other"]):
         env.appends.append(append)  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def test_a_group_is_full_by_members_and_by_bytes() -> None:
     settings = replace(
         GroupSettings(initial_rebalance_delay_ms=0), max_size=2, max_members_bytes=100
     )
-    env = GroupScene(settings)
+    env = GroupEnv(settings)
     first, second = env.stable(2)
     refused = env.join()
     assert env.joined(refused).error is GroupError.GROUP_MAX_SIZE_REACHED
@@ -191,7 +191,7 @@ def test_a_group_is_full_by_members_and_by_bytes() -> None:
 
 
 def test_session_timeouts_and_names_are_checked() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     for fields, code in (
         ({"session_timeout_ms": 5_999}, GroupError.INVALID_SESSION_TIMEOUT),
         ({"session_timeout_ms": 1_800_001}, GroupError.INVALID_SESSION_TIMEOUT),

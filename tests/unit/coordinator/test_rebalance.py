@@ -4,11 +4,11 @@ from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
 from quorum_node.coordinator.members import Protocol
 from quorum_node.coordinator.settings import GroupSettings
-from support.group_env import GROUP, SUBSCRIPTION, GroupScene
+from support.group_env import GROUP, SUBSCRIPTION, GroupEnv
 
 
 def test_a_member_gets_an_id_then_a_generation_then_an_assignment() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     request, member = env.enter()
     joined = env.joined(request)
     assert (joined.error, joined.generation, joined.leader_id) == (GroupError.NONE, 1, member)
@@ -21,7 +21,7 @@ def test_a_member_gets_an_id_then_a_generation_then_an_assignment() -> None:
 
 
 def test_the_first_rebalance_waits_for_more_members() -> None:
-    env = GroupScene(GroupSettings(initial_rebalance_delay_ms=3000))
+    env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=3000))
     first, _ = env.enter()
     env.wait(2000)
     second, _ = env.enter()
@@ -32,7 +32,7 @@ def test_the_first_rebalance_waits_for_more_members() -> None:
 
 
 def test_a_second_member_makes_the_first_one_join_again() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (first,) = env.stable()
     request, second = env.enter()
     assert request not in env.answers
@@ -45,7 +45,7 @@ def test_a_second_member_makes_the_first_one_join_again() -> None:
 
 
 def test_who_does_not_join_again_in_time_is_out() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     first, second = env.stable(2, rebalance_timeout_ms=5000, session_timeout_ms=30_000)
     request, _ = env.enter(rebalance_timeout_ms=5000)
     again = env.join(first, rebalance_timeout_ms=5000)
@@ -56,7 +56,7 @@ def test_who_does_not_join_again_in_time_is_out() -> None:
 
 
 def test_a_session_ends_without_heartbeats_and_others_take_over() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     first, second = env.stable(2)
     for _ in range(4):
         env.wait(4000)
@@ -67,7 +67,7 @@ def test_a_session_ends_without_heartbeats_and_others_take_over() -> None:
 
 
 def test_who_waits_for_the_others_keeps_its_session() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (first,) = env.stable(1, session_timeout_ms=30_000)
     request, second = env.enter(session_timeout_ms=6000)
     env.wait(20_000)
@@ -77,7 +77,7 @@ def test_who_waits_for_the_others_keeps_its_session() -> None:
 
 
 def test_members_that_do_not_ask_for_their_assignment_are_out() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     first, second = env.stable(2, rebalance_timeout_ms=8000, session_timeout_ms=60_000)
     for member in (first, second):
         env.join(
@@ -95,7 +95,7 @@ def test_members_that_do_not_ask_for_their_assignment_are_out() -> None:
 
 
 def test_assignments_count_once_they_are_stored() -> None:
-    env = GroupScene(stores=False)
+    env = GroupEnv(stores=False)
     request, member = env.enter()
     generation = env.joined(request).generation
     sync = env.sync(member, generation, {member: b"all"})
@@ -105,7 +105,7 @@ def test_assignments_count_once_they_are_stored() -> None:
 
 
 def test_assignments_that_can_not_be_stored_begin_another_rebalance() -> None:
-    env = GroupScene(stores=False)
+    env = GroupEnv(stores=False)
     request, member = env.enter()
     sync = env.sync(member, env.joined(request).generation, {member: b"all"})
     env.store(GroupError.NOT_COORDINATOR)
@@ -115,7 +115,7 @@ def test_assignments_that_can_not_be_stored_begin_another_rebalance() -> None:
 
 
 def test_assignments_of_a_generation_that_is_over_are_not_given_out() -> None:
-    env = GroupScene(stores=False)
+    env = GroupEnv(stores=False)
     request, first = env.enter()
     late = env.sync(first, env.joined(request).generation, {first: b"all"})
     second_request, second = env.enter()
@@ -129,7 +129,7 @@ def test_assignments_of_a_generation_that_is_over_are_not_given_out() -> None:
 
 
 def test_the_protocol_that_all_support_and_most_like_is_chosen() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     range_, sticky, other = (Protocol(name, SUBSCRIPTION) for name in ("range", "sticky", "other"))
     (first,) = env.stable(1, protocols=(other, sticky, range_))
     request, _ = env.enter(protocols=(sticky, range_))
@@ -142,7 +142,7 @@ def test_the_protocol_that_all_support_and_most_like_is_chosen() -> None:
 
 
 def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_stored() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     (member,) = env.stable()
     assert env.leave((member, None)) == (GroupError.NONE,)
     assert env.group.state is GroupState.EMPTY
@@ -153,7 +153,7 @@ def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_stored() -> Non
 
 
 def test_an_id_that_nobody_came_back_with_is_given_up() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     env.join()
     assert env.group.pending
     env.wait(11_000)
@@ -161,13 +161,13 @@ def test_an_id_that_nobody_came_back_with_is_given_up() -> None:
 
 
 def test_the_leader_gets_the_same_answer_when_it_asks_again_before_it_synced() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     request, member = env.enter()
     assert env.joined(env.join(member)) == env.joined(request)
 
 
 def test_a_leader_that_joins_again_wants_another_generation_and_a_follower_does_not() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     leader, follower = env.stable(2)
     generation = env.group.generation
     assert env.joined(env.join(follower)).generation == generation

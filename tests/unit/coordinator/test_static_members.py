@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from quorum_node.coordinator.errors import GroupError
 from quorum_node.coordinator.group import GroupState
-from support.group_env import GroupScene
+from support.group_env import GroupEnv
 
 
-def static_group(env: GroupScene) -> tuple[str, str]:
+def static_group(env: GroupEnv) -> tuple[str, str]:
     """(leader, follower), with instance ids `a` and `b`."""
     first = env.joined(env.join(instance_id="a")).member_id
     request = env.join(instance_id="b")
@@ -21,7 +21,7 @@ def static_group(env: GroupScene) -> tuple[str, str]:
 
 
 def test_a_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_one() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     _, old = static_group(env)
     generation = env.group.generation
     joined = env.joined(env.join(instance_id="b"))
@@ -40,7 +40,7 @@ def test_a_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_on
 
 
 def test_a_leader_that_comes_back_is_told_to_leave_assignments_alone() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     old, _ = static_group(env)
     joined = env.joined(env.join(instance_id="a"))
     assert joined.skip_assignment
@@ -53,7 +53,7 @@ def test_a_leader_that_comes_back_is_told_to_leave_assignments_alone() -> None:
 
 
 def test_the_new_id_counts_once_it_is_stored() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     _, old = static_group(env)
     env.stores = False
     request = env.join(instance_id="b")
@@ -65,7 +65,7 @@ def test_the_new_id_counts_once_it_is_stored() -> None:
 
 
 def test_a_static_member_that_is_away_keeps_its_place_until_its_session_is_over() -> None:
-    env = GroupScene(replace(GroupScene().settings))
+    env = GroupEnv(replace(GroupEnv().settings))
     leader, away = static_group(env)
     request = env.join(leader, instance_id="a", rebalance_timeout_ms=3000)
     env.group.members[away].rebalance_timeout_ms = 3000
@@ -81,7 +81,7 @@ def test_a_static_member_that_is_away_keeps_its_place_until_its_session_is_over(
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
-    env = GroupScene()
+    env = GroupEnv()
     _, gone = static_group(env)
     assert env.leave(("", "b"), ("", "c")) == (GroupError.NONE, GroupError.UNKNOWN_MEMBER_ID)
     assert gone not in env.group.members

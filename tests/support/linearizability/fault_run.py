@@ -1,8 +1,7 @@
-"""One run of a quorum: clients go on and on, faults strike one after another, histories come out.
+"""One run of a quorum: clients run continuously, faults are injected one after another, and histories are recorded.
 
-For every fault there are fresh groups of registers, used from before the strike until after the
-recovery: each group is a history with a fault in it. Owns that order; knows neither outcomes nor the
-checker.
+Every fault has new groups of registers, used from before the fault until after the recovery: each group is a history with a fault in it.
+Owns that order; knows neither outcomes nor the checker.
 """
 
 import random
@@ -12,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.linearizability.clients import IMPATIENT, PATIENT, Client, Patience, Stage
+from support.linearizability.clients import IMPATIENT, PATIENT, Client, Patience, SharedState
 from support.linearizability.faults import FaultKind
 from support.linearizability.history import Fault, Group
 from support.linearizability.network import FilteredNetwork
@@ -28,8 +27,8 @@ _LONGEST_FAULT_SECONDS = 0.5
 _DRAIN_SECONDS = 10.0
 
 
-class Course:
-    """A running quorum with clients. A context manager: everything ends with it."""
+class FaultRun:
+    """A running quorum with clients. A context manager: it ends all processes."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Course:
         self.name = name
         self.groups: list[Group] = []
         self._chance = random.Random(seed)
-        self._stage = Stage()
+        self._shared = SharedState()
         self._network = FilteredNetwork(range(1, nodes + 1))
         self._network.__enter__()
         try:
@@ -56,11 +55,11 @@ class Course:
             raise
         urls = {node.id: node.admin_url for node in self.quorum.nodes.values()}
         self._clients = [
-            Client(self._stage, urls, TOKEN, each, self._chance.randrange(1 << 30))
+            Client(self._shared, urls, TOKEN, each, self._chance.randrange(1 << 30))
             for each in patience
         ]
 
-    def __enter__(self) -> "Course":
+    def __enter__(self) -> "FaultRun":
         try:
             self.quorum.form()
             for client in self._clients:
@@ -71,7 +70,7 @@ class Course:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stage.groups = ()
+        self._shared.groups = ()
         for client in self._clients:
             client.stop()
         deadline = time.monotonic() + _DRAIN_SECONDS
@@ -83,7 +82,7 @@ class Course:
 
     def drain(self) -> None:
         """No new operations; those that are out end, so that every history is whole."""
-        self._stage.groups = ()
+        self._shared.groups = ()
         for client in self._clients:
             client.stop()
         for client in self._clients:
@@ -99,7 +98,7 @@ class Course:
             for index in range(GROUPS_PER_FAULT)
         ]
         self.groups += groups
-        self._stage.groups = groups
+        self._shared.groups = groups
         self.quorum.await_ready()
         self._await_operations(groups, BEFORE, 0)
         began = time.monotonic_ns()
