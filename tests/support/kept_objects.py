@@ -6,7 +6,6 @@ API server in `tests/envtest`.
 """
 
 import asyncio
-import copy
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +32,15 @@ IDENTITY = Identity(1, "c1", 1, "U1", 3, formed=True, resource_version="1")
 def time_text(seconds_ago: float) -> str:
     at = datetime.now(UTC).timestamp() - seconds_ago
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def copied(found: Any) -> Any:
+    """Of what JSON can say, whose copies are most of what this API does; `copy.deepcopy` takes five times as long."""
+    if isinstance(found, dict):
+        return {key: copied(each) for key, each in found.items()}
+    if isinstance(found, list | tuple):
+        return [copied(each) for each in found]
+    return found
 
 
 class KeptObjects:
@@ -84,7 +92,7 @@ class KeptObjects:
     async def get(self, path: str) -> Object | None:
         await self._called("get", path)
         found = self.objects.get(path)
-        return found if self.hands_out else copy.deepcopy(found)
+        return found if self.hands_out else copied(found)
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
@@ -98,7 +106,7 @@ class KeptObjects:
             found = [each for each in found if each["metadata"]["name"] == fields.partition("=")[2]]
         elif fields is not None:
             found = []
-        return found if self.hands_out else copy.deepcopy(found)
+        return found if self.hands_out else copied(found)
 
     async def names(self, path: str) -> frozenset[str]:
         await self._called("list", path)
@@ -137,7 +145,7 @@ class KeptObjects:
 
     async def patch(self, path: str, operations: list[Object]) -> Object:
         await self._changing("patch", path)
-        found = copy.deepcopy(self.objects[path])
+        found = copied(self.objects[path])
         for each in operations:
             if each["op"] == "test":
                 continue
@@ -147,7 +155,7 @@ class KeptObjects:
             at = found
             for part in parents:
                 at = at[part]
-            at[last] = copy.deepcopy(each.get("value"))
+            at[last] = copied(each.get("value"))
         return self._keep(path, found)
 
     async def delete(self, path: str, **conditions: object) -> None:
@@ -178,7 +186,7 @@ class KeptObjects:
         }
 
     def _keep(self, path: str, body: Object) -> Object:
-        kept = copy.deepcopy(body)
+        kept = copied(body)
         plain = kept.pop("stringData", {})
         if plain:
             encoded = {key: b64encode(each.encode()).decode() for key, each in plain.items()}
@@ -186,7 +194,7 @@ class KeptObjects:
         kept["metadata"] = {**self._meta(path.rpartition("/")[2]), **kept["metadata"]}
         self._touch(kept)
         self.objects[path] = kept
-        return copy.deepcopy(kept)
+        return copied(kept)
 
     def _touch(self, found: Object) -> None:
         self._serial += 1
@@ -194,14 +202,14 @@ class KeptObjects:
 
 
 def _merged(old: Object, new: Object) -> Object:
-    result = copy.deepcopy(old)
+    result = copied(old)
     for key, value in new.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, dict) and isinstance(result.get(key), dict):
             result[key] = _merged(result[key], value)
         else:
-            result[key] = copy.deepcopy(value)
+            result[key] = copied(value)
     return result
 
 
@@ -284,7 +292,7 @@ def _put(api: KeptObjects, collection: str, body: Object) -> None:
 
 def start_pod(api: KeptObjects, owned: Object, node_id: int) -> None:
     """Create a pod as the StatefulSet controller and the kubelet do: from the present template."""
-    pod = copy.deepcopy(owned["spec"]["template"])
+    pod = copied(owned["spec"]["template"])
     name = f"{owned['metadata']['name']}-0"
     pod["metadata"].update(name=name, creationTimestamp=time_text(99_999))
     pod["spec"]["nodeName"] = f"h{node_id}"

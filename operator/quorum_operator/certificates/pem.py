@@ -75,7 +75,9 @@ def read_all(text: str | bytes) -> tuple[Read, ...]:
     return tuple({each.fingerprint: each for each in map(_read, blocks)}.values())
 
 
+@functools.lru_cache(maxsize=2048)
 def _read(block: bytes) -> Read:
+    """Kept, because each look of the operator sees the same certificates: what it reads depends on the bytes alone."""
     try:
         found = x509.load_pem_x509_certificate(block)
         found.public_key()  # it is read when it is asked for, and may be no key
