@@ -3,8 +3,7 @@
 A stage is a folder of tests/. Stages run in the order below, fast ones first. Folders that need more than Python mark their tests
 automatically.
 
-With workers (`pytest -n`) the stages run in parallel. A file (a class, where there is one) stays on one worker, and so do the harness
-with its one control plane and kind: they take longest and start first, mostly waiting for processes.
+With workers (`pytest -n`), the stages run side by side, as `side_by_side` hands them out.
 """
 
 import os
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 
 import pytest
 from _pytest.terminal import TerminalReporter
-from xdist.scheduler import LoadScopeScheduling
 
+from support.side_by_side import FIRST, StageScheduling, stage_of
 from support.spent_cpu import spent_cpu_s
 
 STAGES = {
@@ -39,10 +38,6 @@ MARKED = ("interop", "envtest", "e2e")
 STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
-# Folders whose files share an expensive resource.
-ON_ONE_WORKER = ("envtest", "pipeline", "e2e")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(StageOrder(config), "stage-order")
     if hasattr(config, "workerinput"):
@@ -50,12 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     side_by_side = bool(config.getoption("numprocesses", default=None))
     reporter = SideBySide(config) if side_by_side else OneByOne(config)
     config.pluginmanager.register(reporter, "stages")
-
-
-def stage_of(node_id: str) -> str:
-    """`tests/unit/raft/test_vote.py::test_x` → `unit`."""
-    parts = node_id.partition("::")[0].split("/")
-    return parts[1] if len(parts) > 2 and parts[0] == "tests" else "tests"
 
 
 @dataclass(slots=True)
@@ -73,22 +62,8 @@ class Stage:
         return f"{self.failed} failed" if self.failed else "ok"
 
 
-def group_of(node_id: str) -> str:
-    """The tests that stay on one worker with this one: those of its class or file, or all of its stage."""
-    stage = stage_of(node_id)
-    scope = node_id.partition("[")[0].rpartition("::")[0]
-    return stage if stage in ON_ONE_WORKER else scope
-
-
-class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Assigns each group of tests to one worker."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
-
-
 class StageOrder:
-    """Orders the tests, marks them by folder, and says which stay on one worker."""
+    """Orders the tests and marks them by folder."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._side_by_side = hasattr(config, "workerinput")
@@ -109,7 +84,7 @@ class StageOrder:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         order = {name: position for position, name in enumerate(STAGES)}
         if self._side_by_side:
-            order |= dict.fromkeys(ON_ONE_WORKER, -1)
+            order |= {name: position - len(FIRST) for position, name in enumerate(FIRST)}
         items.sort(key=lambda item: order.get(stage_of(item.nodeid), len(order)))
         for item in items:
             name = stage_of(item.nodeid)

@@ -1,0 +1,66 @@
+"""Which worker gets which tests, when a run has several (`pytest -n`).
+
+A file (a class, where there is one) stays on one worker. The tests of some stages share something that is expensive to start; few
+workers share those stages, and each of them makes it once.
+"""
+
+from collections.abc import Iterator
+
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+WORKERS_OF = {"envtest": 2, "pipeline": 1, "e2e": 1}
+"""The control planes, the Spark sessions and the kind clusters that a run makes at most."""
+
+ENTIRE = ("pipeline", "e2e")
+"""These are handed out as one piece: who holds one of them comes to no other work in between."""
+
+FIRST = ("envtest", "pipeline", "e2e", "interop", "processes", "linearizability")
+"""They wait for processes more than they compute, and their files take longest. Begun first, they leave small files for the
+end, in which all workers are busy until they stop together."""
+
+
+def stage_of(node_id: str) -> str:
+    """`tests/unit/raft/test_vote.py::test_x` → `unit`."""
+    parts = node_id.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "tests" else "tests"
+
+
+def group_of(node_id: str) -> str:
+    """What stays on one worker with this test: its class or file, or all of its stage."""
+    stage = stage_of(node_id)
+    return f"tests/{stage}/" if stage in ENTIRE else node_id.partition("[")[0].rpartition("::")[0]
+
+
+class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Hands out groups in their order, but for stages that enough other workers have begun. A worker goes on with a stage of
+    the latter kind as long as there is something left of it."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        group = self._next_for(node)
+        if group is None:
+            node.shutdown()
+            return
+        self.workqueue.move_to_end(group, last=False)
+        super()._assign_work_unit(node)
+
+    def _next_for(self, node: WorkerController) -> str | None:
+        own = set(self._begun_by(node))
+        others = [
+            stage for each in self.nodes if each is not node for stage in self._begun_by(each)
+        ]
+        allowed = None
+        for group in self.workqueue:
+            stage = stage_of(group)
+            if stage in own:
+                return str(group)
+            if allowed is None and others.count(stage) < WORKERS_OF.get(stage, len(others) + 1):
+                allowed = str(group)
+        return allowed
+
+    def _begun_by(self, node: WorkerController) -> Iterator[str]:
+        """The stages that have a limit and of which this worker was given something."""
+        return iter({stage_of(each) for each in self.assigned_work[node]} & WORKERS_OF.keys())
