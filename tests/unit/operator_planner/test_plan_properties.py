@@ -42,10 +42,11 @@ def _reconcile(model: Model) -> Step:
     """One reconcile; it may be lost half way, which is the same as not having happened."""
     seen = model.observe()
     step = plan(seen)
-    assert plan(seen) == step, "same input, same step"
-    status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
-    assert status.plan is not None
-    assert status.plan.reason == step.reason
+    if [step] != model.steps[-1:]:  # most looks say once more what the one before has said
+        assert plan(seen) == step, "same input, same step"
+        status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
+        assert status.plan is not None
+        assert status.plan.reason == step.reason
     if model.chance.random() < 0.9:
         model.apply(step)
     return step

@@ -28,12 +28,13 @@ def look(model: HostModel) -> steps.Step:
     """One reconcile, which may be lost half way, and the time until the next one."""
     seen = model.observe()
     step = plan(seen)
-    status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
-    absent = {each.id for each in status.members if each.unreachable_since is not None}
     assert {seen.name for seen in seen.incarnations if seen.name in model.unreachable} == set(
         model.unreachable
     )
-    assert len(absent) <= len(model.unreachable)
+    if [step] != model.steps[-1:]:  # most looks say once more what the one before has said
+        status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
+        absent = {each.id for each in status.members if each.unreachable_since is not None}
+        assert len(absent) <= len(model.unreachable)
     if model.chance.random() < 0.9:
         model.apply(step)
     if isinstance(step, steps.Wait):
