@@ -74,10 +74,12 @@ class StageOrder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Adds the CPU time since the previous report; workers send it with the report."""
+        """The last report of a test has the CPU that was spent since the test before; workers hand it over with the report.
+        To count it for each report would itself take seconds of CPU in a run."""
         report = yield
-        spent = spent_cpu_s()
-        report.cpu_s, self._counted_cpu_s = spent - self._counted_cpu_s, spent  # type: ignore[attr-defined]
+        if report.when == "teardown":
+            spent = spent_cpu_s()
+            report.cpu_s, self._counted_cpu_s = spent - self._counted_cpu_s, spent  # type: ignore[attr-defined]
         return report
 
     @pytest.hookimpl(tryfirst=True)
