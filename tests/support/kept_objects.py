@@ -194,7 +194,8 @@ class KeptObjects:
         kept["metadata"] = {**self._meta(path.rpartition("/")[2]), **kept["metadata"]}
         self._touch(kept)
         self.objects[path] = kept
-        return copied(kept)
+        answered: Object = copied(kept)
+        return answered
 
     def _touch(self, found: Object) -> None:
         self._serial += 1
@@ -202,7 +203,7 @@ class KeptObjects:
 
 
 def _merged(old: Object, new: Object) -> Object:
-    result = copied(old)
+    result: Object = copied(old)
     for key, value in new.items():
         if value is None:
             result.pop(key, None)
