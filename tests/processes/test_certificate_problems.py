@@ -194,7 +194,7 @@ def test_a_node_whose_own_certificate_is_revoked_says_so(quorum: RevokingQuorum)
     wait_until(lambda: "is revoked" in (problem(quorum) or ""), "the node says so")
     assert metric(quorum, "metadata_quorum_certificate_problem") == 2
     (line,) = (each for each in warnings(node, since) if "listener CONTROLLER" in each)
-    assert line.startswith("listener CONTROLLER shows a certificate that others refuse")
+    assert line.startswith("listener CONTROLLER presents a certificate that others refuse")
     quorum.issue_for("member", 1)
     wait_until(lambda: problem(quorum) is None, "another certificate mends it")
     write_at_once(quorum.revoked, b"# nobody\n")
