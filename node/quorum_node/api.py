@@ -18,9 +18,8 @@ MAX_VOTERS = 100
 
 
 class ApiModel(BaseModel):
-    """Base: immutable, camelCase in JSON, either name accepted, unknown fields ignored.
-
-    Unknown fields are ignored so that an older client can read a newer node.
+    """Base of all documents: immutable, camelCase in JSON, accepts snake_case and camelCase names.
+    Unknown fields are ignored, so that an older client can read a newer node.
     """
 
     model_config = ConfigDict(
@@ -29,7 +28,7 @@ class ApiModel(BaseModel):
 
 
 class RequestModel(ApiModel):
-    """Base of request bodies: a misspelt field is an error, not a silent default."""
+    """Base of request bodies: an unknown field is an error."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
@@ -37,7 +36,7 @@ class RequestModel(ApiModel):
 
 
 class Role(StrEnum):
-    """What the replica is right now (KIP-595 roles; `observer` is a follower that is no voter)."""
+    """Present role of the replica (KIP-595). `observer` is a follower that is not a voter."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -57,7 +56,7 @@ class StorageState(StrEnum):
 
 
 class ErrorBody(ApiModel):
-    """Body of every answer that is not 2xx."""
+    """Body of every response whose status is not 2xx."""
 
     code: str
     message: str
@@ -83,7 +82,7 @@ class StorageDescription(ApiModel):
 
 
 class VotersPosition(ApiModel):
-    """Where in the log the latest voters record stands; offset -1 when there is none."""
+    """Offset and epoch of the latest voters record; offset -1 if there is none."""
 
     offset: int
     epoch: int
@@ -91,17 +90,19 @@ class VotersPosition(ApiModel):
 
 
 class SnapshotDescription(ApiModel):
-    """A snapshot on one replica's disk: the state of all records below `endOffset`."""
+    """A snapshot on the disk of one replica: the state of all records below `endOffset`."""
 
     end_offset: int
     epoch: int
     size_bytes: int
     timestamp_ms: int
-    """Of the last record that it stands for."""
+    """Timestamp of the last record that the snapshot covers."""
 
 
 class SnapshotResult(ApiModel):
-    """A snapshot that was asked for; `written` is false if the newest one holds all there is."""
+    """Result of a snapshot request. `written` is false if the newest snapshot is already up to
+    date.
+    """
 
     node_id: int
     written: bool
@@ -110,18 +111,20 @@ class SnapshotResult(ApiModel):
 
 
 class StateDescription(ApiModel):
-    """What the replica's state holds, and on an observer how well it keeps up with the leader."""
+    """The applied state of the replica, and for an observer how far it is behind the leader."""
 
     applied_offset: int
-    """Records before it are in the state."""
+    """Exclusive: all records before this offset have been applied."""
     consistent: bool
-    """The state is the outcome of all records before `appliedOffset`. Not so for a moment while a
-    downloaded snapshot takes the place of the log before it."""
+    """The state is the result of all records before `appliedOffset`. Temporarily false while a
+    downloaded snapshot replaces the start of the log.
+    """
     caught_up_age_ms: int | None = None
-    """Observers: how long ago this replica had everything that its leader had. If it grows, read
-    somewhere else."""
+    """Observers: time since this replica last had all records of its leader. If it grows, read from
+    another replica.
+    """
     dirty_offset: int | None = None
-    """Observers: where the leader's newest snapshot ends, 0 if it has none."""
+    """Observers: end offset of the leader's newest snapshot, 0 if it has none."""
 
 
 class CertificateModel(ApiModel):
@@ -135,13 +138,18 @@ class CertificateModel(ApiModel):
 
 
 class TlsDescription(ApiModel):
-    """What a node shows to others and whom it trusts, on the listener by which members dial each other.
+    """TLS state of the listener on which members dial each other: what the node presents and
+    trusts.
 
-    `issuer_sha256`: of the trusted authority that its certificate leads to; `trust_sha256`: of the fingerprints of all that are
-    trusted, in hex, sorted, one a line. `revoked`: how many certificates are refused before their end; `revoked_sha256`: of their serials, in hex,
-    sorted, one a line. `problem`: why the files as they are now are not used, or why others refuse the certificate; None if nothing is wrong.
-    `migration`: how far the node is on the way from clear text to TLS, None if it is not on it; `clear_text`: addresses that speak clear text to it, or did within
-    the last minute.
+    `issuer_sha256`: fingerprint of the trusted authority that issued the node's certificate.
+    `trust_sha256`: SHA-256 of the fingerprints of all trusted authorities (hex, sorted, one per
+    line).
+    `revoked`: number of revoked certificates that have not expired.
+    `revoked_sha256`: SHA-256 of their serial numbers (hex, sorted, one per line).
+    `problem`: why the present files are not used, or why peers reject the certificate; None if all
+    is well.
+    `migration`: state of a migration from clear text to TLS; None if there is none.
+    `clear_text`: peer addresses that used clear text within the last minute.
     """
 
     certificate: CertificateModel
@@ -156,7 +164,7 @@ class TlsDescription(ApiModel):
 
 
 class NodeDescription(ApiModel):
-    """What one node says of itself, from memory, without asking anyone."""
+    """Description of one node, from its memory. No other node is asked."""
 
     node_id: int
     replica_uuid: str
@@ -168,32 +176,36 @@ class NodeDescription(ApiModel):
     high_watermark: int
     log_end_offset: int
     log_start_offset: int
-    """Records before it were deleted: `latestSnapshot`, or one before it, holds their state."""
+    """Records before this offset were deleted. `latestSnapshot`, or an earlier snapshot, covers
+    them.
+    """
     caught_up: bool
     formed: bool
     storage: StorageDescription
     started_at: str
     version: str
     endpoints: list[EndpointModel] = []
-    """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
+    """Advertised endpoints of this node, as an AddVoterRequest for it has to name them."""
     latest_snapshot: SnapshotDescription | None = None
     state: StateDescription | None = None
     witness: bool = False
     """quorum.witness: it replicates and votes, but never leads."""
     partition: int = 0
-    """Which of its quorum partitions this is about; everything but `storage` is that one's."""
+    """The quorum partition that is described. All fields but `storage` belong to it."""
     partitions: int = 1
-    """How many of them the node hosts."""
+    """Number of quorum partitions on the node."""
     log_end_epoch: int | None = None
-    """Epoch of the last record: of two logs the one with the higher (epoch, end offset) has more."""
+    """Epoch of the last record. The log with the higher (epoch, end offset) is more up to date."""
     voters: list["VoterModel"] | None = None
-    """The latest voter set in its log; it may not be committed."""
+    """The latest voter set in the node's log, committed or not."""
     tls: TlsDescription | None = None
-    """None for a node in clear text."""
+    """None if the node does not use TLS."""
 
 
 class WentBack(ApiModel):
-    """A replica fetched from before what it had acknowledged to this leader: its disk has lost records."""
+    """A replica fetched from an offset below the one it had acknowledged to this leader: its disk
+    has lost records.
+    """
 
     acknowledged_offset: int
     offset: int
@@ -201,7 +213,7 @@ class WentBack(ApiModel):
 
 
 class ReplicaStatus(ApiModel):
-    """Progress of one replica as its leader sees it; ages are None when never observed."""
+    """Progress of one replica as its leader sees it. Ages are None before the first observation."""
 
     id: int
     uuid: str
@@ -213,28 +225,30 @@ class ReplicaStatus(ApiModel):
     fetching: bool
     caught_up: bool
     stock: bool | None = None
-    """A process of stock Kafka; None: not known, it has not fetched from this leader."""
+    """True: the replica runs stock Kafka. None: unknown, it has not fetched from this leader."""
     witness: bool | None = None
-    """It replicates and votes, but never leads; None: not known."""
+    """True: it replicates and votes, but never becomes leader. None: unknown."""
     went_back: WentBack | None = None
-    """The last time under this leader that it came back with less than it had acknowledged. A disk that was rolled
-    back does that; so do, of stock Kafka's processes, late requests."""
+    """The last time under this leader that the replica fetched from below its acknowledged offset.
+    The cause is a disk that was rolled back. With stock Kafka, delayed requests have the same
+    effect.
+    """
 
 
 class TargetVoter(ApiModel):
-    """One entry of the target; a UUID of null stands for whatever replica has the id."""
+    """One entry of the target voters. A null UUID matches any replica with this id."""
 
     id: int
     uuid: str | None = None
 
 
 class QuorumDescription(ApiModel):
-    """The quorum; replica progress is known on the leader alone.
+    """The quorum. Only the leader knows the progress of replicas.
 
     `confirmed` is true when a majority confirmed the leader after the request had arrived.
-    Unconfirmed answers of a non-leader carry the voters it knows, with offsets of -1.
-    `target_voters`: where an AlterQuorum is heading (null: nowhere); `plan`: in words, what the leader
-    does next about it, or waits for.
+    Unconfirmed responses of a non-leader list the voters that it knows, with offsets of -1.
+    `target_voters`: the target of an AlterQuorum in progress; null if there is none.
+    `plan`: text that describes the leader's next step towards the target, or what it waits for.
     """
 
     cluster_id: str | None
@@ -256,12 +270,14 @@ class QuorumDescription(ApiModel):
     target_voters: list[TargetVoter] | None = None
     plan: str = ""
     recovered_epoch: int = 0
-    """The epoch in which `--recover` made a sole voter of a survivor, the last time; 0: never. An answer with a smaller
-    one is of voters from before it, whatever they confirm."""
+    """Epoch in which `--recover` last made a survivor the sole voter; 0: never.
+    A response with a lower value comes from voters of before that recovery and is void, even if it
+    is confirmed.
+    """
 
 
 class DiscoveredBroker(ApiModel):
-    """A voter's controller listener; without a boot timestamp it is that of the voters record."""
+    """A voter's controller listener. Without a boot timestamp it comes from the voters record."""
 
     id: int
     uuid: str | None
@@ -271,7 +287,7 @@ class DiscoveredBroker(ApiModel):
 
 
 class DiscoveredBrokers(ApiModel):
-    """What one node has heard of where the voters listen (DiscoverBrokers); needs no majority."""
+    """The voters' listeners as this node knows them (DiscoverBrokers). Needs no majority."""
 
     cluster_id: str | None
     leader_id: int | None
@@ -281,10 +297,10 @@ class DiscoveredBrokers(ApiModel):
 
 
 class AddVoterRequest(RequestModel):
-    """Add (id, uuid) as a voter. The expected position makes it a compare-and-set.
+    """Add (id, uuid) as a voter. The expected position makes the request a compare-and-set.
 
-    `count_newcomer`: the newcomer, caught up, counts as alive in the safety check (the order
-    AddFirst for a failed disk); without it the newcomer counts as dead.
+    `count_newcomer`: count the new voter, once caught up, as live in the safety check (AddFirst,
+    the replacement of a failed disk). Otherwise it counts as dead.
     """
 
     id: int = Field(ge=0)
@@ -306,16 +322,15 @@ class UpdateVoterRequest(RequestModel):
 
 
 class TargetVoterModel(RequestModel):
-    """A wanted voter; without a UUID whatever replica has the id."""
+    """A target voter. Without a UUID it matches any replica with this id."""
 
     id: int = Field(ge=0, le=2**31 - 1)
     uuid: str | None = None
 
 
 class AlterQuorumRequest(RequestModel):
-    """The voters that the quorum is to have in the end: ids, or ids with UUIDs.
-
-    The answer follows the commit of the target; the leader goes there by single changes.
+    """The target voters of the quorum: ids, or ids with UUIDs.
+    The response follows the commit of the target. The leader then changes one voter at a time.
     """
 
     target_voters: list[int | TargetVoterModel] = Field(min_length=1, max_length=MAX_VOTERS)
@@ -325,7 +340,7 @@ class AlterQuorumRequest(RequestModel):
 
 
 class ResignRequest(RequestModel):
-    """Ask the leader to hand leadership over; the preferred successor campaigns first."""
+    """Ask the leader to hand over leadership. The preferred successor starts an election first."""
 
     successor_id: int | None = None
 
@@ -338,7 +353,7 @@ class VoterChangeResult(ApiModel):
 
 
 class AlterQuorumResult(ApiModel):
-    """The target that is committed now (null: none), and the voters of that moment."""
+    """The committed target (null: none), and the voters at the time of the commit."""
 
     current_voters: list[int]
     target_voters: list[int] | None
@@ -347,7 +362,7 @@ class AlterQuorumResult(ApiModel):
 
 
 class ResignResult(ApiModel):
-    """Leadership was given up; `epoch` is the one that ended."""
+    """The leader resigned; `epoch` is the epoch that ended."""
 
     epoch: int
 
@@ -384,20 +399,20 @@ class AppendResult(ApiModel):
 
 
 class Consistency(StrEnum):
-    """How a read is answered; both by the asked replica, from its own state."""
+    """Consistency of a read. The asked node answers both kinds from its own state."""
 
     LINEARIZABLE = "linearizable"
-    """Not older than the request: the leader proved after it arrived that it still leads."""
+    """Linearizable: the leader was confirmed by a majority after the request had arrived."""
     LOCAL = "local"
-    """What the replica has, at once."""
+    """The present state of the replica, without a round trip."""
 
 
 class ConfigValue(ApiModel):
-    """A value as of `offset` (exclusive end of what had been applied when it was read).
+    """A value as of `offset` (exclusive end of the records that had been applied when it was read).
 
-    `age_ms` comes with a local read: what the replica's leader had committed that long ago is in it
-    (None: it never heard of one). If that leader has been replaced without knowing it yet, the state
-    may be older by up to controller.quorum.fetch.timeout.ms.
+    `age_ms` comes with a local read: the value reflects everything that the leader had committed
+    that long ago. None: the replica never fetched from a leader. If that leader has been replaced
+    without noticing it yet, the state may be older by up to controller.quorum.fetch.timeout.ms.
     """
 
     resource_type: str
@@ -458,8 +473,9 @@ class VoterSetEntry(ApiModel):
 
 
 class VoterHistory(ApiModel):
-    """Every voters record of one replica's log, oldest first; before them the set that was in force at
-    the log's start, if that is behind a snapshot."""
+    """All voters records of one replica's log, oldest first.
+    The first entry is the voter set of the snapshot at the start of the log, if there is one.
+    """
 
     node_id: int
     history: list[VoterSetEntry]

@@ -1,6 +1,7 @@
-"""As whom a client of a quorum logs in: `sasl.*` of Kafka's `--command-config`. PURE.
+"""Credentials of a client of a quorum: the `sasl.*` keys of Kafka's `--command-config`. PURE.
 
-Owns which texts are taken, and that nothing of a password is in a message. Must not know what is sent (`security/scram`).
+Owns which values are accepted. No message contains any part of a password. Must not know the
+exchange (`security/scram`).
 """
 
 import re
@@ -32,10 +33,12 @@ class ClientSasl:
 
 
 def sasl_of(told: Mapping[str, str]) -> ClientSasl:
-    """From the properties of a client. Raises ClientSaslError."""
+    """SASL settings of a client's properties. Raises ClientSaslError."""
     for key in told:
         if key.startswith("sasl.") and key not in SASL_KEYS:
-            raise ClientSaslError(f"{key} is not served; there are {', '.join(sorted(SASL_KEYS))}")
+            raise ClientSaslError(
+                f"{key} is not supported; supported keys: {', '.join(sorted(SASL_KEYS))}"
+            )
     name = told.get(MECHANISM, "").strip().upper()
     mechanism = MECHANISMS.get(name)
     if mechanism is None:
@@ -43,18 +46,20 @@ def sasl_of(told: Mapping[str, str]) -> ClientSasl:
     user, password = told.get(USER, ""), told.get(PASSWORD, "")
     if told.get(JAAS):
         if user or password:
-            raise ClientSaslError(f"{JAAS} excludes {USER} and {PASSWORD}: set one or the other")
+            raise ClientSaslError(
+                f"{JAAS} can't be combined with {USER} and {PASSWORD}: set one or the other"
+            )
         options = _options(told[JAAS])
         user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         raise ClientSaslError(
-            f"no user or no password is set: write {USER} and {PASSWORD}, or {JAAS}"
+            f"the user or the password is missing: set {USER} and {PASSWORD}, or {JAAS}"
         )
     return ClientSasl(mechanism, user, password)
 
 
 def _options(text: str) -> dict[str, str]:
-    """Of `MODULE required name="value" …;`."""
+    """Options of a JAAS line: `MODULE required name="value" …;`."""
     module, flag, rest = (*text.split(None, 2), "", "", "")[:3]
     if module != _MODULE or flag.lower() != "required" or not rest.rstrip().endswith(";"):
         raise ClientSaslError(f'{JAAS}: write {_MODULE} required username="…" password="…";')

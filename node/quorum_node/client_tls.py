@@ -1,7 +1,7 @@
-"""How a client of a quorum shows who it is, and whom it believes: files of a folder, or Kafka's `--command-config`.
+"""TLS settings of a client: from a folder of PEM files, or from Kafka's `--command-config`.
 
-Owns where files are and what is said of those that can't be used. Files are read again for each context, so a long-running
-program shows a renewed certificate on its next connection. Must not know what is asked of the quorum.
+Owns where the files are, and the messages about files that can't be used. Files are read again for
+every context, so a long-running program presents a renewed certificate on its next connection.
 """
 
 import ssl
@@ -20,18 +20,18 @@ _PASSWORD, _HOST_CHECK = "ssl.key.password", "ssl.endpoint.identification.algori
 _KNOWN = frozenset({_PROTOCOL, _KEYSTORE, _TRUSTSTORE, *_TYPES, _PASSWORD, _HOST_CHECK})
 
 _WITH_TLS = {"PLAINTEXT": False, "SSL": True, "SASL_PLAINTEXT": False, "SASL_SSL": True}
-"""Kafka's protocols, and which of them have TLS."""
+"""Values of `security.protocol`, and whether they use TLS."""
 
 
 class ClientTlsError(ValueError):
-    """Files or settings that can't be used. Nothing of a key is in the message."""
+    """Files or settings that can't be used. The message contains no part of a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """`authorities`: PEM of who may have issued a server's certificate. `chain`, `key`: PEM, maybe the same file.
+    """`authorities`: PEM of the trusted authorities. `chain`, `key`: PEM, possibly the same file.
 
-    Without `chain` a client shows nothing: then it needs the admin token.
+    Without `chain` the client presents no certificate and needs the admin token.
     """
 
     authorities: Path
@@ -41,7 +41,7 @@ class ClientTls:
     checks_host: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection. Raises ClientTlsError."""
+        """A context for the next connection. Raises ClientTlsError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_host
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -49,7 +49,7 @@ class ClientTls:
             context.load_verify_locations(str(self.authorities))
         except OSError as error:  # an SSLError, too
             raise ClientTlsError(
-                f"{self.authorities}: no authorities to trust can be read from it ({_why(error)})"
+                f"{self.authorities}: no trusted certificates can be read from it ({_why(error)})"
             ) from None
         if self.chain is not None:
             # A password of None would be asked for at the terminal.
@@ -58,24 +58,26 @@ class ClientTls:
                 context.load_cert_chain(self.chain, self.key, lambda: password)
             except OSError as error:
                 raise ClientTlsError(
-                    f"{self.chain}: no certificate with its key can be read from it ({_why(error)})"
+                    f"{self.chain}: no certificate and private key can be read from it ({_why(error)})"
                 ) from None
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """What a client of Kafka's protocol does before its first request; None of both: nothing."""
+    """What a client of Kafka's protocol does before its first request; None for both: nothing."""
 
     tls: ClientTls | None = None
     sasl: ClientSasl | None = None
 
 
 def tls_of_folder(folder: Path) -> ClientTls:
-    """`tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret; `ca.crt` alone will do. Raises ClientTlsError."""
+    """From `tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret. `ca.crt` alone is
+    enough. Raises ClientTlsError.
+    """
     chain, key, authorities = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
     if not authorities.is_file():
-        raise ClientTlsError(f"{folder}: there is no ca.crt, with the authorities to trust")
+        raise ClientTlsError(f"{folder}: ca.crt, the file of the trusted authorities, is missing")
     if chain.is_file() != key.is_file():
         there, missing = ("tls.crt", "tls.key") if chain.is_file() else ("tls.key", "tls.crt")
         raise ClientTlsError(f"{folder}: there is {there}, and no {missing}")
@@ -83,21 +85,25 @@ def tls_of_folder(folder: Path) -> ClientTls:
 
 
 def tls_of_options(folder: Path | None, command_config: Path | None) -> ClientTls | None:
-    """What a command's `--tls` and `--command-config` say; None: clear text. Raises ClientTlsError."""
+    """From the options `--tls` and `--command-config`; None: clear text. Raises ClientTlsError."""
     if folder is not None and command_config is not None:
-        raise ClientTlsError("--tls and --command-config exclude each other: give one of them")
+        raise ClientTlsError("--tls and --command-config can't be combined: give one of them")
     if command_config is not None:
         return tls_of_command_config(command_config)
     return tls_of_folder(folder) if folder is not None else None
 
 
 def tls_of_command_config(path: Path) -> ClientTls | None:
-    """From a properties file as Kafka's tools take it, with PEM stores; None for PLAINTEXT. Raises ClientTlsError."""
+    """From a properties file for Kafka's tools, with PEM stores; None for PLAINTEXT. Raises
+    ClientTlsError.
+    """
     return _tls_of(path, _told(path), ("PLAINTEXT", "SSL"))
 
 
 def security_of_command_config(path: Path) -> ClientSecurity:
-    """The same for a listener of Kafka's protocol, where clients may have to log in. Raises ClientTlsError."""
+    """TLS and SASL settings of such a file, for a listener of Kafka's protocol. Raises
+    ClientTlsError.
+    """
     told = _told(path)
     tls = _tls_of(path, told, tuple(_WITH_TLS))
     if not _protocol_of(told).startswith("SASL_"):
@@ -123,7 +129,9 @@ def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> Cli
     for key in told:
         if key.startswith(_PREFIX) and key not in _KNOWN:
             known = ", ".join(sorted(each for each in _KNOWN if each.startswith(_PREFIX)))
-            raise ClientTlsError(f"{path}: {key} is not served; of {_PREFIX}* there are {known}")
+            raise ClientTlsError(
+                f"{path}: {key} is not supported; supported keys of {_PREFIX}*: {known}"
+            )
     protocol = _protocol_of(told)
     if protocol not in served:
         raise ClientTlsError(f"{path}: {_PROTOCOL}={protocol}: write {' or '.join(served)}")
@@ -131,9 +139,11 @@ def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> Cli
         return None
     for key in _TYPES:
         if told.get(key, "PEM").strip().upper() != "PEM":
-            raise ClientTlsError(f"{path}: {key}={told[key]}: write PEM; others can't be read here")
+            raise ClientTlsError(f"{path}: {key}={told[key]}: only PEM is supported")
     if not told.get(_TRUSTSTORE):
-        raise ClientTlsError(f"{path}: {_TRUSTSTORE} is not set: whom is the client to trust?")
+        raise ClientTlsError(
+            f"{path}: {_TRUSTSTORE} is not set: name a file with the trusted authorities"
+        )
     keystore = Path(told[_KEYSTORE]) if told.get(_KEYSTORE) else None
     return ClientTls(
         Path(told[_TRUSTSTORE]),

@@ -1,7 +1,8 @@
-"""One process at a time: a lock on an open file or directory, which the kernel takes back however the process ends.
+"""A lock that one process at a time can hold on an open file or directory.
 
-Owns which answers of the kernel mean that somebody else holds it, and which that there are no locks here. Must not know what
-is locked, nor what is to be said about it.
+The kernel releases the lock when the process ends, however it ends. Owns which errors of the kernel
+mean "locked by another process" and which mean "locks are not supported". Must not know what is
+locked.
 """
 
 import errno
@@ -11,13 +12,14 @@ _HELD = (errno.EACCES, errno.EAGAIN)
 _NO_LOCKS_HERE = (
     errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP
 )  # fmt: skip
-"""What file systems answer that can't lock such a thing, such as NFS for a directory."""
+"""Errors of file systems that can't lock the object, such as NFS for a directory."""
 
 
 def try_to_lock(descriptor: int) -> bool:
-    """Lock it until the descriptor is closed. False: another process holds it. Raises OSError.
+    """Lock it until the descriptor is closed. False: another process holds the lock. Raises
+    OSError.
 
-    True also where the file system has no locks: nobody could be kept out there.
+    Also returns True where the file system has no locks; exclusion is impossible there.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Exit codes of `quorum-node` and the reasons written to the termination message.
+"""Exit codes of `quorum-node` and the reasons in the termination message.
 
-The operator, the pod's restart policy and people read these, so they are part of the interface.
-The numbers follow sysexits.h where one fits. Knows nothing of how a failure is found.
+The operator, the restart policy of the pod and people read them, so they are part of the interface.
+Numbers follow sysexits.h where one fits. Must not know how a failure is detected.
 """
 
 from enum import IntEnum, StrEnum
@@ -11,7 +11,7 @@ class ExitCode(IntEnum):
     """What the exit status of the process means."""
 
     OK = 0
-    """Graceful stop: SIGTERM, leadership handed over, everything flushed."""
+    """Graceful stop: SIGTERM, leadership handed over, all data synced."""
 
     IDENTITY_MISMATCH = 65
     """The data directory belongs to another node or cluster, or a second formation was refused."""
@@ -20,12 +20,12 @@ class ExitCode(IntEnum):
     """A bug. The data directory is as durable as after a crash."""
 
     DISK_FULL = 73
-    """No space left: the data is kept and good, more space is all that is needed."""
+    """The disk is full. All data is intact; the replica can continue when there is more space."""
 
     STORAGE_FAILED = 74
-    """EIO, EROFS, a failed fsync or corruption: the disk under this replica is not to be trusted.
+    """EIO, EROFS, a failed fsync or corruption: the disk of this replica can't be trusted.
 
-    The replica's failure latch is written; this incarnation never starts again.
+    The replica's failure latch is written. This incarnation never starts again.
     """
 
     BAD_CONFIGURATION = 78

@@ -1,6 +1,6 @@
-"""Values of which every commit makes some: as cheap to make as objects that may be changed.
+"""A decorator that makes frozen dataclasses as cheap to construct as mutable ones.
 
-Owns the decorator. Knows nothing of the values.
+For values that are constructed on every commit. Must not know the values.
 """
 
 from dataclasses import MISSING, Field, field, fields, make_dataclass
@@ -10,10 +10,11 @@ _T = TypeVar("_T")
 
 
 def made_often(cls: type[_T]) -> type[_T]:
-    """Class decorator, above `@dataclass(frozen=True, slots=True)`: nobody changes the objects, as before.
+    """Class decorator, above `@dataclass(frozen=True, slots=True)`. Instances stay immutable by
+    convention.
 
-    The type checker sees to that. Python's frozen dataclasses see to it again with every field of every object, which
-    makes them several times as slow to make. Equality, hash and `replace` stay those of the dataclass.
+    The type checker still reports assignments. Only Python's run-time check is removed: it makes
+    the construction several times slower. Equality, hash and `replace` stay those of the dataclass.
     """
     declared: tuple[Field[Any], ...] = fields(cls)  # type: ignore[arg-type]
     assert all(each.init for each in declared), f"{cls.__name__}: a field that is not passed"

@@ -1,4 +1,4 @@
-"""What a program says when packages that it runs on are not installed. Imports nothing else."""
+"""Error messages for a program whose required packages are not installed. Imports nothing else."""
 
 import sys
 from collections.abc import Iterator
@@ -8,9 +8,11 @@ from pathlib import Path
 
 @contextmanager
 def brought_by(extra: str) -> Iterator[None]:
-    """Around the imports of a program: names the extra of the distribution that brings a missing package.
+    """Context manager around the imports of a program. A missing package is reported with its
+    extra.
 
-    Raises SystemExit with one line. A missing module of our own is a defect, and stays what it is.
+    Raises SystemExit with a one-line message. A missing module of this project is a bug and is not
+    caught.
     """
     try:
         yield
@@ -20,6 +22,6 @@ def brought_by(extra: str) -> Iterator[None]:
             raise
         program = Path(sys.argv[0]).name
         raise SystemExit(
-            f"{program}: the Python package {missing} is not installed. Install what it runs on:"
+            f"{program}: the Python package {missing} is not installed. Install the dependencies:"
             f" pip install 'metadataquorum[{extra}]'"
         ) from None

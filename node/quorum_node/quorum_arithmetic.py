@@ -1,11 +1,13 @@
-"""How many voters are enough: for a decision, for adding one, for removing one.
+"""How many voters are enough: to decide, to add a voter, to remove a voter.
 
-Owns the numbers of the change rule, the tolerance rule and the rule of witnesses. Node and operator judge by it, so both
-give the same verdict on the same numbers. Must not know voters, replicas, roles or messages: who is live, and who is exempt
-from a rule, is the caller's to say. A module of the standard library is all that it may import.
+Owns the numbers of the change rule, the tolerance rule and the rule of witnesses. Node and operator
+both use it, so they reach the same verdict. Must not know voters, roles or messages: the caller
+decides which voters are live and which are exempt from a rule. Imports only modules of the standard
+library.
+Source: KIP-595, "High watermark" (majority) and "Reassignment Algorithm"; change rule and tolerance
+rule of this project.
 
-Source: KIP-595, "High watermark" (majority) and "Reassignment Algorithm"; the project's change rule and tolerance rule.
-Live is a voter that fetches and has caught up, or the leader. Observers never count.
+A voter is live if it is the leader, or if it fetches and has caught up. Observers never count.
 """
 
 
@@ -15,37 +17,48 @@ def majority(size: int) -> int:
 
 
 def tolerance(size: int, live: int) -> int:
-    """How many of the `live` voters of a set of `size` may still fail. Negative: there is no majority now."""
+    """How many of the `live` voters of a set of `size` may fail before the majority is lost.
+    Negative: there is no majority now.
+    """
     return live - majority(size)
 
 
 def live_to_add(size: int) -> int:
-    """How many voters of a set of `size` have to be live before one is added, which counts as dead.
+    """Live voters that are required in a set of `size` before a voter is added. The new voter
+    counts as dead.
 
-    A single voter has nobody to lose; the only voter of a set is its leader, and live.
+    In a set of one, the only voter is the leader, and live.
     """
     return 0 if size == 1 else majority(size + 1)
 
 
 def live_to_remove(size: int) -> int:
-    """How many of the others have to be live before one voter of a set of `size` is removed."""
+    """Live voters that are required among the others before a voter is removed from a set of
+    `size`.
+    """
     return majority(size - 1)
 
 
 def least_tolerance(target_size: int) -> int:
-    """On the way to a set of `target_size` no removal may lower the tolerance below this: one less than the target's."""
+    """Lowest tolerance that a removal may leave on the way to `target_size` voters: that of the
+    target, less one.
+    """
     return max(0, tolerance(target_size, target_size) - 1)
 
 
 def lowers_tolerance(size: int, live: int, live_others: int, target_size: int) -> bool:
-    """Whether a removal from `size` voters, which leaves `live_others` of them live, is one that the floor forbids.
+    """Whether removing a voter from a set of `size` would lower the tolerance below the permitted
+    minimum.
 
-    One that leaves the tolerance as it is, is never forbidden: it may be below the floor already.
+    `live_others`: live voters that remain. A removal that leaves the tolerance unchanged is
+    permitted, even if the tolerance is below the minimum already.
     """
     after = tolerance(size - 1, live_others)
     return after < min(tolerance(size, live), least_tolerance(target_size))
 
 
 def may_have_witnesses(size: int, witnesses: int) -> bool:
-    """Whether every majority of `size` voters holds one that may lead. Else records could outlive all leaders."""
+    """Whether every majority of `size` voters contains a voter that can become leader.
+    Otherwise committed records could exist on witnesses alone.
+    """
     return witnesses < majority(size)

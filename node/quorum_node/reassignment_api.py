@@ -12,7 +12,9 @@ from pydantic import Field
 from quorum_node.api import DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS, ApiModel, RequestModel
 
 MAX_PARTITIONS = 1000
-"""In one request: what is decided at once holds up everything else that the controller does."""
+"""Limit of partitions in one request. One request is decided at once and delays the rest of the
+controller.
+"""
 MAX_REPLICAS = 100
 MAX_TOPIC_LENGTH = 249
 _MAX_NUMBER = 2**31 - 1
@@ -30,10 +32,11 @@ class PartitionName(RequestModel):
 
 
 class PartitionTarget(PartitionName):
-    """The replicas that a partition shall have; null: what is under way is cancelled.
+    """The replicas that a partition is to have; null cancels the reassignment in progress.
 
-    `expected_replicas` makes it a compare-and-set: it is refused (STALE_REPLICAS) if the partition has other replicas
-    than these, in this order. While a partition moves, those that it is leaving stand at the end.
+    `expected_replicas` makes it a compare-and-set: it is refused (STALE_REPLICAS) if the present
+    replicas differ from these, in this order. During a reassignment the replicas to be removed are
+    last.
     """
 
     replicas: Replicas | None
@@ -41,10 +44,12 @@ class PartitionTarget(PartitionName):
 
 
 class ReassignRequest(RequestModel):
-    """Begin moves, replace or cancel them. Every partition gets its own result; the answer follows the commit.
+    """Start, replace or cancel reassignments. Every partition gets its own result, after the
+    commit.
 
-    `max_moving`: what would make more partitions of the cluster move at once than this is refused
-    (THROTTLING_QUOTA_EXCEEDED), as it is above the controller's own limit, `quorum.reassignments.max`.
+    `max_moving`: limit for the number of partitions of the cluster in reassignment. What exceeds it
+    is refused (THROTTLING_QUOTA_EXCEEDED), as is what exceeds the controller's own limit,
+    `quorum.reassignments.max`.
     """
 
     partitions: list[PartitionTarget] = Field(min_length=1, max_length=MAX_PARTITIONS)
@@ -53,7 +58,7 @@ class ReassignRequest(RequestModel):
 
 
 class RefusedPartition(ApiModel):
-    """Nothing of this partition was changed. `error` is the name of Kafka's error, or STALE_REPLICAS."""
+    """A partition that was not changed. `error` is the name of a Kafka error, or STALE_REPLICAS."""
 
     topic: str
     partition: int
@@ -62,7 +67,7 @@ class RefusedPartition(ApiModel):
 
 
 class ReassignResult(ApiModel):
-    """How many partitions were taken, and which were not."""
+    """Number of accepted partitions, and the refused ones."""
 
     accepted: int
     refused: list[RefusedPartition]
@@ -76,7 +81,9 @@ class DescribePartitionsRequest(RequestModel):
 
 
 class PartitionDescription(ApiModel):
-    """Where a partition is. It moves while it adds or removes replicas; the latter stand last in `replicas`."""
+    """Replicas of a partition. It is in reassignment while it adds or removes replicas; those to be
+    removed are last in `replicas`.
+    """
 
     topic: str
     partition: int
@@ -87,16 +94,16 @@ class PartitionDescription(ApiModel):
 
 
 class BrokerDescription(ApiModel):
-    """A registered broker; fenced while it does not report."""
+    """A registered broker; `fenced` while it sends no heartbeats."""
 
     id: int
     fenced: bool
 
 
 class PartitionDescriptions(ApiModel):
-    """The partitions that there are, all registered brokers, and how many partitions of the cluster move.
-
-    All at one point in time, `offset`, that is not older than the request.
+    """The described partitions, all registered brokers, and the number of partitions in
+    reassignment.
+    All of it as of one `offset`, which is not older than the request.
     """
 
     partitions: list[PartitionDescription]

@@ -1,11 +1,12 @@
-"""The replica that a lost quorum is recovered from, exactly as it was accepted.
+"""The survivor: the replica from which a quorum that lost its majority is recovered.
 
-Owns what a confirmation names, its text form, and the replica UUID that the survivor has afterwards. The operator
-prints it, a person confirms it, the node checks it; so all three mean the same log. Source of the comparison: Raft,
-5.4.1 (of two logs the one with the higher epoch of its last record, then the longer one, has more).
+Owns the text form of a confirmation, and the replica UUID of the survivor after the recovery. The
+operator prints the confirmation, a person accepts it and the node checks it, so all three refer to
+the same log. The more up-to-date log is defined by Raft, section 5.4.1: higher epoch of the last
+record, then greater length.
 
-The new UUID follows from the confirmation: one that was carried out names a replica that is no more, and can't be
-carried out again.
+The new UUID is derived from the confirmation. A confirmation that was carried out names a UUID that
+no longer exists, so it can't be used twice.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ class Survivor:
 
     @property
     def recovered_uuid(self) -> UUID:
-        """The replica's UUID once it is the sole voter. No member of the lost quorum knows it as a voter."""
+        """UUID of the replica after the recovery. Members of the lost quorum don't know it as a
+        voter.
+        """
         for attempt in count():
             digest = sha256(f"sole voter after {self}, {attempt}".encode()).digest()
             uuid = UUID(bytes=digest[:16], version=4)

@@ -120,7 +120,7 @@ def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> N
 
 
 def test_what_moves_is_listed(ctl: Ctl) -> None:
-    assert ctl.run("reassignments").strip() == "no partition moves"
+    assert ctl.run("reassignments").strip() == "no partition is in reassignment"
     assert json.loads(ctl.run("reassignments", "--json"))["moving"] == 0
     moving = PartitionDescription(
         topic="t",
@@ -203,7 +203,7 @@ def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make
     wait_until(lambda: quorum.wait_leader() == 2, "2 leads")
     ctl.run("resign", "--successor", "1")
     wait_until(lambda: quorum.wait_leader() == 1, "1 leads")
-    assert "is no voter any more" in ctl.run("remove-voter", "2", uuid)
+    assert "is not a voter any more" in ctl.run("remove-voter", "2", uuid)
     history = ctl.run("voter-history").splitlines()
     assert [row.split()[3] for row in history[1:]] == ["1", "2", "1"]
     assert history[-1].endswith(f"-2:{uuid}")

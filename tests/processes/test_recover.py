@@ -72,7 +72,7 @@ def test_a_survivor_becomes_the_sole_voter_and_grows_back_with_all_that_it_held(
     survivor.start()
     accepted = held_by(quorum, 1)
     twin = LocalNode(1, survivor.root, survivor.port, survivor.admin_port)
-    refused(twin, accepted, ExitCode.IDENTITY_MISMATCH, "another process runs on")
+    refused(twin, accepted, ExitCode.IDENTITY_MISMATCH, "another process uses")
     survivor.kill()
     other = Survivor(accepted.recovered_uuid, accepted.epoch, accepted.end_offset)
     refused(survivor, other, ExitCode.IDENTITY_MISMATCH, "another replica")

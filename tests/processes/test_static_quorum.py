@@ -163,7 +163,7 @@ def test_both_or_neither_of_the_two_properties(make_static) -> None:
     quorum = make_static(1)
     node = quorum.nodes[1]
     for overrides, word in (
-        ({"controller.quorum.bootstrap.servers": "127.0.0.1:1"}, "exclude each other"),
+        ({"controller.quorum.bootstrap.servers": "127.0.0.1:1"}, "can't be combined"),
         ({"controller.quorum.voters": ""}, "neither"),
     ):
         node.overrides = overrides

@@ -44,7 +44,7 @@ def test_a_witness_elects_and_acknowledges_but_never_leads(make_quorum) -> None:
     answer = quorum.request("POST", "/v1/resign", json={"successorId": witness.id})
     assert answer is not None
     assert answer.status_code == 400
-    assert "is a witness, which never leads" in answer.json()["message"]
+    assert "is a witness, which can't become leader" in answer.json()["message"]
 
     first = quorum.leader
     first.kill()

@@ -1,1 +1,1 @@
-"""`quorum-backup`: writes backups of a running quorum, which it reads as nobody's replica, and checks them."""
+"""`quorum-backup`: writes backups of a running quorum and checks them. It reads without a replica id."""

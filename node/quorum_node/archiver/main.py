@@ -1,6 +1,6 @@
 """`quorum-backup`: arguments and exit codes.
 
-0: done. 1: refused or failed, the reason is on stderr and in the summary. 2: wrong usage.
+0: done. 1: refused or failed; the reason is on stderr and in the summary. 2: wrong usage.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from quorum_node.client_tls import ClientTlsError, tls_of_options
 from quorum_node.storage.partition_directory import partition_directory
 
 _MOST_SUMMARY = 3000
-"""Characters of an error in the summary: Kubernetes takes 4,096 bytes of a termination message."""
+"""Maximum characters of an error in the summary. Kubernetes limits a termination message to 4,096 bytes."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def _list(parsed: argparse.Namespace) -> list[str]:
             lines.append(_line(read_manifest(each)))
         except BackupError as error:
             lines.append(f"{each.name}: {error}")
-    return lines or [f"there is no backup in {parsed.folder}"]
+    return lines or [f"{parsed.folder} contains no backup"]
 
 
 def _verify(parsed: argparse.Namespace) -> list[str]:
@@ -62,9 +62,9 @@ def _verify(parsed: argparse.Namespace) -> list[str]:
     found = read_contents(partition_directory(parsed.backup, 0))
     if found.end_offset != manifest.end_offset:
         raise BackupError(
-            f"{parsed.backup} ends at offset {found.end_offset}, and says {manifest.end_offset}: use another backup"
+            f"{parsed.backup} ends at offset {found.end_offset}, but its manifest says {manifest.end_offset}: use another backup"
         )
-    return [f"{_line(manifest)}: whole, and replayed"]
+    return [f"{_line(manifest)}: complete, replayed without errors"]
 
 
 def _summary(manifest: Manifest) -> dict[str, str | int]:
@@ -94,7 +94,7 @@ def _summarize(parsed: argparse.Namespace, document: dict[str, str | int]) -> No
 
 
 def _version() -> str:
-    # Reading what is installed takes a moment that only a written backup needs.
+    # The codecs take a moment to load, and only writing a backup needs them.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -105,7 +105,7 @@ def _version() -> str:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count: write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups: write 1 or more")
     return int(text)
 
 
@@ -125,7 +125,11 @@ def _parser() -> argparse.ArgumentParser:
         help="controller listeners of the quorum",
     )
     taking.add_argument(
-        "--target", required=True, type=Path, metavar="DIR", help="the folder that gets the backup"
+        "--target",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="the folder to write the backup into",
     )
     taking.add_argument(
         "--keep",
@@ -144,16 +148,23 @@ def _parser() -> argparse.ArgumentParser:
         help="the same as properties of Kafka's tools: security.protocol=SSL and ssl.* with PEM files",
     )
     taking.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="for an answer of a leader"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time limit for a response of the leader",
     )
     taking.add_argument(
-        "--summary", type=Path, metavar="FILE", help="what was written, or the error, as JSON"
+        "--summary",
+        type=Path,
+        metavar="FILE",
+        help="file for the result as JSON: the backup, or the error",
     )
     taking.set_defaults(command=_take)
     listing = names.add_parser("list", help="the backups in a folder, oldest first")
     listing.add_argument("folder", type=Path)
     listing.set_defaults(command=_list)
-    verifying = names.add_parser("verify", help="read all of a backup, check it and replay it")
+    verifying = names.add_parser("verify", help="read a whole backup, check it and replay it")
     verifying.add_argument("backup", type=Path)
     verifying.set_defaults(command=_verify)
     return parser

@@ -1,7 +1,8 @@
-"""One backup of a running quorum: its newest snapshot, and the committed log behind it.
+"""Takes one backup of a running quorum: its newest snapshot, and the committed log after it.
 
-Owns the order: read, sync, read back from the disk and replay, publish, delete what is too old. What it reads it reads from
-the leader, by Kafka's protocol, as nobody's replica: no commit waits for it, and the right to read the log is all it needs.
+Owns the order: read, sync, read back from the disk and replay, publish, delete old backups. It
+reads from the leader by Kafka's protocol without a replica id, so no commit waits for it. It only
+needs the permission to read the log.
 """
 
 import os
@@ -17,12 +18,12 @@ from quorum_node.records.metadata.metadata_version import LATEST_LEVEL
 from quorum_node.storage.errors import StorageFailure
 
 _TRIES = 5
-"""A snapshot goes when a newer one is there for long enough, or another leader has others."""
+"""Attempts. A snapshot can be deleted during the copy when a newer one replaces it or the leader changes."""
 _PARTITION = "__cluster_metadata-0"
 
 
 def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
-    """Write, check and publish a backup into `target`; keep so many. Raises BackupError."""
+    """Write, check and publish a backup into `target`, and keep the newest `keep`. Raises BackupError."""
     try:
         with folder.only_writer(target):
             return _take(log, target, keep, software)
@@ -46,7 +47,7 @@ def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest
 
 
 def _copy(log: CommittedLog, partition: Path) -> int:
-    """Snapshot and log up to what is committed now; the end offset."""
+    """Copy the snapshot and the log up to the present high watermark. Returns the end offset."""
     for left in reversed(range(_TRIES)):
         partition.mkdir()
         try:
@@ -68,20 +69,21 @@ def _checked(
     end_offset: int,
     software: str,
 ) -> Manifest:
-    """Replayed from what is on the disk: what can't be replayed now could not be restored later."""
+    """Replay the backup from the disk: what can't be replayed now can't be restored later."""
     found = read_contents(written / _PARTITION)
     if found.end_offset != end_offset:
         raise BackupError(
             f"{written} was read back and ends at offset {found.end_offset}, but {end_offset} was written:"
-            " the volume does not keep what it is given"
+            " the volume loses data"
         )
     named = found.voters.cluster_id if found.voters is not None else None
     if named not in (None, cluster_id):
-        raise BackupError(f"the log is of cluster {named}, and the quorum answers as {cluster_id}")
+        raise BackupError(
+            f"the log belongs to cluster {named}, but the quorum reports cluster {cluster_id}"
+        )
     if found.metadata_version > LATEST_LEVEL:
         raise BackupError(
-            f"metadata.version is {found.metadata_version}, and this version knows {LATEST_LEVEL} at most:"
-            " write backups with the image that the members run"
+            f"metadata.version is {found.metadata_version}, and this version supports {LATEST_LEVEL} at most: write backups with the image version of the members"
         )
     return Manifest(
         cluster_id,

@@ -1,4 +1,4 @@
-"""The newest snapshot and the committed log behind it, copied from the leader into files as a replica has them."""
+"""Copies the newest snapshot and the committed log after it from the leader into files like a replica's."""
 
 from pathlib import Path
 
@@ -12,14 +12,17 @@ SEGMENT_BYTES = 64 << 20
 
 
 class WholeLog:
-    """Into an empty directory. Every call may raise CommittedLogError, OSError, StorageFailure."""
+    """Copies into an empty directory. Every call may raise CommittedLogError, OSError or StorageFailure."""
 
     def __init__(self, log: CommittedLog, partition: Path) -> None:
         self._log, self._partition = log, partition
         self._epoch_starts: EpochStarts = []
 
     def copy(self) -> int:
-        """The end offset: all before it was committed when the copy began, and is on the disk."""
+        """Returns the end offset.
+
+        All records below it were committed when the copy began, and are on the disk.
+        """
         snapshot = self._log.newest_snapshot()
         if snapshot is not None:
             self._copy_snapshot(snapshot)
@@ -44,7 +47,7 @@ class WholeLog:
             sync_file(file.fileno())
 
     def _copy_segment(self, offset: int, end_offset: int) -> int:
-        """One file; where the next one begins."""
+        """Copy one segment; returns the base offset of the next one."""
         size, first = 0, None
         parts: list[bytes] = []
         path = self._partition / f"{offset:020d}.log"
@@ -67,7 +70,9 @@ class WholeLog:
                 size += len(data)
             sync_file(file.fileno())
         if first is not None and path.name != f"{first:020d}.log":
-            path.rename(path.with_name(f"{first:020d}.log"))  # a batch may reach over the snapshot
+            path.rename(
+                path.with_name(f"{first:020d}.log")
+            )  # a batch may extend beyond the snapshot's end
         return offset
 
     def _note(self, batch: Batch) -> None:

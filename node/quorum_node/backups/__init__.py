@@ -1,1 +1,3 @@
-"""Backups of a quorum's metadata in a directory: their form, their check, and the folder that holds several."""
+"""Backups of a quorum's metadata in a directory: their format, their check, and folders of several
+backups.
+"""

@@ -1,7 +1,7 @@
-"""What the files of a partition amount to: every batch is read, checked and replayed.
+"""Reads, checks and replays the files of a partition.
 
-Owns the order (snapshot, then the log behind it, no offset missing). Used on a backup that was just written, on one that is to
-be restored, and on a replica's directory. It only reads.
+Owns the order: the snapshot, then the log after it without a gap in the offsets. Used for a backup
+that was just written, for one that is to be restored, and for a replica's directory. It only reads.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _LOG_SUFFIX = ".log"
 
 @dataclass(slots=True)
 class Contents:
-    """The state before `end_offset`."""
+    """The state of all records below `end_offset`."""
 
     committed: CommittedImage = field(default_factory=CommittedImage)
     voters: VotersRecord | None = None
@@ -34,22 +34,22 @@ class Contents:
 
     @property
     def image(self) -> ClusterImage:
-        """Brokers, topics, configs and the rest."""
+        """The image: brokers, topics, configs and so on."""
         return self.committed.image
 
     @property
     def end_offset(self) -> int:
-        """Exclusive."""
+        """End offset, exclusive."""
         return self.committed.end_offset
 
     @property
     def metadata_version(self) -> int:
-        """Finalized level; 0: none."""
+        """Finalized metadata.version; 0: none is finalized."""
         return self.image.features.levels.get("metadata.version", 0)
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:
-    """Size and checksum of each file, read from the disk. Raises BackupError."""
+    """Check size and checksum of each file, read from the disk. Raises BackupError."""
     for each in manifest.files:
         found = entry_of(directory, each.name)
         if found != each:
@@ -61,7 +61,7 @@ def check_files(directory: Path, manifest: Manifest) -> None:
 
 
 def entry_of(directory: Path, name: str) -> FileEntry:
-    """What is on the disk now, not what the cache still holds. Raises BackupError."""
+    """Size and checksum of a file on the disk. Bypasses the page cache. Raises BackupError."""
     digest, size = hashlib.sha256(), 0
     try:
         with (directory / name).open("rb") as file:
@@ -75,7 +75,7 @@ def entry_of(directory: Path, name: str) -> FileEntry:
 
 
 def read_contents(partition: Path) -> Contents:
-    """Replay all of it. Raises BackupError, naming the file, on damage and on a gap."""
+    """Replay all files. Raises BackupError, which names the file, if it is damaged or records are missing."""
     found = Contents()
     snapshot = _newest_snapshot(partition)
     if snapshot is not None:
@@ -83,7 +83,7 @@ def read_contents(partition: Path) -> Contents:
     for path in sorted(partition.glob(f"*{_LOG_SUFFIX}")):
         _replay_segment(found, path)
     if found.end_offset == 0:
-        raise BackupError(f"{partition} holds no record: there is nothing to restore")
+        raise BackupError(f"{partition} contains no records: there is nothing to restore")
     return found
 
 
@@ -110,16 +110,16 @@ def _replay_segment(found: Contents, path: Path) -> None:
     for batch in _batches(path):
         header = batch.header
         if header.end_offset <= found.end_offset:
-            continue  # the snapshot says it already
+            continue  # the snapshot holds these records already
         if header.base_offset > found.end_offset:
             raise BackupError(
-                f"{path}: offset {header.base_offset} where {found.end_offset} follows; records are missing."
+                f"{path}: offset {header.base_offset} follows {found.end_offset}: records are missing."
                 " Use another backup"
             )
         if header.leader_epoch < found.committed.epoch:
             raise BackupError(
-                f"{path}: epoch {header.leader_epoch} at offset {header.base_offset}, behind epoch"
-                f" {found.committed.epoch}. Use another backup"
+                f"{path}: epoch {header.leader_epoch} at offset {header.base_offset} follows epoch"
+                f" {found.committed.epoch}, which is higher. Use another backup"
             )
         if header.is_control:
             for record in decode_records(batch):

@@ -1,11 +1,10 @@
-"""A folder with several backups: one is published by a rename, the oldest ones go.
+"""A folder of backups: a rename publishes a new one, then the oldest ones are deleted.
 
-Owns names, the order of what is written, and how many are kept. A backup that is not whole never has a backup's name:
-
-1. everything is written into `.writing-NAME` and synced, and checked by whoever writes it;
-2. `backup.json` comes last, then the directory gets its name, and the folder is synced.
-
-Only backups of the same cluster are ever deleted, after the new one was published.
+Owns the names, the order of writes, and how many backups are kept. An incomplete backup never has
+the name of a backup:
+1. All files are written into `.writing-NAME` and synced; the writer checks them.
+2. `backup.json` is written last. Then the directory is renamed and the folder synced.
+Only backups of the same cluster are deleted, after the new one was published.
 """
 
 import os
@@ -29,7 +28,7 @@ _WRITING, _DELETING = ".writing-", ".deleting-"
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """One process at a time writes into the folder; what an earlier one left unfinished is removed. Raises BackupError."""
+    """Lock the folder for one writing process and remove unfinished backups. Raises BackupError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -54,7 +53,7 @@ def begin(folder: Path, name: str) -> Path:
 
 
 def publish(written: Path, manifest: Manifest) -> Path:
-    """Give it its name, durably. Raises OSError."""
+    """Rename it to its final name, durably. Raises OSError."""
     with (written / FILE_NAME).open("wb") as file:
         write_fully(file.fileno(), manifest.to_json())
         sync_file(file.fileno())
@@ -67,7 +66,7 @@ def publish(written: Path, manifest: Manifest) -> Path:
 
 
 def backups_in(folder: Path) -> list[Path]:
-    """Oldest first. Raises BackupError."""
+    """The backups of a folder, oldest first. Raises BackupError."""
     try:
         return sorted(each for each in folder.iterdir() if is_backup_name(each.name))
     except OSError as error:
@@ -75,7 +74,10 @@ def backups_in(folder: Path) -> list[Path]:
 
 
 def prune(folder: Path, cluster_id: str, keep: int) -> list[str]:
-    """Delete the oldest backups of this cluster beyond `keep`; their names. What is of another cluster, or can't be read, stays."""
+    """Delete the oldest backups of this cluster beyond `keep`; returns their names.
+
+    Backups of another cluster and unreadable ones stay.
+    """
     own = []
     for each in backups_in(folder):
         try:
@@ -86,6 +88,8 @@ def prune(folder: Path, cluster_id: str, keep: int) -> list[str]:
     doomed = own[: max(len(own) - keep, 0)]
     for each in doomed:
         gone = each.with_name(_DELETING + each.name)
-        os.rename(each, gone)  # a half deleted one has no backup's name
+        os.rename(
+            each, gone
+        )  # after this rename a half-deleted directory is not taken for a backup
         shutil.rmtree(gone)
     return [each.name for each in doomed]

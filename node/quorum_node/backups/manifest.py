@@ -1,12 +1,12 @@
-"""What a backup says of itself: `backup.json`, written last, so that a backup with it is whole.
+"""The manifest of a backup: `backup.json`. It is written last, so a backup that has it is complete.
 
     backup-20261123T211500Z-0000004711/
         backup.json
         __cluster_metadata-0/%020d-%010d.checkpoint    the newest snapshot, if there was one
-        __cluster_metadata-0/%020d.log                 the committed log behind it
-        __cluster_metadata-0/leader-epoch-checkpoint   which epochs are in that log
+        __cluster_metadata-0/%020d.log                 the committed log after it
+        __cluster_metadata-0/leader-epoch-checkpoint   start offsets of the epochs in that log
 
-Owns the form and the names. The files are Kafka's, as a replica has them: what reads a replica's directory reads a backup.
+Owns the format and the names. The files have the format of a replica's directory, so the same code reads both.
 """
 
 import json
@@ -28,7 +28,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One file. `name`: relative to the backup."""
+    """One file. `name`: relative to the directory of the backup."""
 
     name: str
     size_bytes: int
@@ -37,20 +37,20 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`end_offset`: exclusive; all before it was committed. `taken_at`: seconds since 1970."""
+    """`end_offset`: exclusive; all records below it were committed. `taken_at`: seconds since 1970."""
 
     cluster_id: str
     taken_at: int
     end_offset: int
     epoch: int
     metadata_version: int
-    """Finalized level; 0: none was finalized."""
+    """Finalized metadata.version; 0: none is finalized."""
     files: tuple[FileEntry, ...]
     software: str = ""
 
     @property
     def name(self) -> str:
-        """Of its directory. Names sort by time."""
+        """Name of its directory. Names sort by time."""
         at = datetime.fromtimestamp(self.taken_at, UTC).strftime(_TIME_FORM)
         return f"{PREFIX}{at}-{self.end_offset:010d}"
 
@@ -61,11 +61,11 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
+        """Total size of all files."""
         return sum(each.size_bytes for each in self.files)
 
     def to_json(self) -> bytes:
-        """The content of the file."""
+        """Content of `backup.json`."""
         document = {
             "format": _FORMAT,
             "clusterId": self.cluster_id,
@@ -83,14 +83,13 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Raises BackupError."""
+    """Read and check the manifest of a backup. Raises BackupError."""
     path = directory / FILE_NAME
     try:
         told = json.loads(path.read_bytes())
         if told["format"] != _FORMAT:
             raise BackupError(
-                f"{path} has format {told['format']}, and this version reads format {_FORMAT}: use the"
-                " version of MetadataQuorum that has written it, or a newer one"
+                f"{path} has format {told['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"
             )
         return Manifest(
             cluster_id=str(told["clusterId"]),

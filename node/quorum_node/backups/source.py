@@ -1,7 +1,8 @@
-"""Where a new quorum is restored from: a backup, a folder of backups, or a replica's data directory.
+"""The source of a restore: a backup, a folder of backups, or a replica's data directory.
 
-Owns finding it and what has to be right before a byte of it is used. A folder gives its newest backup of the cluster; where that
-one is damaged nothing older is taken in its place: what would be lost is for a person to judge.
+Owns how the source is found, and the checks before any data is used. From a folder the newest
+backup of the cluster is taken. If that one is damaged, no older one replaces it: a person has to
+judge what would be lost.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from quorum_node.storage.meta_properties import read_meta_properties
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`path` holds the partition's directory. `end_offset`: of a backup, which has to end there; None: a replica's."""
+    """`path` contains the partition's directory.
+
+    `end_offset`: expected end offset of a backup; None for a replica's directory.
+    """
 
     path: Path
     cluster_id: str
@@ -26,7 +30,7 @@ class Source:
 
 
 def find_source(path: Path, cluster_id: str) -> Source:
-    """What is to be restored there, of this cluster. Raises BackupError."""
+    """The source of this cluster at that path. Raises BackupError."""
     if (path / FILE_NAME).exists():
         return _of_cluster(_backup(path), cluster_id)
     if (path / META_FILE).exists():
@@ -35,14 +39,14 @@ def find_source(path: Path, cluster_id: str) -> Source:
 
 
 def _newest_in(path: Path, cluster_id: str) -> Source:
-    """Of the folder, or of the folders in it: one for each quorum that writes to this volume."""
+    """The newest backup of the folder or of its subfolders; each quorum has a subfolder on the volume."""
     found = backups_in(path)
     if not found:
         folders = (each for each in sorted(path.iterdir()) if _is_readable_folder(each))
         found = [backup for each in folders for backup in backups_in(each)]
     if not found:
         raise BackupError(
-            f"{path} holds no backup ({FILE_NAME}) and no data directory ({META_FILE}): name the directory of a"
+            f"{path} contains no backup ({FILE_NAME}) and no data directory ({META_FILE}): name the directory of a"
             " backup, a folder of backups, or the directory of a replica"
         )
     others: set[str] = set()
@@ -52,7 +56,7 @@ def _newest_in(path: Path, cluster_id: str) -> Source:
             return _backup(each)
         others.add(told.cluster_id)
     raise BackupError(
-        f"{path} holds backups of cluster {', '.join(sorted(others))}, and none of cluster {cluster_id}:"
+        f"{path} contains backups of cluster {', '.join(sorted(others))}, and none of cluster {cluster_id}:"
         " correct the cluster id, or name another folder"
     )
 
@@ -75,7 +79,7 @@ def _replica(path: Path) -> Source:
     assert meta is not None
     if (path / FAILURE_MARK).exists():
         raise BackupError(
-            f"{path / FAILURE_MARK} says that the storage of this replica failed: take the directory of another"
+            f"{path / FAILURE_MARK} marks the storage of this replica as failed: take the directory of another"
             " replica, or a backup. Only if there is none, and the directory can be read, remove that file"
         )
     if meta.partitions > 1:
@@ -92,8 +96,8 @@ def _replica(path: Path) -> Source:
 def _of_cluster(source: Source, cluster_id: str) -> Source:
     if source.cluster_id != cluster_id:
         raise BackupError(
-            f"{source.path} is of cluster {source.cluster_id}, and cluster {cluster_id} is to be restored: correct"
-            " the cluster id, or name another directory. A new cluster is begun with these records where both ids"
-            " are given (docs/how-to/back-up-and-restore.md)"
+            f"{source.path} belongs to cluster {source.cluster_id}, but cluster {cluster_id} is to be restored: correct"
+            " the cluster id, or name another directory. To start a new cluster with these records, give both ids"
+            " (docs/how-to/back-up-and-restore.md)"
         )
     return source

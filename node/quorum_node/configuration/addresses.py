@@ -1,11 +1,11 @@
-"""Where somebody listens, as it is written in properties. Knows no keys."""
+"""Addresses of listeners, as written in properties. Must not know keys."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """Where to connect to."""
+    """Host and port to connect to."""
 
     host: str
     port: int

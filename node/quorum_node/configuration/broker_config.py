@@ -1,6 +1,6 @@
-"""What a broker is started with, beside what every node has.
+"""Configuration of a broker, in addition to that of every node.
 
-Owns the rules between the keys of a broker. Knows no file.
+Owns the rules between the keys of a broker. Must not know files.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from quorum_node.security.tls.listener_security import ListenerSecurity, read_li
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """All values checked."""
+    """Checked values."""
 
     log_dir: Path
     rack: str | None
@@ -31,13 +31,13 @@ class BrokerConfig:
     retention_check_ms: int
     groups: GroupConfig
     static_configs: Mapping[str, str]
-    """Of the cleaner: what the file says, under Kafka's names. Dynamic configs go before it."""
+    """Static configs of the cleaner, under Kafka's names. Dynamic configs precede them."""
     controllers: ListenerSecurity
-    """How the controllers are reached."""
+    """How the broker connects to the controllers."""
 
 
 def check_role(properties: Properties) -> None:
-    """Refuse the broker's role unless it is allowed expressly. Raises ConfigError."""
+    """Refuse the role of broker unless it is enabled explicitly. Raises ConfigError."""
     if is_broker(properties) and not properties.get(broker.ENABLED):
         raise properties.wrong(
             node.PROCESS_ROLES,
@@ -47,20 +47,20 @@ def check_role(properties: Properties) -> None:
 
 
 def read_broker_config(properties: Properties) -> BrokerConfig | None:
-    """None for a node of another role. Raises ConfigError."""
+    """None for a node with another role. Raises ConfigError."""
     if not is_broker(properties):
         return None
     _refuse_what_brokers_lack(properties)
     log_dir = properties.get(broker.LOG_DIRS)
     if log_dir is None:
-        raise ConfigError(f"{broker.LOG_DIRS.name} is not set; a broker needs it")
+        raise ConfigError(f"{broker.LOG_DIRS.name} is not set; it is required for a broker")
     metadata_dir = properties.get(node.DATA_DIR)
     if (
         log_dir == metadata_dir
         or metadata_dir in log_dir.parents
         or log_dir in metadata_dir.parents
     ):
-        why = f"must lie beside {node.DATA_DIR.name}={metadata_dir}, not in it nor around it"
+        why = f"must be separate from {node.DATA_DIR.name}={metadata_dir}: neither inside nor a parent of it"
         raise properties.wrong(broker.LOG_DIRS, why)
     return BrokerConfig(
         log_dir=log_dir,
@@ -80,19 +80,22 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
 
 
 def _cleaner(properties: Properties) -> dict[str, str]:
-    """What is set. Raises ConfigError for what is no value."""
+    """The configured values. Raises ConfigError for an invalid value."""
     for key in broker.CLEANER:
         properties.get(key)
     return {key.name: properties.text(key).strip() for key in broker.CLEANER if properties.has(key)}
 
 
 def _controllers(properties: Properties) -> ListenerSecurity:
-    """The first of `controller.listener.names`, with the broker's own certificate. Raises ConfigError."""
+    """Connection to the first of `controller.listener.names`, with the broker's own certificate.
+
+    Raises ConfigError.
+    """
     names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
     raw = dict(properties.raw)
     protocols = properties.get(listeners.PROTOCOL_MAP)
     if protocols and names[0] not in protocols:
-        why = f"does not say what listener {names[0]} of the controllers speaks"
+        why = f"has no entry for listener {names[0]} of the controllers"
         raise properties.wrong(listeners.PROTOCOL_MAP, why)
     try:
         (found,) = read_listeners(raw, names[:1], names[0])
@@ -102,9 +105,9 @@ def _controllers(properties: Properties) -> ListenerSecurity:
 
 
 def _refuse_what_brokers_lack(properties: Properties) -> None:
-    """Whatever a broker would accept and not do is refused."""
+    """Refuse settings that a broker would ignore."""
     for key in (quorum.FOUNDER_ID, quorum.FOUNDER_UUID, quorum.AUTO_JOIN, node.WITNESS):
         if properties.has(key) and properties.text(key) != "false":
-            raise properties.wrong(key, "is for members of the quorum; a broker is none")
+            raise properties.wrong(key, "is for members of the quorum only, not for brokers")
     if properties.get(node.PARTITIONS) != 1:
-        raise properties.wrong(node.PARTITIONS, "a broker follows the first partition alone")
+        raise properties.wrong(node.PARTITIONS, "a broker follows the first partition only")

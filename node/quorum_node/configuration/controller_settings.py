@@ -1,6 +1,7 @@
-"""The controller's part of the configuration, as its pure part takes it.
+"""The controller's part of the configuration, in the form that its pure code uses.
 
-`broker.metadata.max.age.ms` is ours: a broker whose metadata is older is fenced (KIP-631, "Broker Heartbeats").
+`broker.metadata.max.age.ms` is ours: a broker whose metadata is older is fenced (KIP-631, "Broker
+Heartbeats").
 """
 
 from dataclasses import dataclass
@@ -13,14 +14,17 @@ from quorum_node.security.authorizer import NO_AUTHORIZER, AuthorizerSettings
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """`session_timeout_ms`: the length of a broker's lease; `balance_seconds`: None for never."""
+    """`session_timeout_ms`: the length of a broker's lease; `balance_seconds`:
+
+    None: leaders are not balanced.
+    """
 
     session_timeout_ms: int
     balance_seconds: int | None
     settings: Settings
     authorizer: AuthorizerSettings = NO_AUTHORIZER
     open_metrics: bool = True
-    """Whether `/metrics` is for anybody."""
+    """Whether `/metrics` needs no permission."""
 
 
 def read_controller_config(properties: Properties) -> ControllerConfig:
@@ -52,7 +56,7 @@ def _balance_seconds(properties: Properties) -> int | None:
 
 
 def _static_configs(properties: Properties) -> dict[str, str]:
-    """Defaults of topics, under the brokers' names."""
+    """Defaults of topic configs, under the brokers' names."""
     found: dict[str, str] = {}
     for name, key in controller.TOPIC_DEFAULTS.items():
         value = properties.get(key)

@@ -1,4 +1,4 @@
-"""What a broker is told about consumer groups. Knows no file."""
+"""Configuration of consumer groups on a broker. Must not know files."""
 
 from dataclasses import dataclass
 

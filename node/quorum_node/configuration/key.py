@@ -1,6 +1,6 @@
-"""One key of the configuration: its name, what it may hold, what holds without it, and who sets it.
+"""One configuration key: name, kind of value, default, and who sets it.
 
-Knows no properties: `properties.py` looks keys up.
+Must not know properties: `properties.py` looks keys up.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Required(Enum):
-    """In place of a default: the key has to be there."""
+    """Used as default of a required key."""
 
     REQUIRED = "required"
 
@@ -23,23 +23,23 @@ REQUIRED: Literal[Required.REQUIRED] = Required.REQUIRED
 
 
 class Owner(Enum):
-    """Who sets a key on Kubernetes; without an operator whoever runs the node sets all of them."""
+    """Who sets a key on Kubernetes. Without the operator, the administrator of the node sets all keys."""
 
     NODE = "node"
     OPERATOR = "operator"
 
 
 class Scope(Enum):
-    """What a key holds for."""
+    """To what a key applies."""
 
     NODE = "node"
     LISTENER = "listener"
-    """For every listener, and as `listener.name.NAME.KEY` for one of them."""
+    """To all listeners, and as `listener.name.NAME.KEY` to one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T]):
-    """`default` counts where the key is absent or empty; `listener_defaults`: instead of it, by listener."""
+    """`default`: used if the key is absent or empty. `listener_defaults`: instead of it, by listener."""
 
     name: str
     kind: Kind[T]
@@ -49,14 +49,14 @@ class Key(Generic[T]):
     scope: Scope = Scope.NODE
     listener_defaults: Mapping[str, T] = field(default_factory=dict)
     shown: str | None = None
-    """The default in words, where its value says little."""
+    """Description of the default, where its value is not readable."""
 
     def default_of(self, listener: str = "") -> T:
-        """What holds where nothing is written; only for a key that is not required."""
+        """The default; only for a key that is not required."""
         default = self.listener_defaults.get(listener, self.default)
         assert default is not REQUIRED, f"{self.name} has no default"
         return default
 
     def name_for(self, listener: str) -> str:
-        """Its name for one listener, which goes before its plain name."""
+        """Name of the key for one listener, which precedes the plain name."""
         return f"listener.name.{listener}.{self.name}"

@@ -1,8 +1,8 @@
-"""The limits of one listener: how many connections, for how long, and how many bytes of theirs.
+"""Limits of a listener: connections, times, and bytes.
 
-The key names are Kafka's where Kafka has one; the defaults are not: Kafka's are without a limit, and this
-process must survive anybody who reaches its port. A key holds for every listener, and
-`listener.name.NAME.KEY` for one, as in Kafka. Knows no sockets.
+The key names are Kafka's where Kafka has one. The defaults are not, as most of Kafka's are
+unlimited, and this process must survive any client that reaches its port. A key applies to every
+listener, and `listener.name.NAME.KEY` to one, as in Kafka. Must not know sockets.
 """
 
 from collections.abc import Mapping
@@ -14,38 +14,40 @@ from quorum_node.configuration.properties import ConfigError, Properties
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one listener allows."""
+    """Limits of one listener."""
 
     max_connections: int = listeners.MAX_CONNECTIONS.default_of()
-    """Beyond it the connection that has been idle for longest gives way to a new one."""
+    """Above this number a new connection replaces the one that has been idle for longest."""
     max_per_address: int = listeners.MAX_PER_ADDRESS.default_of()
-    """Likewise, of the connections from one address."""
+    """The same limit for connections from one address."""
     per_address: Mapping[str, int] = field(default_factory=dict)
-    """Address → what holds for it instead."""
+    """Address → a different limit."""
     creation_rate: int = listeners.CREATION_RATE.default_of()
-    """New connections a second; further ones wait in the backlog of the socket."""
+    """New connections per second; further ones wait in the backlog of the socket."""
     max_idle_ms: int = listeners.MAX_IDLE.default_of()
-    """A connection on which nothing was received or sent for as long is closed."""
+    """Idle time after which a connection is closed."""
     queued_bytes: int = listeners.QUEUED_BYTES.default_of()
-    """Received bytes of requests that are not complete, of all connections."""
+    """Received bytes of incomplete requests on all connections."""
     principal_connections: int = listeners.PRINCIPAL_CONNECTIONS.default_of()
-    """Connections of one principal; beyond it its idlest one gives way."""
+    """Connections of one principal; above this number a new one replaces the one that has been idle
+    for longest.
+    """
     principal_requests: int = listeners.PRINCIPAL_REQUESTS.default_of()
-    """Requests of one principal that are not answered."""
+    """Pending requests of one principal."""
     principal_percentage: int = listeners.PRINCIPAL_PERCENTAGE.default_of()
-    """Of the loop's time, for requests of one principal."""
+    """Share of the event loop's time for requests of one principal."""
     principal_queued_bytes: int = listeners.PRINCIPAL_QUEUED_BYTES.default_of()
-    """Received bytes of requests that are not complete, of one principal."""
+    """Received bytes of incomplete requests of one principal."""
     receive_timeout_ms: int = listeners.RECEIVE_TIMEOUT.default_of()
-    """A request that has begun to arrive has to be there after that time."""
+    """Time limit for receiving a request."""
 
     def allowed_from(self, address: str) -> int:
-        """How many connections this address may have."""
+        """Number of connections permitted from this address."""
         return self.per_address.get(address, self.max_per_address)
 
 
 def read_limits(properties: Properties, listener: str) -> ConnectionLimits:
-    """The limits of a listener, `listener` in small letters. Raises ConfigError."""
+    """Limits of a listener; `listener` in lower case. Raises ConfigError."""
     return ConnectionLimits(
         max_connections=properties.get_for(listeners.MAX_CONNECTIONS, listener),
         max_per_address=properties.get_for(listeners.MAX_PER_ADDRESS, listener),
@@ -65,7 +67,7 @@ def read_limits(properties: Properties, listener: str) -> ConnectionLimits:
 
 
 def check_limits(limits: ConnectionLimits, max_request_bytes: int) -> None:
-    """The rules between keys. Raises ConfigError."""
+    """Check the rules between keys. Raises ConfigError."""
     if limits.queued_bytes < max_request_bytes:
         raise ConfigError(
             f"{listeners.QUEUED_BYTES.name}={limits.queued_bytes} is below"

@@ -1,7 +1,7 @@
 """The listeners of a node, each with its own settings.
 
-Owns what a listener is started with: any number of Kafka's protocol, each under the protocol that
-`listener.security.protocol.map` names, and the admin port. Knows no sockets.
+Owns the configuration of a listener: any number of Kafka's protocol, each with the security
+protocol of `listener.security.protocol.map`, and the admin port. Must not know sockets.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,11 @@ _CLIENT_AUTH = "ssl.client.auth"
 
 @dataclass(frozen=True, slots=True)
 class SaslConfig:
-    """How clients of a listener log in. `max_reauth_ms`: how long a login is good, 0: as long as its connection.
+    """SASL settings of a listener.
 
-    `max_request_bytes`: of a request before the login. `timeout_ms`, `logins_max`: how long a login may take, and how many
-    there may be at a time.
+    `max_reauth_ms`: lifetime of a login, 0: that of its connection. `max_request_bytes`: size of a
+    request before the login. `timeout_ms`, `logins_max`: time limit and maximum number of
+    concurrent logins.
     """
 
     mechanisms: tuple[ScramMechanism, ...]
@@ -47,9 +48,9 @@ class SaslConfig:
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """One listener: `address` to bind, `advertised` for others, and what it allows.
+    """One listener: `address` to bind, `advertised` for others, and its limits.
 
-    `ssl`: where it speaks TLS. `sasl`: where clients log in.
+    `ssl`: set if it uses TLS. `sasl`: set if clients log in.
     """
 
     address: ListenerAddress
@@ -62,13 +63,16 @@ class ListenerConfig:
 
     @property
     def name(self) -> str:
-        """As in `listeners`, in capitals."""
+        """As in `listeners`, in upper case."""
         return self.address.name
 
 
 @dataclass(frozen=True, slots=True)
 class AdminConfig:
-    """The admin port. `ssl`: with `https`. `needs_certificate`: otherwise the admin token will do."""
+    """The admin port. `ssl`: set with `https`.
+
+    `needs_certificate`: otherwise the admin token is sufficient.
+    """
 
     address: ListenerAddress
     advertised: HostPort
@@ -78,19 +82,19 @@ class AdminConfig:
 
 
 class Migration(StrEnum):
-    """How far a node is on the way from clear text to TLS."""
+    """Step of a migration from clear text to TLS."""
 
     NONE = "none"
-    """It speaks what its listeners say, and nothing else."""
+    """No migration: listeners use their configured protocols only."""
     ACCEPT = "accept"
-    """It takes clear text beside TLS, and dials in clear text."""
+    """Accept clear text as well as TLS; connect in clear text."""
     DIAL = "dial"
-    """It takes clear text beside TLS, and dials by TLS."""
+    """Accept clear text as well as TLS; connect by TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """What holds for all listeners that speak TLS."""
+    """TLS settings that apply to all listeners."""
 
     files_poll_ms: int = security.FILES_POLL.default_of()
     handshake_timeout_ms: int = security.HANDSHAKE_TIMEOUT.default_of()
@@ -102,7 +106,9 @@ class TlsConfig:
 
 
 def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
-    """Of Kafka's protocol, in the order of `controller.listener.names`, of a broker in that of `listeners`. Raises ConfigError."""
+    """Listeners of Kafka's protocol, in the order of `controller.listener.names`, or of `listeners`
+    on a broker. Raises ConfigError.
+    """
     addresses = {each.name: each for each in properties.get(_listener_key(properties))}
     names = (
         _names_of_broker(properties, addresses)
@@ -130,11 +136,13 @@ def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
 
 
 def read_admin(properties: Properties, dialled: str) -> AdminConfig:
-    """The admin port. With `https` it shows what the listener `dialled` shows, unless it is told another certificate."""
+    """The admin port. With `https` it presents the certificate of the listener `dialled`, unless
+    another one is configured.
+    """
     address = properties.get(listeners.ADMIN)
     told = properties.get(listeners.ADMIN_ADVERTISED)
     if told is not None and told.name != address.name:
-        why = f"admin.listener speaks {address.name}"
+        why = f"admin.listener uses {address.name}"
         raise properties.wrong(listeners.ADMIN_ADVERTISED, why)
     advertised = _first_reachable(properties, told, address)
     limits = read_limits(properties, "admin")
@@ -155,11 +163,11 @@ def read_admin(properties: Properties, dialled: str) -> AdminConfig:
 
 
 def read_tls(properties: Properties, dialled: ListenerConfig) -> TlsConfig:
-    """For all listeners. Raises ConfigError."""
+    """TLS settings of all listeners. Raises ConfigError."""
     migration = Migration(properties.get(security.MIGRATION))
     if migration is not Migration.NONE and dialled.ssl is None:
         why = (
-            f"listener {dialled.name} speaks {dialled.protocol.value}, so there is nothing to take beside clear text: write"
+            f"listener {dialled.name} uses {dialled.protocol.value}, which is clear text already. For a migration to TLS write"
             f" {dialled.name}:SSL into {listeners.PROTOCOL_MAP.name} and set its ssl.* keys"
         )
         raise properties.wrong(security.MIGRATION, why)
@@ -175,13 +183,13 @@ def read_tls(properties: Properties, dialled: ListenerConfig) -> TlsConfig:
 
 
 def names_of_listeners(properties: Properties) -> tuple[str, ...]:
-    """All of them in small letters, as they stand in `listener.name.NAME.KEY`. Raises ConfigError."""
+    """Names of all listeners in lower case, as in `listener.name.NAME.KEY`. Raises ConfigError."""
     named = (each.name.lower() for each in properties.get(_listener_key(properties)))
     return tuple(dict.fromkeys((*listeners.LISTENERS, *named)))
 
 
 def is_broker(properties: Properties) -> bool:
-    """Whether `process.roles` is the broker's. Raises ConfigError for a word that is no role."""
+    """Whether `process.roles` is broker. Raises ConfigError for an unknown role."""
     return properties.get(node.PROCESS_ROLES) == node.BROKER_ROLE
 
 
@@ -192,11 +200,11 @@ def _listener_key(properties: Properties) -> Key[tuple[ListenerAddress, ...]]:
 def _names_of_broker(
     properties: Properties, addresses: Mapping[str, ListenerAddress]
 ) -> tuple[str, ...]:
-    """KIP-631: a broker has no listener of the controllers."""
+    """KIP-631: a broker has no controller listener."""
     names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
     for name in names:
         if name in addresses:
-            why = f"a broker has no listener {name}: the controllers have it"
+            why = f"a broker can't have listener {name}: it belongs to the controllers"
             raise properties.wrong(broker.LISTENER, why)
     between = properties.get(broker.BETWEEN_BROKERS)
     if between is None:
@@ -208,7 +216,7 @@ def _names_of_broker(
 
 
 def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> tuple[str, ...]:
-    """KIP-631: a node with the controller's role alone has controller listeners alone."""
+    """KIP-631: a node with the controller role only has controller listeners only."""
     names = properties.get(listeners.CONTROLLER_LISTENER_NAMES)
     if names is None:
         first = listeners.CONTROLLER_LISTENER
@@ -246,9 +254,9 @@ def _sasl(properties: Properties, found: ListenerSecurity) -> SaslConfig | None:
 
 
 def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:
-    """The properties, where what the dialled listener is told about TLS holds for the admin port, too.
+    """The properties, with the TLS settings of the listener `dialled` as defaults of the admin port.
 
-    But not whether clients have to show a certificate: over HTTP there is the admin token beside it.
+    Except whether clients need a certificate: over HTTP they can use the admin token instead.
     """
     seen = dict(raw)
     for name in SSL_KEYS:
@@ -260,7 +268,7 @@ def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:
 
 
 def _advertised(properties: Properties, name: str, address: ListenerAddress) -> HostPort:
-    """Where others reach a listener: what is advertised, else the address that it is bound to."""
+    """Address of a listener for others: the advertised one, else the bound one."""
     told = properties.get(_advertised_key(properties))
     if told is None:
         return _reachable(
@@ -296,5 +304,5 @@ def _reachable(
     properties: Properties, key: Key[Any], address: ListenerAddress, hint: str
 ) -> HostPort:
     if address.host in WILDCARDS:
-        raise properties.wrong(key, f"{address.host} is no address others can reach{hint}")
+        raise properties.wrong(key, f"{address.host} is not an address that others can reach{hint}")
     return HostPort(address.host.strip("[]"), address.port)

@@ -1,7 +1,7 @@
-"""What a process is started with: every value checked, and the rules between keys.
+"""The configuration of a process: checked values, and the rules between keys.
 
-A wrong value is a ConfigError whose message names the key and the value. Single values are checked by the table
-(`keys/`); which of them go together is said here. Knows no file.
+A wrong value is a ConfigError whose message names the key and the value. Single values are checked
+by the table (`keys/`), combinations of values here. Must not know files.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
 
 @dataclass(frozen=True, slots=True)
 class Formation:
-    """Who may form the quorum, under which key, and how many voters it starts with."""
+    """Founder of the quorum, its key, and the number of initial voters."""
 
     founder_id: int
     founder_uuid: UUID
@@ -38,32 +38,32 @@ class Formation:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """Everything the process needs to know; all values checked."""
+    """The checked configuration of a process."""
 
     node_id: int
     cluster_id: str | None
     listeners: tuple[ListenerConfig, ...]
-    """Of Kafka's protocol; the first is the one on which members dial each other."""
+    """Listeners of Kafka's protocol; members connect to the first one."""
     admin: AdminConfig
     health_listener: ListenerAddress | None
-    """A port for probes and metrics alone, in clear text."""
+    """Additional port for probes and metrics, in clear text."""
     tls: TlsConfig
     data_dir: Path
     partitions: int
     bootstrap_servers: tuple[HostPort, ...]
-    """Whom to ask for the quorum: the bootstrap servers, or the addresses of the static voters."""
+    """Addresses at which the node looks for the quorum: bootstrap servers, or the static voters."""
     static_voters: tuple[VoterAddress, ...]
-    """`controller.quorum.voters`; counts only while no voters record is known."""
+    """`controller.quorum.voters`; used only while no voters record is known."""
     may_bootstrap: bool
-    """`formation.bootstrap`: whether this node may help to form a quorum that does not exist yet."""
+    """`formation.bootstrap`: whether this node may take part in the formation of a new quorum."""
     timeouts: QuorumTimeouts
     formation: Formation | None
     first_scram_file: Path | None
-    """`formation.scram.file`: users of a quorum that does not exist yet."""
+    """`formation.scram.file`: first users of a new quorum."""
     witness: bool
     admin_token_file: Path | None
     token_needs_tls: bool
-    """Whether the token of another host is refused, as it came in clear text."""
+    """Whether a token from another host is refused if it was sent in clear text."""
     membership_on_controller_listener: bool
     auto_join: bool
     failure_latch_file: Path | None
@@ -79,24 +79,24 @@ class NodeConfig:
 
     @property
     def dialled(self) -> ListenerConfig:
-        """The listener on which members dial each other."""
+        """The listener to which members connect."""
         return self.listeners[0]
 
     @property
     def quorum_listener(self) -> str:
-        """The name under which this node knows how to reach members of the quorum."""
+        """Name of the listener under which this node reaches members of the quorum."""
         return self.dialled.name if self.broker is None else self.broker.controllers.name
 
     @property
     def has_tls(self) -> bool:
-        """Whether any port speaks it, or a broker reaches the controllers by it."""
+        """Whether any port uses TLS, or a broker connects to the controllers by TLS."""
         if self.broker is not None and self.broker.controllers.ssl is not None:
             return True
         return self.admin.ssl is not None or any(each.ssl is not None for each in self.listeners)
 
 
 def check_config(raw: dict[str, str]) -> NodeConfig:
-    """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
+    """The checked configuration. Raises ConfigError, which names the first wrong key and its value."""
     properties = Properties(raw)
     properties.refuse_unknown(known_names(names_of_listeners(properties)))
     check_role(properties)
@@ -145,15 +145,13 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
 def _quorum_servers(
     properties: Properties,
 ) -> tuple[tuple[HostPort, ...], tuple[VoterAddress, ...]]:
-    """KIP-853: bootstrap servers and a static voter set exclude each other, one is needed."""
+    """KIP-853: either bootstrap servers or a static voter set."""
     servers, voters = properties.get(quorum.BOOTSTRAP_SERVERS), properties.get(quorum.STATIC_VOTERS)
     servers_key, voters_key = quorum.BOOTSTRAP_SERVERS.name, quorum.STATIC_VOTERS.name
     if servers and voters:
         raise ConfigError(
             f"{servers_key}={properties.text(quorum.BOOTSTRAP_SERVERS)}"
-            f" and {voters_key}={properties.text(quorum.STATIC_VOTERS)}"
-            f" exclude each other: keep {voters_key} for a static quorum that only these nodes"
-            f" will ever form, or {servers_key} for one whose voters are added and removed"
+            f" and {voters_key}={properties.text(quorum.STATIC_VOTERS)} can't be combined: keep {voters_key} for a static quorum with a fixed list of voters, or {servers_key} for a quorum whose voters are added and removed"
         )
     if not servers and not voters:
         raise ConfigError(
@@ -187,17 +185,15 @@ def _formation(properties: Properties) -> Formation | None:
 def _check_formation(
     properties: Properties, formation: Formation | None, static_voters: tuple[VoterAddress, ...]
 ) -> None:
-    """Either a founder forms the quorum, or the static voters together do."""
+    """Either a founder forms the quorum, or all static voters together."""
     if formation is not None and static_voters:
         raise properties.wrong(
             quorum.FOUNDER_ID,
-            "excludes controller.quorum.voters: a static quorum is formed by all its voters"
-            " together, not by a founder",
+            "can't be combined with controller.quorum.voters: a static quorum is formed by all its voters together, not by a founder",
         )
     several = (properties.text(node.PARTITIONS) or "1") != "1"
     if static_voters and several and not properties.has(node.CLUSTER_ID):
         raise properties.wrong(
             node.PARTITIONS,
-            "several partitions of a static quorum may have several first leaders, and each would"
-            " make a cluster id of its own: set cluster.id",
+            "with several partitions a static quorum can have several first leaders, each of which would generate a cluster id: set cluster.id",
         )

@@ -1,6 +1,6 @@
-"""Properties: texts by key, read from a file and overrides, looked up by the table.
+"""Properties: text by key, read from a file and overrides, checked by the table of keys.
 
-Owns the words of every refusal of a single value: which key, which value, and why.
+Owns the messages about invalid values: key, value, and reason.
 """
 
 import re
@@ -16,15 +16,15 @@ from quorum_node.java_properties import parse_properties
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)*", re.ASCII)
 _LONGEST_NAME = 120
-"""What is called otherwise may be a line of a private key."""
+"""Pattern of key names. Other text may be part of a private key and is not shown."""
 
 
 class ConfigError(ValueError):
-    """A configuration that can't be used; the message says which key, which value, and why."""
+    """An invalid configuration; the message states key, value, and reason."""
 
 
 class Properties:
-    """Key → text. What is empty counts as absent."""
+    """Key → text. An empty value counts as absent."""
 
     def __init__(self, raw: dict[str, str]) -> None:
         self._raw = raw
@@ -34,7 +34,7 @@ class Properties:
         return bool(self._raw.get(key.name))
 
     def text(self, key: Key[Any]) -> str:
-        """The value as it is written; empty if there is none."""
+        """The raw value; empty if there is none."""
         return self._raw.get(key.name, "")
 
     def get(self, key: Key[T]) -> T:
@@ -42,7 +42,7 @@ class Properties:
         return self._get(key, key.name, "")
 
     def get_for(self, key: Key[T], listener: str) -> T:
-        """The same for one listener, named in small letters: its own value goes before that of all."""
+        """The value for one listener, named in lower case: its own value precedes the general one."""
         own = key.name_for(listener)
         return self._get(key, own if self._raw.get(own) else key.name, listener)
 
@@ -59,22 +59,25 @@ class Properties:
 
     @property
     def raw(self) -> Mapping[str, str]:
-        """All of them, unchecked: for settings that are read together."""
+        """All properties, unchecked: for settings that are parsed together."""
         return self._raw
 
     def wrong(self, key: Key[Any], why: str) -> ConfigError:
-        """The error to raise for a value that is wrong beside others."""
+        """The error for a value that is invalid in combination with others."""
         return ConfigError(f"{key.name}={self.text(key)}: {why}")
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """A misspelt key would silently leave its default in force. Its value may be a secret and is not shown."""
+        """Refuse unknown keys: otherwise a misspelt key would silently have its default.
+
+        The value may be a secret and is not shown.
+        """
         names = list(known)
         for key in self._raw:
             if key not in names:
                 if not _is_name(key):
                     raise ConfigError(
-                        "a line has a key that is none, and is not shown as it may be a secret: line ends within a value"
-                        " are written \\n"
+                        "a line has an invalid key and is not shown, as it may be part of a secret: write"
+                        " line ends within a value as \\n"
                     )
                 near = get_close_matches(key, names, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
@@ -82,14 +85,17 @@ class Properties:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it can be a key: words with dots; one without has no capital letters between small ones, as base64 has."""
+    """Whether it may be a key: words with dots.
+
+    A word without dots must not have upper-case letters between lower-case ones, as base64 has.
+    """
     if len(text) > _LONGEST_NAME or not _NAME.fullmatch(text.lower()):
         return False
     return "." in text or text in (text.lower(), text.upper())
 
 
 def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:
-    """The unchecked properties of a file; `overrides` are key=value texts that win. Raises ConfigError."""
+    """The unchecked properties of a file; `overrides` (key=value) take precedence. Raises ConfigError."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,7 @@
-"""The reference of all keys: a table for each section, put between marks into docs/reference/configuration.md.
+"""Generates the reference of all keys: a table for each section, between marks in
+docs/reference/configuration.md.
 
-Owns the form of the tables. What stands between them in the document is written by people.
+Owns the format of the tables. The text between them is written by hand.
 """
 
 import re
@@ -23,13 +24,13 @@ def tables() -> Mapping[str, str]:
 
 
 def written_into(document: str) -> str:
-    """The document with all its tables as they should be. Raises KeyError for a section that does not exist."""
+    """The document with up-to-date tables. Raises KeyError for an unknown section."""
     made = tables()
     return _BLOCK.sub(lambda found: found[1] + made[found["section"]] + found[3], document)
 
 
 def sections_in(document: str) -> list[str]:
-    """The sections that have a place in the document."""
+    """Sections with a mark in the document."""
     return [found["section"] for found in _BLOCK.finditer(document)]
 
 

@@ -1,6 +1,7 @@
-"""When snapshots are due and what is kept: Kafka's four properties, and how snapshots take turns, which is ours.
+"""When snapshots are due and how long they are kept: Kafka's four properties, and our own ones
+about turns.
 
-Knows the numbers, not what follows from them.
+Must not know how the values are used.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from quorum_node.configuration.properties import Properties
 class SnapshotPolicy:
     """`max_interval_ms` 0: no snapshots by age; retention -1: no limit.
 
-    `heartbeat_ms`: between a controller's reports to the active one. `lagging_factor`: both limits are multiplied by it while too many voters are behind. `handover`: the active controller
-    resigns before it writes one. They are about taking turns (KIP-631, `controller/snapshot_turns.py`).
+    The others concern turns (KIP-631, `controller/snapshot_turns.py`). `heartbeat_ms`: interval of
+    a controller's reports to the active one. `lagging_factor`: factor for both limits while too
+    many voters are behind. `handover`: the active controller resigns before it writes a snapshot.
     """
 
     max_record_bytes: int = log.SNAPSHOT_RECORD_BYTES.default_of()

@@ -1,8 +1,8 @@
-"""The timeouts of the Raft protocol, checked against each other.
+"""The timeouts of the Raft protocol, and checks of their combinations.
 
-Each of them alone may have any value in its range; together some can't work: a quorum would start, and then
-elect leaders without end. Such a combination is refused at start, with the rule in the message. Knows
-properties, not the core's use of them.
+Some combinations of valid values can't work: a quorum would form and then elect leaders without
+end. Such a combination is refused at start, with the rule in the message. Must not know the core's
+use of the timeouts.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.raft.config import RaftConfig
 
 _STOCK_FETCH_WAIT_MS = 500
-"""For so long a Fetch of stock Kafka's replicas waits for records; it can't be set there."""
+"""Maximum wait of a Fetch of stock Kafka's replicas; it can't be configured there."""
 _MARGIN_MS = 100
-"""For the way there and back, and for a loop that is busy."""
+"""Margin for the network and a busy event loop."""
 FETCH_WAIT_MS = max(RaftConfig(endpoints=()).fetch_max_wait_ms, _STOCK_FETCH_WAIT_MS)
-"""The longest that a follower of this quorum, ours or stock, is silent while nothing is wrong."""
+"""Longest regular silence of a follower, of this software or stock."""
 _MIN_ELECTION_MS = 50
 _MIN_ELECTION_BACKOFF_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumTimeouts:
-    """Milliseconds, all > 0. `election_backoff_max_ms` is the draft's election jitter max."""
+    """Milliseconds, all > 0. `election_backoff_max_ms` is "election jitter max" in the KIP."""
 
     election_timeout_ms: int
     fetch_timeout_ms: int
@@ -35,7 +35,7 @@ class QuorumTimeouts:
 
 
 def read_timeouts(properties: Properties) -> QuorumTimeouts:
-    """The timeouts, which work together. Raises ConfigError."""
+    """The checked timeouts. Raises ConfigError."""
     timeouts = QuorumTimeouts(
         election_timeout_ms=properties.get(quorum.ELECTION_TIMEOUT),
         fetch_timeout_ms=properties.get(quorum.FETCH_TIMEOUT),
@@ -50,7 +50,7 @@ def read_timeouts(properties: Properties) -> QuorumTimeouts:
 
 def _check(timeouts: QuorumTimeouts) -> None:
     wait_ms = FETCH_WAIT_MS + _MARGIN_MS
-    waits = f"a follower's Fetch waits for records up to {FETCH_WAIT_MS} ms, and needs {_MARGIN_MS} ms for its way"
+    waits = f"a follower's Fetch waits for records up to {FETCH_WAIT_MS} ms, plus {_MARGIN_MS} ms for the network"
     _at_least(
         quorum.FETCH_TIMEOUT,
         timeouts.fetch_timeout_ms,
@@ -67,13 +67,13 @@ def _check(timeouts: QuorumTimeouts) -> None:
         quorum.ELECTION_TIMEOUT,
         timeouts.election_timeout_ms,
         _MIN_ELECTION_MS,
-        "votes are written to the disk before they are given; with less a candidate gives up before they arrive",
+        "votes are synced to the disk before they are sent; with less a candidate gives up before they arrive",
     )
     _at_least(
         quorum.ELECTION_BACKOFF_MAX,
         timeouts.election_backoff_max_ms,
         _MIN_ELECTION_BACKOFF_MS,
-        "candidates wait for a random part of it after a split vote; with less they go on splitting it",
+        "candidates wait for a random fraction of it after a split vote; with less votes are likely to split again",
     )
     if timeouts.retry_backoff_ms > timeouts.retry_backoff_max_ms:
         raise _wrong(
@@ -85,8 +85,7 @@ def _check(timeouts: QuorumTimeouts) -> None:
         raise _wrong(
             quorum.RETRY_BACKOFF,
             timeouts.retry_backoff_ms,
-            f"must be at most half of {quorum.FETCH_TIMEOUT.name}={timeouts.fetch_timeout_ms}: with more one"
-            " failed Fetch is not tried again before the follower gives its leader up",
+            f"must be at most half of {quorum.FETCH_TIMEOUT.name}={timeouts.fetch_timeout_ms}: otherwise a failed Fetch is not repeated before the follower's fetch timeout",
         )
 
 

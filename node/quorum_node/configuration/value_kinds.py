@@ -1,6 +1,7 @@
-"""The kinds of values that a key can have: what is taken, what is said of anything else, and how the reference names it.
+"""The kinds of values of a key: parsing, error messages, and names in the reference.
 
-One parser per kind. A refusal is a WrongValue; who reads the property adds key and value. Knows no keys.
+One parser per kind. An invalid text raises WrongValue; the caller adds key and value. Must not know
+keys.
 """
 
 import re
@@ -24,7 +25,7 @@ _HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.
 _LISTENER = re.compile(r"^([A-Za-z0-9_]+)://(.*):([0-9]+)/?$")
 _VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
 WILDCARDS = ("", "0.0.0.0", "[::]", "::")
-"""Hosts that mean every address of this machine."""
+"""Hosts that mean all addresses of this machine."""
 FAR = 2**63 - 1
 HOUR_MS = 3_600_000
 MANY = 2**31 - 1
@@ -33,7 +34,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class WrongValue(ValueError):
-    """Why a text is no value of a kind."""
+    """Why a text is not a valid value."""
 
 
 class Kind(Protocol[T_co]):
@@ -43,7 +44,7 @@ class Kind(Protocol[T_co]):
         """The value of a text that is not empty. Raises WrongValue."""
 
     def describe(self) -> str:
-        """What may stand there, in a few words of Markdown."""
+        """Description of valid values, in a few words of Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class OneWord:
-    """The one word that is taken; `refusal` is said of any other."""
+    """A single valid word; `refusal` is the message for all others."""
 
     word: str
     refusal: str
@@ -120,7 +121,7 @@ class OneWord:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some words; `refusal` is said of any other."""
+    """One of several words; `refusal` is the message for all others."""
 
     words: tuple[str, ...]
     refusal: str
@@ -208,7 +209,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """NAME://host:port, separated by commas: every name once, and among them the one that has to be there, if any."""
+    """NAME://host:port, separated by commas: unique names, with a required one, if any."""
 
     needed: str | None
 
@@ -216,13 +217,14 @@ class Listeners:
         """See `Kind`."""
         found = tuple(
             _listener(
-                item, f"must be {self.needed or 'NAME'}://host:port, maybe others after a comma"
+                item,
+                f"must be {self.needed or 'NAME'}://host:port, optionally with others after a comma",
             )
             for item in _items(text)
         )
         names = [each.name for each in found]
         if len(set(names)) < len(names):
-            raise WrongValue("a listener stands there twice")
+            raise WrongValue("a listener is listed twice")
         if self.needed is not None and self.needed not in names:
             raise WrongValue(f"one listener's name must be {self.needed}")
         return found
@@ -234,7 +236,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of listeners, separated by commas, of which one has to be the first."""
+    """Names of listeners, separated by commas, with a required first one."""
 
     first: str
 
@@ -242,9 +244,11 @@ class Names:
         """See `Kind`."""
         found = tuple(item.upper() for item in _items(text))
         if found[0] != self.first:
-            raise WrongValue(f"must be {self.first}, which members dial; others may follow")
+            raise WrongValue(
+                f"must start with {self.first}, to which members connect; others can follow"
+            )
         if len(set(found)) < len(found):
-            raise WrongValue("a listener stands there twice")
+            raise WrongValue("a listener is listed twice")
         return found
 
     def describe(self) -> str:
@@ -254,7 +258,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text; what it says is checked with the other settings of its listener. `shape`: for the reference."""
+    """Any text; it is checked together with the other settings of its listener.
+
+    `shape`: for the reference.
+    """
 
     shape: str
 
@@ -269,7 +276,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class RoleRules:
-    """Kafka's mapping rules, which make the name of a role of a subject."""
+    """Kafka's mapping rules, from a subject to the name of a role."""
 
     key: str
 
@@ -300,7 +307,7 @@ class HostPorts:
 
 @dataclass(frozen=True, slots=True)
 class Voters:
-    """id@host:port, separated by commas, every id once."""
+    """id@host:port, separated by commas, with unique ids."""
 
     def parse(self, text: str) -> tuple[VoterAddress, ...]:
         """See `Kind`."""
@@ -311,7 +318,7 @@ class Voters:
                 raise WrongValue(f"{item!r} is not id@host:port")
             voters.append(VoterAddress(int(match[1]), _host_port(f"{match[2]}:{match[3]}")))
         if len({voter.id for voter in voters}) < len(voters):
-            raise WrongValue("an id stands there twice")
+            raise WrongValue("an id is listed twice")
         return tuple(voters)
 
     def describe(self) -> str:
@@ -321,7 +328,7 @@ class Voters:
 
 @dataclass(frozen=True, slots=True)
 class CountsByAddress:
-    """Kafka's form: ADDRESS:COUNT, separated by commas; an IPv6 address may stand in brackets."""
+    """Kafka's format: ADDRESS:COUNT, separated by commas; an IPv6 address may be in brackets."""
 
     def parse(self, text: str) -> Mapping[str, int]:
         """See `Kind`."""
@@ -333,7 +340,7 @@ class CountsByAddress:
             except ValueError:
                 raise WrongValue(f"{item.strip()!r} is not IP-ADDRESS:COUNT") from None
             if not count.isdigit():
-                raise WrongValue(f"{count!r} in {item.strip()!r} is no number of connections")
+                raise WrongValue(f"{count!r} in {item.strip()!r} is not a number of connections")
             found[name] = int(count)
         return found
 
@@ -376,7 +383,7 @@ class Principals:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefault:
-    """A config of topics under a broker's name; `factor` makes the topic's value of the broker's."""
+    """A topic config under a broker's name; `factor` converts the broker's value to the topic's."""
 
     config: TopicConfig
     factor: int
@@ -399,7 +406,7 @@ def _listener(text: str, shape: str) -> ListenerAddress:
         raise WrongValue(shape)
     host = match[2]
     if host not in WILDCARDS and not _HOST.match(host):
-        raise WrongValue(f"{host!r} is no host")
+        raise WrongValue(f"{host!r} is not a host")
     return ListenerAddress(match[1].upper(), host or "0.0.0.0", _port(match[3], text))
 
 
@@ -419,5 +426,5 @@ def _host_port(item: str) -> HostPort:
 
 def _port(text: str, item: str) -> int:
     if not text.isdigit() or not 0 < int(text) <= 65535:
-        raise WrongValue(f"{text!r} in {item!r} is no port from 1 to 65535")
+        raise WrongValue(f"{text!r} in {item!r} is not a port from 1 to 65535")
     return int(text)

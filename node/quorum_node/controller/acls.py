@@ -42,12 +42,12 @@ _LAST_OPERATION = 15
 _DENY, _ALLOW = 2, 3
 _NO_AUTHORIZER = Problem(
     ErrorCode.SECURITY_DISABLED,
-    "no authorizer is configured (authorizer.class.name), so entries would mean nothing",
+    "no authorizer is configured (authorizer.class.name), so entries would have no effect",
 )
 
 
 class _Entry(NamedTuple):
-    """What two entries may not have in common."""
+    """Key of an entry: no two entries are equal in it."""
 
     resource_type: int
     resource_name: str
@@ -59,7 +59,7 @@ class _Entry(NamedTuple):
 
 
 def create_acls(view: View, request: CreateAclsRequest) -> Decision:
-    """Every entry gets its own result; one that there is already is not made again."""
+    """Every entry gets its own result. An entry that exists already is not written again."""
     if not view.settings.has_authorizer:
         return Decision(
             answer=refuse_create_acls(request, _NO_AUTHORIZER.code, _NO_AUTHORIZER.text)
@@ -99,7 +99,7 @@ def refuse_create_acls(
 
 
 def delete_acls(view: View, request: DeleteAclsRequest) -> Decision:
-    """Every filter gets its own result: the entries that it found."""
+    """Every filter gets its own result: the entries that matched it."""
     if not view.settings.has_authorizer:
         return Decision(
             answer=refuse_delete_acls(request, _NO_AUTHORIZER.code, _NO_AUTHORIZER.text)
@@ -128,7 +128,7 @@ def refuse_delete_acls(
 
 
 def describe_acls(view: View, request: DescribeAclsRequest) -> Decision:
-    """The entries that a filter finds, by resource."""
+    """The entries that match a filter, by resource."""
     has_authorizer = view.settings.has_authorizer
     return Decision(answer=described_acls(view.image, request, has_authorizer=has_authorizer))
 
@@ -136,7 +136,7 @@ def describe_acls(view: View, request: DescribeAclsRequest) -> Decision:
 def described_acls(
     image: ClusterImage, request: DescribeAclsRequest, *, has_authorizer: bool
 ) -> DescribeAclsResponse:
-    """The same, of an image."""
+    """The same for an image."""
     problem = _filter_problem(request) if has_authorizer else _NO_AUTHORIZER
     if problem is not None:
         return refuse_describe_acls(request, problem.code, problem.text)
@@ -170,19 +170,19 @@ def refuse_describe_acls(
 def _creation_problem(creation: AclCreation) -> Problem | None:
     text = None
     if not _ANY < creation.resource_type <= _LAST_RESOURCE_TYPE:
-        text = f"{creation.resource_type} is no type of a resource"
+        text = f"{creation.resource_type} is not a resource type"
     elif creation.resource_pattern_type not in (_LITERAL, _PREFIXED):
-        text = "the pattern of an entry is literal or prefixed"
+        text = "the pattern type of an entry has to be literal or prefixed"
     elif not _ANY < creation.operation <= _LAST_OPERATION:
-        text = f"{creation.operation} is no operation"
+        text = f"{creation.operation} is not an operation"
     elif creation.permission_type not in (_DENY, _ALLOW):
-        text = "an entry denies or allows"
+        text = "the permission type of an entry has to be allow or deny"
     elif not creation.resource_name:
-        text = "a resource has a name"
+        text = "the resource name is empty"
     elif creation.resource_type == AclResource.CLUSTER and creation.resource_name != CLUSTER_NAME:
-        text = f"the cluster is called {CLUSTER_NAME}"
+        text = f"the resource name of the cluster is {CLUSTER_NAME}"
     elif ":" not in creation.principal:
-        text = f"a principal is a type and a name, as in User:alice, not {creation.principal!r}"
+        text = f"a principal has the form Type:name, such as User:alice, not {creation.principal!r}"
     return None if text is None else Problem(ErrorCode.INVALID_REQUEST, text)
 
 

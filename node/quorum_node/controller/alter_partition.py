@@ -1,14 +1,14 @@
-"""AlterPartition: a leader asks for another ISR. PURE.
+"""AlterPartition: a leader proposes a new ISR. PURE.
 
-Owns every check that makes it conditional. This is what keeps two leaders apart (the replication design V3,
-discussion 3): one that was deposed can't shrink the ISR, because it names an older leader epoch or partition epoch,
-so it can't commit anything that the new leader doesn't have.
-Source: KIP-497, KIP-704, KIP-841 (no replica that is fenced or shutting down), KIP-903 (nor a restarted one that
-the leader only knows from before).
+Owns all checks. They prevent split brain (the replication design V3, discussion 3): a leader that
+was replaced can't shrink the ISR, because its leader epoch or partition epoch is outdated. So it
+can't commit anything that the new leader lacks.
+Source: KIP-497, KIP-704, KIP-841 (no replica that is fenced or shutting down), KIP-903 (no
+restarted replica whose broker epoch is outdated).
 
-In order, per partition: is it known; has this controller perhaps less than the leader knows (then it is none any
-more); is the leader the latest; does it know the latest state; is the ISR one of this partition with the leader in
-it; is everyone in it fit.
+Checks in order, per partition: it exists; this controller is not outdated (it would know less than
+the leader); the sender is the present leader; it knows the present partition state; the ISR
+consists of replicas of the partition and contains the leader; all its members are eligible.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from quorum_node.records.metadata import (
 
 
 def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
-    """Every partition gets its own result, and changes on its own."""
+    """Every partition gets its own result and is changed independently."""
     problem = epoch_problem(view, request.broker_id, request.broker_epoch)
     if problem is not None:
         return Decision(answer=AlterPartitionResponse(error_code=problem))
@@ -53,7 +53,7 @@ def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
 def refuse_alter_partition(
     request: AlterPartitionRequest, error: ErrorCode, text: str
 ) -> AlterPartitionResponse:
-    """One error for all of it: the API has no place for a text."""
+    """One error for the whole request: the API has no field for a message."""
     return AlterPartitionResponse(error_code=error)
 
 
@@ -100,8 +100,8 @@ def _alter(
         records.append(record)
         partition = changed(partition, record)
         if record.leader not in (broker_id, LEADER_UNCHANGED):
-            # It ended a reassignment that the leader is not part of: what it asked for happens, and it has to
-            # learn that it leads no more.
+            # The change ends a reassignment that the leader is not part of. The request is granted,
+            # and the response tells the leader that it does not lead any more.
             return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
     return AlteredPartitionState(
         partition_index=asked.partition_index,
@@ -135,7 +135,8 @@ def _isr_error(now: Partition, isr: Sequence[int], recovery_state: int) -> Error
     )
     if not fits:
         return ErrorCode.INVALID_REQUEST
-    # A leader that is not done recovering stays alone, and one that is done stays done.
+    # A recovering leader must stay alone in the ISR; one that has recovered must not become
+    # recovering again.
     recovers = now.leader_recovery_state == RECOVERING and len(isr) == 1
     return (
         ErrorCode.INVALID_REQUEST

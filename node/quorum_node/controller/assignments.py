@@ -1,9 +1,9 @@
-"""Assignments of replicas to brokers: checks of what a caller chose, and choosing for who leaves it open. PURE.
+"""Assignments of replicas to brokers: validates given ones, and chooses automatic ones. PURE.
 
-Owns what an assignment has to be. Must not know which request it came with; where replicas go if nobody says is
-in `placement.py`.
-Source: the shipped controller's answers to wrong assignments; KIP-1066 (brokers whose directories are all
-cordoned take nothing new unless they are named).
+Owns the validity of an assignment. Must not know which request it belongs to; automatic placement
+is in `placement.py`.
+Source: the shipped controller's responses to invalid assignments; KIP-1066 (brokers whose
+directories are all cordoned get new replicas only if they are named).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from quorum_node.records.metadata import RegisterBrokerRecord
 
 
 def manual_fault(view: View, replicas: Sequence[int], expected: int | None) -> Problem | None:
-    """What is wrong with replicas that a caller chose; `expected`: how many there have to be."""
+    """Why a given list of replicas is invalid, or None; `expected`: required number of replicas."""
     if not replicas:
         return _fault("a partition needs at least one replica")
     for replica in sorted(replicas):
@@ -26,36 +26,36 @@ def manual_fault(view: View, replicas: Sequence[int], expected: int | None) -> P
         return _fault(f"{_text(replicas)} names a broker twice")
     if expected is not None and len(replicas) != expected:
         return _fault(
-            f"{_text(replicas)} are {len(replicas)} replicas, the other partitions of the topic have {expected}"
+            f"{_text(replicas)} are {len(replicas)} replicas, but the other partitions of the topic have {expected}"
         )
     return None
 
 
 def in_sync_at_first(view: View, replicas: Sequence[int]) -> tuple[int, ...]:
-    """The ISR of a new partition: its replicas that are active."""
+    """Initial ISR of a new partition: its replicas on active brokers."""
     brokers = view.image.brokers
     return tuple(each for each in replicas if brokers.is_active(each))
 
 
 def nobody_alive(replicas: Sequence[int], partition_id: int) -> Problem:
-    """A new partition has to have a leader."""
+    """Why a new partition can't have a leader."""
     return _fault(
-        f"partition {partition_id}: {_text(replicas)} are all fenced or shutting down, so nobody could lead it"
+        f"partition {partition_id}: {_text(replicas)} are all fenced or shutting down, so it could have no leader"
     )
 
 
 def placer(view: View) -> Placer:
-    """Places replicas on brokers that may get some."""
+    """Places replicas on brokers that can take new ones."""
     return Placer(_usable(view), view.random)
 
 
 def factor_fault(placer: Placer, replication_factor: int) -> Problem | None:
-    """Why no partition can have that many replicas."""
+    """Why a replication factor is impossible, or None."""
     text = None
     if replication_factor <= 0:
-        text = f"a replication factor of {replication_factor} is none; it is at least 1"
+        text = f"a replication factor of {replication_factor} is invalid: it has to be at least 1"
     elif not placer.live_brokers:
-        text = "no broker is alive that could lead a new partition"
+        text = "no active broker can lead a new partition"
     elif replication_factor > placer.brokers:
         text = (
             f"a replication factor of {replication_factor} needs as many brokers, "

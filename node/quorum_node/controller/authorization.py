@@ -1,8 +1,9 @@
-"""Whether a caller may do something, in the form that the commands of the controller ask it. PURE.
+"""Authorization checks, in the form that the controller's commands use. PURE.
 
-Owns the question alone. The answer comes with the request (`security/rights/door.py`); what nobody asked for, such as
-maintenance, is not restricted.
-K631-12: without an authorizer everything is allowed, and a firewall has to keep clients away from the listener.
+Owns the question only. The answer comes with the request (`security/rights/door.py`). Internal
+commands such as maintenance are not restricted.
+K631-12: without an authorizer everything is allowed, and a firewall has to keep clients away from
+the listener.
 """
 
 from typing import Protocol
@@ -24,7 +25,7 @@ __all__ = [
 
 
 class Rights(Protocol):
-    """What whoever sent this very request may do within it."""
+    """The permissions of the sender of a request."""
 
     def allows(
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
@@ -33,7 +34,7 @@ class Rights(Protocol):
 
 
 class _Unrestricted:
-    """Everything."""
+    """Allows everything."""
 
     def allows(
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
@@ -43,4 +44,4 @@ class _Unrestricted:
 
 
 UNRESTRICTED: Rights = _Unrestricted()
-"""Without an authorizer, and for the controller itself."""
+"""Used without an authorizer, and for the controller itself."""

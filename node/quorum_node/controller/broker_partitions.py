@@ -1,7 +1,7 @@
-"""Partitions of brokers: which ones ask for attention. PURE.
+"""Finds partitions of brokers that may have to change. PURE.
 
-Owns the look at the image; everything goes by the partitions of the brokers in question, never by all (KV3-02).
-Must not know what is to be done about them (`partition_repair.py`).
+Owns the search in the image. Its cost depends on the partitions of the brokers in question, never
+on all (KV3-02). Must not know what has to be changed (`partition_repair.py`).
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,12 @@ from quorum_node.image.partition_sets import IndexKey
 
 
 def suspicious(image: ClusterImage) -> Iterator[IndexKey | None]:
-    """Partitions that may have to change: of brokers that are not active, and without a leader.
+    """Partitions that may have to change: those of brokers that are not active, and those without a
+    leader.
 
-    None is a partition of such a broker that is in order: a broker that has been away for long may have a million of
-    them, and whoever walks through this has to be able to pause. The image may change meanwhile: this goes on over what
-    it began with.
+    Yields None for each partition of such a broker that needs no change. A broker that was away for
+    long may have a million of them, so the caller has to be able to pause. The iteration continues
+    over the initial image even if the image changes meanwhile.
     """
     topics, brokers = image.topics, image.brokers
     yield from topics.marked_leaderless

@@ -27,7 +27,7 @@ from enum import Enum
 
 
 class BrokerState(Enum):
-    """The draft's states. ACTIVE has a second face: a controlled shutdown that is under way."""
+    """The states of KIP-631. ACTIVE has a variant: in controlled shutdown."""
 
     INITIAL = "initial"
     ACTIVE = "active"
@@ -37,17 +37,17 @@ class BrokerState(Enum):
 
 
 class Wish(Enum):
-    """What a heartbeat asks for."""
+    """What a heartbeat requests."""
 
     ACTIVE = "active"
     FENCED = "fenced"
     SHUTDOWN = "shut down"
-    SHUTDOWN_NOW = "shut down without ceremony"
+    SHUTDOWN_NOW = "shut down at once"
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the decision depends on.
+    """Inputs of the decision.
 
     `caught_up`: the broker has applied its own registration, and is not too far behind.
     `too_stale`: its metadata is older than allowed. `leads`: it is the leader of a partition.
@@ -71,12 +71,12 @@ _MARKS = {
 
 
 def marks_of(state: BrokerState) -> tuple[bool, bool]:
-    """What a registration says of a state: fenced, and in controlled shutdown."""
+    """Flags of the registration record in a state: fenced, and in controlled shutdown."""
     return _MARKS[state]
 
 
 def state_of(fenced: bool, in_controlled_shutdown: bool, *, first: bool = False) -> BrokerState:
-    """Where a registration says that a broker stands. `first`: its process has not sent a heartbeat yet."""
+    """State of a registered broker. `first`: its process has not sent a heartbeat yet."""
     if fenced:
         if in_controlled_shutdown:
             return BrokerState.SHUTDOWN
@@ -85,18 +85,18 @@ def state_of(fenced: bool, in_controlled_shutdown: bool, *, first: bool = False)
 
 
 def wish_of(want_fence: bool, want_shut_down: bool) -> Wish:
-    """The shipped heartbeat's two flags."""
+    """The request of a heartbeat, from its two flags."""
     if want_shut_down:
         return Wish.SHUTDOWN_NOW if want_fence else Wish.SHUTDOWN
     return Wish.FENCED if want_fence else Wish.ACTIVE
 
 
 def next_state(state: BrokerState, facts: Facts) -> BrokerState:
-    """Where a heartbeat takes a broker."""
+    """State after a heartbeat."""
     if state is BrokerState.SHUTDOWN:
         return state
     if state is BrokerState.SHUTTING_DOWN:
-        # It asked once; that it moved its leaders away is not taken back.
+        # A controlled shutdown can't be cancelled: its leaders were moved away.
         ready = facts.everybody_knows and not facts.leads
         return BrokerState.SHUTDOWN if ready else state
     if facts.wish is Wish.SHUTDOWN_NOW:
@@ -114,12 +114,12 @@ def next_state(state: BrokerState, facts: Facts) -> BrokerState:
 
 
 def lease_ended(state: BrokerState) -> BrokerState:
-    """Where the end of its lease takes a broker."""
+    """State after the end of its lease."""
     if state is BrokerState.ACTIVE:
         return BrokerState.FENCED
     return BrokerState.SHUTDOWN if state is BrokerState.SHUTTING_DOWN else state
 
 
 def registered(state: BrokerState | None, *, same_process: bool) -> BrokerState:
-    """Where a registration takes a broker; None: its id was not registered. A new process has a new epoch."""
+    """State after a registration; None: its id was not registered. A new process has a new epoch."""
     return state if state is not None and same_process else BrokerState.INITIAL

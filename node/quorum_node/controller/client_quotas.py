@@ -1,8 +1,9 @@
 """AlterClientQuotas: limits of clients by user, client id and address, as records. PURE.
 
-Owns the checks. Brokers keep to the limits; the controller only writes them down. Each entity of a request gets
-its own result, and changes as a whole or not at all.
-Source: KIP-546, KIP-612 (addresses), KIP-599 (controller mutations), and what a stock controller refuses.
+Owns the checks. Brokers enforce the limits; the controller only stores them. Each entity of a
+request gets its own result, and changes as a whole or not at all.
+Source: KIP-546, KIP-612 (addresses), KIP-599 (controller mutations), and what a stock controller
+refuses.
 """
 
 import ipaddress
@@ -33,7 +34,7 @@ _CLIENT_KEYS: Mapping[str, bool] = {
     "controller_mutation_rate": _FRACTION,
 }
 _ADDRESS_KEYS: Mapping[str, bool] = {"connection_creation_rate": _WHOLE}
-"""Which quotas there are, and whether their values are whole numbers."""
+"""The quotas, and whether their values are integers."""
 _LARGEST = {"connection_creation_rate": 2**31 - 1}
 _LARGEST_WHOLE = 2**63 - 1
 _WHOLE_ENOUGH = 1e-6
@@ -41,7 +42,7 @@ _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!
 
 
 def alter_client_quotas(view: View, request: AlterClientQuotasRequest) -> Decision:
-    """Only what differs from what is set is written; of two changes to one quota the later counts."""
+    """Only changed values are written. Of two changes of one quota the later counts."""
     records: list[MetadataMessage] = []
     results = []
     current = view.image.client_quotas.by_entity
@@ -72,20 +73,20 @@ def _entity_problem(entry: AlteredQuotaEntity) -> Problem | None:
     parts = _parts(entry)
     types, text = list(parts), None
     if not types:
-        text = "an entity has at least one part"
+        text = "an entity needs at least one part"
     elif unknown := set(types) - {USER, CLIENT_ID, IP}:
-        text = f"{min(unknown)!r} is no type of an entity"
+        text = f"{min(unknown)!r} is not an entity type"
     elif "" in parts.values():
-        text = "a name is not empty; null stands for the default"
+        text = "a name can't be empty; use null for the default"
     elif IP in types and len(types) > 1:
-        text = "an address goes with neither user nor client id"
+        text = "an address can't be combined with a user or a client id"
     elif IP in types and not _is_host(parts[IP]):
-        text = f"{parts[IP]!r} is no address"
+        text = f"{parts[IP]!r} is not an IP address"
     return None if text is None else Problem(ErrorCode.INVALID_REQUEST, text)
 
 
 def _is_host(name: str | None) -> bool:
-    """An address, or what could be the name of a host. (A stock controller asks its resolver.)"""
+    """Whether it is an address or a valid host name. (A stock controller asks its resolver.)"""
     if name is None:
         return True
     try:
@@ -108,7 +109,7 @@ def _operations_problem(entry: AlteredQuotaEntity) -> Problem | None:
 def _value_problem(keys: Mapping[str, bool], operation: QuotaOperation) -> str | None:
     key, value = operation.key, operation.value
     if key not in keys:
-        return f"{key!r} is no quota of such an entity"
+        return f"{key!r} is not a quota of such an entity"
     if not 0 < value < float("inf"):
         return f"{key} must be greater than 0"
     if keys[key] is _WHOLE:
@@ -140,7 +141,7 @@ def _key_of(entry: AlteredQuotaEntity) -> Entity:
 
 
 def _parts(entry: AlteredQuotaEntity) -> dict[str, str | None]:
-    """Name by type; of a type that stands there twice the later one counts, as in stock Kafka."""
+    """Name by type. Of a duplicate type the later one counts, as in stock Kafka."""
     return {part.entity_type: part.entity_name for part in entry.entity}
 
 

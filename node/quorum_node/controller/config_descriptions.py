@@ -1,9 +1,9 @@
-"""DescribeConfigs: every config of a resource with its value, where that comes from, and what else is said. PURE.
+"""DescribeConfigs: all configs of a resource with value, source and synonyms. PURE.
 
-Owns the answer for one resource. Reads a committed image; every replica can answer. Must not know requests for
-changes (`configs.py`) nor which value wins (`topic_settings.py`).
-Source: KIP-133, KIP-226 (synonyms), KIP-524 (types), as a stock 4.3 controller answers. There are no
-documentation texts. Of a topic that was never created only what was set is told, where anything was.
+Owns the response for one resource. Reads a committed image, so every replica can answer. Must not
+know change requests (`configs.py`) nor the precedence of values (`topic_settings.py`).
+Source: KIP-133, KIP-226 (synonyms), KIP-524 (types), as a stock 4.3 controller answers. There are
+no documentation texts. For a topic that does not exist only configs that were set are returned.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -75,9 +75,11 @@ def describe(
         return _broker(layers, node_id, asked)
     if asked.type in _SOURCES:
         if not asked.name:
-            return Problem(ErrorCode.INVALID_REQUEST, "a group or a subscription has a name")
+            return Problem(
+                ErrorCode.INVALID_REQUEST, "the name of a group or a subscription can't be empty"
+            )
         return _what_was_set(image.configs.of(asked.type, asked.name), _SOURCES[asked.type], asked)
-    text = f"{asked.type} is no type of a resource that a controller describes"
+    text = f"{asked.type} is not a resource type that a controller describes"
     return Problem(ErrorCode.INVALID_REQUEST, text)
 
 
@@ -116,7 +118,7 @@ def _topic_config(
 
 
 def _in_force(layer: Layer) -> Layer:
-    """What brokers take over while they run: of several names of a setting only the first one."""
+    """Dynamic broker configs that apply: of several names of one setting only the first one."""
     values = layer.values
     ignored = [name for name in values if name in BROKER_CONFIGS and name not in _FIRST_NAMES]
     if not ignored:
@@ -126,7 +128,7 @@ def _in_force(layer: Layer) -> Layer:
 
 
 def _of_brokers(layers: tuple[Layer, ...], config: TopicConfig) -> str | None:
-    """What brokers go by: log.roll.ms comes before log.roll.hours, whatever the sources."""
+    """Broker configs in order of their names: log.roll.ms precedes log.roll.hours, whatever the sources."""
     for name, factor in config.broker_names:
         for values, _ in layers:
             if name in values:
@@ -135,7 +137,7 @@ def _of_brokers(layers: tuple[Layer, ...], config: TopicConfig) -> str | None:
 
 
 def _synonyms(layers: Iterable[Layer], names: list[str]) -> list[ConfigSynonym]:
-    """All that is said, in order of priority; what comes before the first name of the list does not count (as in Kafka)."""
+    """All synonyms by precedence. Those before the first name of the list are left out, as in Kafka."""
     found = [
         ConfigSynonym(name=name, value=values[name], source=source)
         for values, source in layers
@@ -147,7 +149,9 @@ def _synonyms(layers: Iterable[Layer], names: list[str]) -> list[ConfigSynonym]:
 
 
 def _defaults(config: TopicConfig) -> Layer:
-    """Of several names of a setting the last one has the default: log.retention.hours, not log.retention.ms."""
+    """Of several names of a setting the last one has the default: log.retention.hours, not
+    log.retention.ms.
+    """
     if not config.broker_names or config.default is None:
         return Layer({}, SOURCE_DEFAULT)
     name, factor = config.broker_names[-1]
@@ -158,7 +162,7 @@ def _defaults(config: TopicConfig) -> Layer:
 def _broker(
     layers: tuple[Layer, ...], node_id: int, asked: Asked
 ) -> tuple[DescribedConfig, ...] | Problem:
-    """What holds for all brokers, or for this node."""
+    """Configs of all brokers, or of this node."""
     if asked.name == ALL_BROKERS:
         layers = layers[1:2]
     elif asked.name != str(node_id):
@@ -183,7 +187,7 @@ def _broker_config(layers: tuple[Layer, ...], name: str, asked: Asked) -> Descri
 
 
 def is_secret(name: str) -> bool:
-    """Whether a broker's config is never told; a listener's prefix may stand before its name."""
+    """Whether the value of a broker's config is never returned. The name may have a listener prefix."""
     return name.endswith(_SECRET_ENDINGS)
 
 

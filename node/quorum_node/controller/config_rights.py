@@ -1,7 +1,7 @@
-"""Whether a caller may read or change the configs of a resource. PURE.
+"""Authorization of reading and changing the configs of a resource. PURE.
 
-Owns on what the right is asked for: topics and groups by their name, everything else on the cluster.
-Source: KIP-133, KIP-714, KIP-848, as the ControllerApis of stock Kafka 4.3 ask.
+Owns the resource of the check: topics and groups by name, everything else on the cluster.
+Source: KIP-133, KIP-714, KIP-848, as in the ControllerApis of stock Kafka 4.3.
 """
 
 from quorum_node.controller.authorization import (
@@ -29,7 +29,7 @@ def config_refused(
     resource_type: int,
     resource_name: str,
 ) -> Problem | None:
-    """What a caller without the right hears. `operation`: DESCRIBE_CONFIGS or ALTER_CONFIGS."""
+    """Error for a caller without permission. `operation`: DESCRIBE_CONFIGS or ALTER_CONFIGS."""
     resource, code = _BY_NAME.get(resource_type, _ON_CLUSTER)
     name = CLUSTER_NAME if resource is AclResource.CLUSTER else resource_name
     if rights.allows(operation, resource, name):

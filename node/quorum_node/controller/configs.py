@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs and AlterConfigs: dynamic configs of topics, brokers, groups and client metrics. PURE.
+"""IncrementalAlterConfigs and AlterConfigs: dynamic configs of topics, brokers, groups and client
+metrics. PURE.
 
-Owns the checks and what a change amounts to. Must not know what a broker does with a config; a broker checks its own
-before it forwards them, so here only their names are looked at.
+Owns the checks and the resulting records. Must not know what a broker does with a config. A broker
+validates its own configs before it forwards them, so only their names are checked here.
 Source: KIP-339, KIP-133, KIP-226, KIP-714 (client metrics), KIP-848 (groups).
 """
 
@@ -55,7 +56,7 @@ _BROKER_LISTS = frozenset(
         "ssl.enabled.protocols",
     )
 )
-"""Configs of brokers that are lists, so that items can be appended and subtracted."""
+"""Broker configs of type list, whose items can be appended and subtracted."""
 
 
 class _Resource(NamedTuple):
@@ -67,11 +68,11 @@ class _Resource(NamedTuple):
 
 
 Values = dict[str, str | None]
-"""What configs shall be; None deletes one."""
+"""New values of configs; None deletes one."""
 
 
 def incremental_alter_configs(view: View, request: IncrementalAlterConfigsRequest) -> Decision:
-    """Every resource gets its own result; what has no fault is changed in one step."""
+    """Every resource gets its own result; all valid changes are made together."""
     altering = _Altering(
         view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
     )
@@ -86,7 +87,7 @@ def incremental_alter_configs(view: View, request: IncrementalAlterConfigsReques
 
 
 def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
-    """As above; a resource's configs that are not in the request are deleted."""
+    """As above, but configs of a resource that are not in the request are deleted."""
     altering = _Altering(
         view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
     )
@@ -141,11 +142,13 @@ class _Altering:
         return tuple(self._results.values())
 
     def decided(self) -> tuple[MetadataMessage, ...]:
-        """All changes, and what they make invalid."""
+        """All changes, and their effects on eligible leader replicas."""
         return (*self._records, *self._cleared())
 
     def _cleared(self) -> Iterator[ClearElrRecord]:
-        """Who was eligible under another `min.insync.replicas` is not known to be under the new one."""
+        """A changed `min.insync.replicas` clears eligible leader replicas: they may not be eligible
+        under the new value.
+        """
         if self._view.image.features.level(ELIGIBLE_LEADER_REPLICAS):
             for record in self._records:
                 if record.name == MIN_INSYNC_REPLICAS:
@@ -177,7 +180,8 @@ class _Altering:
         if problem is not None:
             return problem
         if resource.type == TOPIC:
-            # Only a topic's configs are judged together, and they are few: other resources may have any number.
+            # Only topic configs are checked together, and they are few. Other resources may have
+            # any number.
             after = {**now, **wanted}
             values = {name: value for name, value in after.items() if value is not None}
             fault = topic_configs_fault(values, now)
@@ -194,7 +198,7 @@ class _Altering:
                 resource_type=resource.type, resource_name=resource.name, name=name, value=value
             )
             for name, value in wanted.items()
-            # An unchanged config of a broker makes it read its files again (KAFKA-14136).
+            # An unchanged broker config makes the broker read its files again (KAFKA-14136).
             if resource.type == BROKER or now.get(name) != value
         ]
 
@@ -210,23 +214,21 @@ def _wanted(
     wanted: Values = {}
     for config in configs:
         if not config.name:
-            return Problem(ErrorCode.INVALID_REQUEST, "a config has a name")
+            return Problem(ErrorCode.INVALID_REQUEST, "the name of a config can't be empty")
         if config.config_operation == ConfigOperation.DELETE:
             wanted[config.name] = None
         elif config.value is None:
-            text = f"{config.name}: only to delete it, no value is needed"
+            text = f"{config.name}: a value is required unless it is deleted"
             return Problem(ErrorCode.INVALID_CONFIG, text)
         elif config.config_operation == ConfigOperation.SET:
             wanted[config.name] = config.value
         elif config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             if not _is_list(resource, config.name):
-                text = (
-                    f"{config.name} is no list: nothing can be appended to it or subtracted from it"
-                )
+                text = f"{config.name} is not a list: items can't be appended or subtracted"
                 return Problem(ErrorCode.INVALID_CONFIG, text)
             wanted[config.name] = _listed(resource, now.get(config.name), config)
         else:
-            text = f"{config.name}: {config.config_operation} is no operation"
+            text = f"{config.name}: {config.config_operation} is not an operation"
             return Problem(ErrorCode.INVALID_REQUEST, text)
     return wanted
 
@@ -239,7 +241,7 @@ def _is_list(resource: _Resource, name: str) -> bool:
 
 
 def _listed(resource: _Resource, now: str | None, config: AlterableConfig) -> str:
-    """With or without items; what is not set counts as its default."""
+    """Append or subtract items; an unset config counts as its default."""
     if now is None and resource.type == TOPIC:
         now = TOPIC_CONFIGS[config.name].default
     items = [item for item in (now or "").split(",") if item]
@@ -257,14 +259,14 @@ def _right_problem(view: View, resource: _Resource) -> Problem | None:
         asked = AclOperation.ALTER_CONFIGS, resource.type, resource.name
         return config_refused(view.rights, view.caller, *asked)
     if resource.type == _BROKER_LOGGER:
-        text = "levels of loggers are not configs of the cluster: ask the broker itself"
+        text = "logger levels are not configs of the cluster: send the request to the broker itself"
         return Problem(ErrorCode.INVALID_REQUEST, text)
-    text = f"{resource.type} is no type of a resource that has configs"
+    text = f"{resource.type} is not a resource type that has configs"
     return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
 def _name_problem(resource: _Resource) -> Problem | None:
-    """What a name has to be, whatever there is of that name."""
+    """Rules for names that don't depend on what exists."""
     if resource.type == TOPIC:
         if not resource.name:
             return Problem(ErrorCode.INVALID_REQUEST, "configs for all topics don't exist")
@@ -272,7 +274,7 @@ def _name_problem(resource: _Resource) -> Problem | None:
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault) if fault is not None else None
     if resource.type == BROKER and resource.name:
         if not (resource.name.isascii() and resource.name.isdigit()):
-            text = f"a broker's name is its number or nothing, not {resource.name!r}"
+            text = f"a broker's name is its id or empty, not {resource.name!r}"
             return Problem(ErrorCode.INVALID_REQUEST, text)
     elif resource.type in (GROUP, CLIENT_METRICS) and not resource.name:
         text = f"configs for all of type {resource_type_name(resource.type)} don't exist"
@@ -281,7 +283,7 @@ def _name_problem(resource: _Resource) -> Problem | None:
 
 
 def _min_insync_problem(view: View, resource: _Resource, wanted: Values) -> Problem | None:
-    """With eligible leader replicas all brokers have one `min.insync.replicas`, and there always is one."""
+    """With eligible leader replicas `min.insync.replicas` has to be set for all brokers, and only for all."""
     if resource.type != BROKER or MIN_INSYNC_REPLICAS not in wanted:
         return None
     if not view.image.features.level(ELIGIBLE_LEADER_REPLICAS):

@@ -1,4 +1,5 @@
-"""ControllerHeartbeat: a controller reports its snapshots and hears whether it is its turn to write one. PURE.
+"""ControllerHeartbeat: a controller reports its snapshots and learns whether it is its turn to
+write one. PURE.
 
 Owns the request. The rules are in `snapshot_turns.py`. Source: KIP-631, "ControllerHeartbeat".
 """
@@ -25,7 +26,10 @@ def controller_heartbeat(view: View, request: ControllerHeartbeatRequest) -> Dec
 
 
 def _reporter(view: View, request: ControllerHeartbeatRequest) -> ReplicaKey:
-    """The replica that reports. A node before the UUID was told is known by its id, unless two replicas have that."""
+    """The reporting replica.
+
+    A node that sends no UUID is identified by its id, unless two replicas have it.
+    """
     if request.directory_id is not None:
         return ReplicaKey(request.controller_id, request.directory_id)
     keys = {
@@ -39,5 +43,5 @@ def _reporter(view: View, request: ControllerHeartbeatRequest) -> ReplicaKey:
 def refuse_controller_heartbeat(
     request: ControllerHeartbeatRequest, error: ErrorCode, text: str
 ) -> ControllerHeartbeatResponse:
-    """Nothing begins; the answer has no room for words."""
+    """No snapshot may be started. The response has no field for a message."""
     return ControllerHeartbeatResponse(error_code=error, start_snapshot=False)

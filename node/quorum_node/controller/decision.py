@@ -16,8 +16,8 @@ from quorum_node.schema.schema import Message
 class Decision:
     """`atomic`: the records take effect together or not at all, so they must fit into one batch.
 
-    The answer leaves when the records are committed. Without records it leaves when everything is
-    committed that had been decided before: it may tell of that.
+    The response is sent when the records are committed. Without records it is sent when all earlier
+    decisions are committed, as it may reflect them.
     """
 
     records: tuple[MetadataMessage, ...] = ()

@@ -1,6 +1,7 @@
-"""AssignReplicasToDirs: a broker says in which of its directories replicas are. PURE.
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas. PURE.
 
-Owns the checks. A replica in a directory that is not online is as good as gone: it leaves the ISR and leads no more.
+Owns the checks. A replica in a directory that is not online is unavailable: it leaves the ISR and
+loses its leadership.
 Source: KIP-858.
 """
 
@@ -29,7 +30,7 @@ from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
 
 
 def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) -> Decision:
-    """Every partition gets its own result, and changes on its own."""
+    """Every partition gets its own result and is changed independently."""
     if view.image.features.metadata_version < DIRECTORIES_LEVEL:
         return _refused(request, ErrorCode.UNSUPPORTED_VERSION)
     problem = epoch_problem(view, request.broker_id, request.broker_epoch)
@@ -44,7 +45,7 @@ def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) ->
 def refuse_assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, error: ErrorCode, text: str
 ) -> AssignReplicasToDirsResponse:
-    """One error for all of it: the API has no place for a text."""
+    """One error for the whole request: the API has no field for a message."""
     return AssignReplicasToDirsResponse(error_code=error)
 
 
@@ -53,7 +54,7 @@ def _refused(request: AssignReplicasToDirsRequest, error: ErrorCode) -> Decision
 
 
 class _Assigning:
-    """One request; a partition that it names twice is changed twice."""
+    """One request; a partition that is listed twice is changed twice."""
 
     def __init__(self, view: View, broker_id: int) -> None:
         self.records: list[PartitionChangeRecord] = []

@@ -1,8 +1,8 @@
-"""ElectLeaders, and the two elections that nobody asks for: balancing leaders, and leading at the price of data. PURE.
+"""ElectLeaders, and the two automatic elections: preferred leaders, and unclean leaders. PURE.
 
-Owns who asks for which election. Who wins is decided in `partition_leader.py`.
-Source: KIP-183, KIP-460; `auto.leader.rebalance.enable`, `unclean.leader.election.enable` (KIP-966 on the latter
-as something that happens by itself).
+Owns which election is run when. The choice of the leader is in `partition_leader.py`.
+Source: KIP-183, KIP-460; `auto.leader.rebalance.enable`, `unclean.leader.election.enable` (KIP-966
+on automatic unclean elections).
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,13 +26,13 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import NO_LEADER, PartitionChangeRecord
 
 MAX_ELECTIONS_AT_ONCE = 1_000
-"""Elections that nobody asked for, in one step."""
+"""Maximum number of automatic elections in one step."""
 
 _KINDS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
 
 
 def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
-    """Every partition gets its own result, and changes on its own."""
+    """Every partition gets its own result and is changed independently."""
     kind = (
         _KINDS.get(ElectionType(request.election_type)) if request.election_type in (0, 1) else None
     )
@@ -76,7 +76,7 @@ def refuse_elect_leaders(
 
 
 def balance_leaders(view: View) -> Decision:
-    """Give leadership back to preferred replicas that may lead again; repeat until nothing is decided."""
+    """Return leadership to preferred replicas that are available again. Repeat until nothing is decided."""
     records: list[PartitionChangeRecord] = []
     for topic_id, partition_id in view.image.topics.not_preferred():
         topic = view.image.topics.get(topic_id)
@@ -106,10 +106,10 @@ def _elect(
         text = f"there is no partition {name}-{partition_id}"
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if kind is Election.PREFERRED and partition.leader == partition.preferred_leader:
-        text = f"the preferred replica {partition.leader} leads already"
+        text = f"the preferred replica {partition.leader} is the leader already"
         return Problem(ErrorCode.ELECTION_NOT_NEEDED, text)
     if kind is Election.UNCLEAN and partition.leader != NO_LEADER:
-        text = f"{partition.leader} leads: an unclean election is for partitions without a leader"
+        text = f"broker {partition.leader} is the leader: an unclean election is only possible without a leader"
         return Problem(ErrorCode.ELECTION_NOT_NEEDED, text)
     if decided == MAX_RECORDS:
         text = f"one request changes at most {MAX_RECORDS} partitions: ask for the rest again"

@@ -1,10 +1,10 @@
-"""Features that this controller knows: which levels it can act on, and what a new cluster starts with. PURE.
+"""Features of this controller: supported levels, and initial levels of a new cluster. PURE.
 
-Owns names and ranges. Must not know how levels are changed (`features.py`), nor which version of a record a
-level asks for (`records/metadata/metadata_version.py`).
-
-Source: KIP-584, KIP-778 and KIP-1022 as shipped in Kafka 4.3, whose newest production level is 4.3-IV0.
-At `eligible.leader.replicas.version` 1 (KIP-966) the controller keeps eligible leader replicas.
+Owns names and ranges. Must not know how levels are changed (`features.py`), nor which record
+versions a level requires (`records/metadata/metadata_version.py`).
+Source: KIP-584, KIP-778 and KIP-1022 as shipped in Kafka 4.3, whose newest production level is
+4.3-IV0. With `eligible.leader.replicas.version` 1 (KIP-966) the controller tracks eligible leader
+replicas.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from quorum_node.records.metadata import LATEST_LEVEL, LOWEST_LEVEL, METADATA_VE
 from quorum_node.records.metadata.metadata_version import ELIGIBLE_LEADER_REPLICAS_LEVEL
 
 KRAFT_VERSION = "kraft.version"
-"""Belongs to the quorum below the controller."""
+"""kraft.version belongs to the quorum, not to the controller."""
 
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
-"""At level 1 a replica that leaves a small ISR may still be elected (KIP-966)."""
+"""At level 1 a replica that leaves an ISR of minimal size can still be elected (KIP-966)."""
 
 METADATA_VERSION_NAMES = {
     7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
@@ -49,15 +49,15 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     "streams.version": FeatureRange(0, 1),
     "transaction.version": FeatureRange(0, 2),
 }
-"""What this controller acts on."""
+"""Features that this controller supports."""
 
 ANNOUNCED: Mapping[str, FeatureRange] = {KRAFT_VERSION: FeatureRange(0, 1), **SUPPORTED}
-"""What a node tells of itself, in ApiVersions and when it registers as a controller."""
+"""Features that a node reports in ApiVersions and in its controller registration."""
 
 LOWEST_METADATA_VERSION: Mapping[str, int] = {
     ELIGIBLE_LEADER_REPLICAS: ELIGIBLE_LEADER_REPLICAS_LEVEL
 }
-"""Features whose levels above 0 need a metadata.version: the records that they write are in its format."""
+"""Features whose levels above 0 require a metadata.version, as they write records in its format."""
 
 OF_A_NEW_CLUSTER: Mapping[str, int] = {
     METADATA_VERSION: LATEST_LEVEL,

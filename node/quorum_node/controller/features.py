@@ -1,7 +1,8 @@
-"""UpdateFeatures: finalized levels of features, and what a new cluster begins with. PURE.
+"""UpdateFeatures: finalized levels of features, and initial records of a new cluster. PURE.
 
-Owns the checks: every level is supported here, by every registered broker and by every controller, or nothing
-changes. A level takes effect for what is written after its record (K631-13: no restart).
+Owns the checks: each level has to be supported by this controller, all registered brokers and all
+controllers, otherwise nothing changes. A level applies to everything that is written after its
+record (K631-13: no restart).
 Source: KIP-584, KIP-778, KIP-1022, as a stock 4.3 controller answers.
 """
 
@@ -48,10 +49,11 @@ def begin(
     first_credentials: Sequence[MetadataMessage] = (),
     static_configs: Mapping[str, str] = _NO_CONFIGS,
 ) -> tuple[MetadataMessage, ...]:
-    """What a controller writes before anything else.
+    """The first records of a new active controller.
 
-    The levels of a new cluster, where no metadata.version is finalized yet, its first users (KIP-900) beside them and the
-    `min.insync.replicas` of all brokers; and the end of a transaction that a controller before has left open (only stock ones open any).
+    On a new cluster, where no metadata.version is finalized yet: the initial levels, the first
+    users (KIP-900) and the `min.insync.replicas` of all brokers. On any cluster: the abort of a
+    transaction that the controller before has left open (only stock controllers open any).
     """
     records: list[MetadataMessage] = []
     if in_transaction:
@@ -67,9 +69,9 @@ def begin(
 
 
 def _min_insync_replicas_of_all(static_configs: Mapping[str, str]) -> ConfigRecord:
-    """What this node was started with holds for the cluster from now on.
+    """The `min.insync.replicas` of this node's configuration becomes the value of the whole cluster.
 
-    Eligible leader replicas rest on one value that every broker and controller knows.
+    Eligible leader replicas require one value that all brokers and controllers know.
     """
     value = static_configs.get(MIN_INSYNC_REPLICAS, TOPIC_CONFIGS[MIN_INSYNC_REPLICAS].default)
     return ConfigRecord(
@@ -78,9 +80,11 @@ def _min_insync_replicas_of_all(static_configs: Mapping[str, str]) -> ConfigReco
 
 
 def _before_eligible_replicas(view: View) -> Iterator[MetadataMessage]:
-    """What has to be so before eligible leader replicas are kept: one `min.insync.replicas` for all brokers, and nobody is eligible.
+    """Records required before eligible leader replicas are enabled: one `min.insync.replicas` for
+    all brokers, and no eligible replicas.
 
-    Who was eligible before the level was lowered may have stopped uncleanly since, which nobody noted.
+    Replicas that were eligible before the level was lowered may have stopped uncleanly since, which
+    was not recorded.
     """
     if not view.image.features.level(ELIGIBLE_LEADER_REPLICAS) and any(
         each.eligible_leader_replicas
@@ -99,14 +103,17 @@ def _before_eligible_replicas(view: View) -> Iterator[MetadataMessage]:
 
 
 def unknown_levels(image: ClusterImage) -> Iterator[str]:
-    """Finalized features that this controller can't act on: then it must not decide anything."""
+    """Finalized features that this controller does not support.
+
+    With any of them it must not decide anything.
+    """
     for name, level in sorted(image.features.levels.items()):
         if name not in SUPPORTED or level not in SUPPORTED[name]:
             yield f"{name}={level}"
 
 
 def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
-    """All updates or none."""
+    """All updates are made, or none."""
     records: list[MetadataMessage] = []
     seen: set[str] = set()
     for update in request.feature_updates:
@@ -147,7 +154,7 @@ def refuse_update_features(
 def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
     name, level = update.feature, update.max_version_level
     if name in seen:
-        return "The feature stands twice in the request."
+        return "The feature is in the request more than once."
     try:
         way = UpgradeType(update.upgrade_type)
     except ValueError:
@@ -173,7 +180,7 @@ def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
 
 
 def _dependency(view: View, request: UpdateFeaturesRequest, update: FeatureUpdate) -> str | None:
-    """A level that needs a newer metadata.version than there is, or than the same request asks for."""
+    """Fails for a level that needs a newer metadata.version than the present or requested one."""
     needed = LOWEST_METADATA_VERSION.get(update.feature, 0)
     asked = {each.feature: each.max_version_level for each in request.feature_updates}
     level = asked.get(METADATA_VERSION, view.image.features.metadata_version)
@@ -186,7 +193,7 @@ def _dependency(view: View, request: UpdateFeaturesRequest, update: FeatureUpdat
 
 
 def _metadata_downgrade(current: int, level: int, way: UpgradeType) -> str | None:
-    """Allowed only where no format between the two levels differs."""
+    """A downgrade is allowed only if no record format differs between the two levels."""
     if not any(level < changed <= current for changed in _CHANGED_FORMATS):
         return None
     if way is UpgradeType.UNSAFE_DOWNGRADE:
@@ -197,11 +204,11 @@ def _metadata_downgrade(current: int, level: int, way: UpgradeType) -> str | Non
 
 
 _CHANGED_FORMATS = (8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels of metadata.version that changed what records can say."""
+"""Levels of metadata.version that changed the content of records."""
 
 
 def _who_lacks(view: View, name: str, level: int) -> str | None:
-    """Whoever can't work with the level: this controller, a broker, another controller."""
+    """Who does not support the level: this controller, a broker, or another controller."""
     own = SUPPORTED.get(name)
     if own is None:
         return f"Controller {view.node_id} does not support this feature."
@@ -210,7 +217,7 @@ def _who_lacks(view: View, name: str, level: int) -> str | None:
     nodes: list[tuple[str, Sequence[SupportedFeature]]] = [
         (f"Broker {each.broker_id}", each.features) for each in view.image.brokers.by_id.values()
     ]
-    # Below that level controllers can't register: they are not asked (as in Kafka).
+    # Below that level controllers can't register, so they are not checked (as in Kafka).
     asked = view.image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL
     registered = view.image.controllers.by_id if asked else {}
     nodes += [

@@ -1,9 +1,9 @@
-"""BrokerHeartbeat: renews the lease of a broker, and moves it through its states. PURE.
+"""BrokerHeartbeat: renews the lease of a broker, and changes its state. PURE.
 
-Owns the facts that `broker_state.py` decides on, and the records of each transition. What a transition means
-for partitions is in `partition_repair.py`.
-Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 (failed directories), KIP-1066
-(cordoned directories).
+Owns the inputs of `broker_state.py`, and the records of each transition. The effect of a transition
+on partitions is in `partition_repair.py`.
+Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 (failed
+directories), KIP-1066 (cordoned directories).
 """
 
 from typing import Any
@@ -81,12 +81,12 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
 def refuse_heartbeat(
     request: BrokerHeartbeatRequest, error: ErrorCode, text: str
 ) -> BrokerHeartbeatResponse:
-    """The lease is not renewed; the answer has no room for words."""
+    """The lease is not renewed. The response has no field for a message."""
     return BrokerHeartbeatResponse(error_code=error)
 
 
 def fence_expired(view: View) -> Decision:
-    """Maintenance: who did not report in time is fenced."""
+    """Maintenance: fence brokers whose lease has ended."""
     records = tuple(
         record
         for broker in view.image.brokers.by_id.values()
@@ -100,7 +100,7 @@ def fence_expired(view: View) -> Decision:
 
 
 def next_expiry_ms(view: View) -> float | None:
-    """When the next lease ends that `fence_expired` has to see to."""
+    """When the next lease ends that `fence_expired` has to handle."""
     return min(
         (
             view.leases.expiry_ms(broker.broker_id, broker.broker_epoch)
@@ -112,7 +112,7 @@ def next_expiry_ms(view: View) -> float | None:
 
 
 def _change(broker: RegisterBrokerRecord, **fields: Any) -> BrokerRegistrationChangeRecord:
-    """A change of this very registration."""
+    """A change of this registration (same broker epoch)."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, **fields
     )
@@ -121,7 +121,7 @@ def _change(broker: RegisterBrokerRecord, **fields: Any) -> BrokerRegistrationCh
 def _transition(
     broker: RegisterBrokerRecord, after: BrokerState
 ) -> tuple[BrokerRegistrationChangeRecord, ...]:
-    """The record of a transition. What it means for partitions is found by the sweep that follows."""
+    """The record of a transition. The sweep that follows makes the changes of partitions."""
     fenced, leaving = marks_of(after)
     changes = {}
     if fenced != broker.fenced:
@@ -134,7 +134,7 @@ def _transition(
 def _directory_changes(
     view: View, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
 ) -> tuple[MetadataMessage, ...]:
-    """Directories that failed leave the registration; those that take no new partitions are noted."""
+    """Failed directories are removed from the registration; cordoned ones are recorded."""
     level = view.image.features.metadata_version
     online, cordoned = broker.log_dirs, broker.cordoned_log_dirs
     if level >= DIRECTORIES_LEVEL and request.offline_log_dirs:
@@ -156,7 +156,7 @@ def _directory_changes(
 
 
 def _lowest_active_offset(view: View, leaving: RegisterBrokerRecord) -> int:
-    """How far the slowest of the other active brokers is; as far as you like if there is none."""
+    """Lowest applied offset of the other active brokers; the maximum if there are none."""
     offsets = [
         lease.metadata_offset if (lease := _lease(view, broker)) is not None else -1
         for broker in view.image.brokers.by_id.values()

@@ -1,14 +1,19 @@
-"""One id space for brokers and controllers: whether a node id is free for whoever registers with it. PURE.
+"""One id space for brokers and controllers: checks whether a node id is available for a
+registration. PURE.
 
-Owns the rule. Must not know who asks: a broker, a controller, or a replica that is to become a voter.
-Source: KIP-631, "Node IDs". There a broker and a controller never share an id; as shipped, both roles of one process do.
+Owns the rule. Must not know the kind of request: a broker, a controller, or a replica that is to
+become a voter.
+Source: KIP-631, "Node IDs". There a broker and a controller never share an id; in shipped Kafka the
+two roles of one process do.
 
-* Only a new registration is refused. Whoever is registered, or is a voter, stays, and its new processes
-  register as ever: a cluster that has such ids goes on (`doubled`, of which the node warns).
-* Both roles are one process if they register with the same incarnation id, or if the replica's UUID is one of the
-  broker's log directories: a process of stock Kafka with both roles has its metadata log in one of them.
-* Where the replica UUID of a controller is not known (a controller of stock Kafka that is no voter does not tell
-  it), all replicas that fetch under that id must be such directories. Two processes fetch under two UUIDs.
+* Only a new registration is refused. Registered nodes and voters stay, and their new processes can
+register. A cluster that has duplicate ids continues (`doubled`; the node logs a warning).
+* Two roles are one process if they register with the same incarnation id, or if the replica's UUID
+is one of the broker's log directories. A process of stock Kafka with both roles has its metadata
+log in one of them.
+* If the replica UUID of a controller is unknown (a stock controller that is not a voter does not
+send it), all replicas that fetch under that id must be such directories. Two processes fetch under
+two UUIDs.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +27,7 @@ from quorum_node.records.identity import ReplicaKey
 def broker_conflict(
     view: View, broker_id: int, incarnation_id: UUID, directories: Collection[UUID]
 ) -> str | None:
-    """Why a broker may not have this id, or None. `directories`: those that it registers with."""
+    """Why a broker can't have this id, or None. `directories`: ids of its registered log directories."""
     if broker_id in view.image.brokers.by_id:
         return None
     holder = _controller_of(view, broker_id)
@@ -42,7 +47,7 @@ def broker_conflict(
 def controller_conflict(
     view: View, controller_id: int, incarnation_id: UUID, directory_id: UUID | None
 ) -> str | None:
-    """Why a controller may not register with this id, or None. `directory_id`: its replica UUID, if it tells that."""
+    """Why a controller can't register with this id, or None. `directory_id`: its replica UUID, if sent."""
     if view.image.controllers.get(controller_id) is not None or controller_id in view.voter_ids:
         return None
     broker = view.image.brokers.get(controller_id)
@@ -57,9 +62,11 @@ def voter_conflict(
     voters: Sequence[ReplicaKey],
     newcomer: ReplicaKey,
 ) -> str | None:
-    """Why a replica may not become a voter, or None. Another replica of a voter's id may: a disk is replaced.
+    """Why a replica can't become a voter, or None. A second replica of a voter's id can, to replace
+    a disk.
 
-    A newcomer without a UUID is whatever replica has the id: then only a registered controller shows a right to it.
+    A new voter without a UUID is any replica with that id. Then only a registered controller has a
+    claim to the id.
     """
     if image.controllers.get(newcomer.id) is not None:
         return None
@@ -69,7 +76,7 @@ def voter_conflict(
 
 
 def doubled(view: View) -> Iterator[int]:
-    """Ids of brokers that a controller has, too, where nothing shows that both are one process."""
+    """Ids of brokers that are also ids of controllers, without evidence that both are one process."""
     holders = (*view.voters, *view.replicas().joining)
     controller_ids = {*view.image.controllers.by_id, *(key.id for key in holders)}
     for broker_id in sorted(controller_ids):
@@ -88,26 +95,26 @@ def _conflict_with_broker(image: ClusterImage, node_id: int, uuids: Collection[U
     if broker is None or _is_in(uuids, broker.log_dirs):
         return None
     return (
-        f"broker {node_id} is registered, and this replica is in no log directory of it: brokers and controllers "
-        "share one id space; give the controller another node.id, or unregister the broker if it is gone"
+        f"broker {node_id} is registered, and this replica is in none of its log directories: brokers and controllers "
+        "share one id space; give the controller another node.id, or unregister the broker if it no longer exists"
     )
 
 
 def _controller_of(view: View, node_id: int) -> str | None:
-    """The voter, coming voter or registered controller that has an id."""
+    """The voter, future voter or registered controller that has an id."""
     for key in view.voters:
         if key.id == node_id:
             return f"voter {key}"
     for key in view.replicas().joining:
         if key.id == node_id:
-            return f"the coming voter {key}"
+            return f"the future voter {key}"
     if view.image.controllers.get(node_id) is not None:
         return f"a registered controller, {node_id},"
     return None
 
 
 def _uuids_of(view: View, node_id: int) -> set[UUID]:
-    """UUIDs of the controller with that id: those of voters, else of whatever fetches under the id."""
+    """UUIDs of the controller with that id: those of voters, else of all replicas that fetch under the id."""
     replicas = view.replicas()
     return _uuids((*view.voters, *replicas.joining), node_id) or _uuids(replicas.fetching, node_id)
 
@@ -117,10 +124,12 @@ def _uuids(keys: Sequence[ReplicaKey], node_id: int) -> set[UUID]:
 
 
 def _is_same(incarnation: UUID, other: UUID) -> bool:
-    """Whether two roles tell the same process; zero tells nothing."""
+    """Whether two roles have the same incarnation id; zero is no evidence."""
     return incarnation.int != 0 and incarnation == other
 
 
 def _is_in(uuids: Collection[UUID], directories: Collection[UUID]) -> bool:
-    """Whether all that is known of a controller's replicas is in a broker's directories, and something is known."""
+    """Whether all known replicas of a controller are log directories of a broker, and at least one
+    is known.
+    """
     return bool(uuids) and set(uuids) <= set(directories)

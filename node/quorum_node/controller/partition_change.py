@@ -1,11 +1,13 @@
-"""The record that turns a partition's state into another one: the only place where PartitionChangeRecords are made.
+"""Creates all PartitionChangeRecords, from the present and the wanted state of a partition. PURE.
 
-PURE. Owns what has to change together: the leader with the ISR, the leader epoch with the replicas, the end of
-a reassignment with the ISR that completes it. Must not know why somebody wants a change. Who leads is
-decided in `partition_leader.py`, the replica lists of a move in `reassignment.py`.
-Source: KIP-631, "PartitionChangeRecord"; KIP-455, KIP-704 (recovery after an unclean election), KIP-858
-(directories), KIP-966 (eligible leader replicas). What an absent field of the record means, and that replay
-adds one to the partition epoch always and to the leader epoch when a leader is named, is Kafka's replay.
+Owns what has to change together: the leader with the ISR, the leader epoch with the replicas, the
+end of a reassignment with the ISR that completes it. Must not know why a change is wanted. The
+choice of the leader is in `partition_leader.py`, the replica lists of a reassignment in
+`reassignment.py`.
+Source: KIP-631, "PartitionChangeRecord"; KIP-455, KIP-704 (recovery after an unclean election),
+KIP-858 (directories), KIP-966 (eligible leader replicas). The record's semantics are those of
+Kafka's replay: absent fields keep their value, every record increments the partition epoch, and a
+record with a leader increments the leader epoch.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -38,7 +40,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ChangeRules:
-    """What the finalized features ask of a change."""
+    """Requirements of the finalized features."""
 
     directories: bool = True
     eligible_leader_replicas: bool = False
@@ -48,7 +50,7 @@ class ChangeRules:
 
 @value
 class Wanted:
-    """What a partition shall be; None leaves it as it is."""
+    """Wanted state of a partition; None leaves a field as it is."""
 
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
@@ -56,17 +58,17 @@ class Wanted:
     adding: tuple[int, ...] | None = None
     recovery_state: int | None = None
     directories: Mapping[int, UUID] = Map()
-    """Where replicas are now, by broker."""
+    """Present log directory of each replica, by broker."""
     unclean_shutdown: Collection[int] = ()
-    """Replicas that lost what was not flushed: they may not lead any more."""
+    """Replicas that lost unflushed data: they can't be elected any more."""
 
 
 @value
 class Circumstances:
-    """What a change is decided by, beside the partition itself."""
+    """Conditions of a decision besides the partition itself."""
 
     is_acceptable: Callable[[int], bool]
-    """Whether a replica of this partition could lead: alive, and its directory is online."""
+    """Whether a replica of this partition can lead: its broker is active, and its directory online."""
     default_directory: Callable[[int], UUID]
     election: Election = Election.ONLINE
     min_isr: int = 1
@@ -76,11 +78,11 @@ class Circumstances:
 def change_partition(
     topic_id: UUID, partition_id: int, now: Partition, wanted: Wanted, given: Circumstances
 ) -> PartitionChangeRecord | None:
-    """The record that brings `now` to what is wanted; None if it is that already.
+    """The record that changes `now` into the wanted state; None if nothing differs.
 
-    1. A reassignment ends if the ISR that is wanted completes it.
-    2. The leader is elected from what is left.
-    3. Everything that differs is written.
+    1. A reassignment ends if the wanted ISR completes it.
+    2. The leader is elected from the remaining replicas.
+    3. All differences are written.
     """
     rules = given.rules
     isr = wanted.isr if wanted.isr is not None else now.isr
@@ -109,7 +111,9 @@ def change_partition(
     moved = elected.leader != now.leader
     isr, eligible = _after_election(elected, isr, eligible, moved)
     if not isr and not rules.eligible_leader_replicas:
-        isr = now.isr  # whoever was in sync last is remembered: only they may lead without a loss
+        isr = (
+            now.isr
+        )  # the last members of the ISR stay in it: only they can be elected without data loss
     leader = elected.leader if moved else LEADER_UNCHANGED
     if not moved and _needs_new_epoch(now, move.replicas, isr, rules):
         leader = now.leader
@@ -138,9 +142,11 @@ def change_partition(
 def shrink_isr(
     topic_id: UUID, partition_id: int, now: Partition, isr: tuple[int, ...], given: Circumstances
 ) -> PartitionChangeRecord | None:
-    """What `change_partition` says to an ISR with fewer replicas, in a quarter of the time where nothing else can change.
+    """A faster form of `change_partition` for a smaller ISR, where nothing else can change (a
+    quarter of the time).
 
-    That is what a failed broker means for its partitions: none of them moves, and somebody of the ISR is left to lead.
+    This is the common case after a failed broker: no partition is in reassignment, and the ISR
+    keeps a member that can lead.
     """
     rules = given.rules
     if (
@@ -169,7 +175,7 @@ def shrink_isr(
 def _after_election(
     elected: Elected, isr: tuple[int, ...], eligible: tuple[int, ...], moved: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A leader from outside the ISR is alone in it."""
+    """A leader that was elected from outside the ISR is its only member."""
     if not moved or elected.leader == NO_LEADER or elected.leader in isr:
         return isr, eligible
     if elected.unclean:
@@ -180,7 +186,9 @@ def _after_election(
 def _needs_new_epoch(
     now: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], rules: ChangeRules
 ) -> bool:
-    """Whether a leader that stays must begin a new leader epoch: a replica that leaves has to hear of it."""
+    """Whether a leader that stays needs a new leader epoch, so that a removed replica learns of its
+    removal.
+    """
     if replicas != now.replicas and not set(now.replicas) <= set(replicas):
         return True
     return rules.bump_on_shrink and not set(now.isr) <= set(isr)
@@ -189,7 +197,9 @@ def _needs_new_epoch(
 def _eligible(
     now: Partition, isr: tuple[int, ...], wanted: Wanted, given: Circumstances
 ) -> tuple[int, ...]:
-    """Who left the ISR below `min.insync.replicas`: no message was acknowledged without them since."""
+    """Replicas that left the ISR below `min.insync.replicas`: no message was acknowledged without
+    them since.
+    """
     if len(isr) >= given.min_isr:
         return ()
     return tuple(
@@ -202,9 +212,9 @@ def _eligible(
 
 
 def _last_known(now: Partition, leader: int, rules: ChangeRules) -> tuple[int, ...] | None:
-    """Who led is remembered when nobody leads any more, and forgotten with the next leader.
+    """The last known leader: set when a partition loses its leader, and cleared with the next one.
 
-    `leader` is the record's. Of a partition that loses its leader again and again the first one stays.
+    `leader` is that of the record. If a partition loses its leader repeatedly, the first one stays.
     """
     if not rules.eligible_leader_replicas:
         return None

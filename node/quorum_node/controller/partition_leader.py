@@ -1,13 +1,15 @@
-"""Which replica leads a partition: the one rule, for a failed broker, an ISR change, a reassignment, an election.
+"""Chooses the leader of a partition: one rule for failed brokers, ISR changes, reassignments and
+elections.
 
-PURE. Owns the choice and nothing else: what it means for ISR, epochs and records is in
-`partition_change.py`. Must not know where the partition's state is kept.
-Source: the replication design V3, "B. Leader change"; KIP-460 (kinds of election), KIP-966 (replicas that may
-lead although they left the ISR).
+PURE. Owns only the choice. Its effects on ISR, epochs and records are in `partition_change.py`.
+Must not know where the partition's state is kept.
+Source: the replication design V3, "B. Leader change"; KIP-460 (kinds of election), KIP-966
+(eligible leader replicas).
 
-In order: the leader stays if it may; else the first assigned replica that is in the ISR and alive; with
-eligible leader replicas, one of those or the last leader when the ISR is empty; and only if data may be lost
-for it (`unclean.leader.election.enable`, or an operator's order) any assigned replica that is alive.
+Order of preference: the present leader if it can stay; else the first assigned replica that is
+active and in the ISR; with eligible leader replicas and an empty ISR, one of those or the last
+known leader; and only if data loss is permitted (`unclean.leader.election.enable`, or an operator's
+order) any assigned replica that is active.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -18,30 +20,30 @@ from quorum_node.records.metadata import NO_LEADER
 
 
 class Election(Enum):
-    """What the election is for."""
+    """Kind of election."""
 
     PREFERRED = "preferred"
-    """The first replica of the assignment, if it may lead; else as ONLINE."""
+    """The first assigned replica if it can lead; else as ONLINE."""
     ONLINE = "online"
-    """Keep the partition online, never at the price of acknowledged messages."""
+    """Keep the partition online, but never with the loss of acknowledged messages."""
     UNCLEAN = "unclean"
-    """Keep it online even if acknowledged messages are lost."""
+    """Keep the partition online, even with the loss of acknowledged messages."""
 
 
 class Candidates(NamedTuple):
-    """Who may be elected, as the partition shall be after the change."""
+    """The replicas that can be elected, in the state after the change."""
 
     leader: int
     replicas: Sequence[int]
     isr: Collection[int]
     eligible: Collection[int] = ()
-    """Eligible leader replicas, used when nobody is in the ISR."""
+    """Eligible leader replicas, used when the ISR is empty."""
     last_leader: int = NO_LEADER
-    """Who led when ISR and eligible replicas became empty; NO_LEADER if that isn't known."""
+    """Last leader before ISR and eligible replicas became empty; NO_LEADER if unknown."""
 
 
 class Elected(NamedTuple):
-    """The choice."""
+    """The result."""
 
     leader: int
     unclean: bool
@@ -53,7 +55,9 @@ def kept_or_first(
     electable: Collection[int],
     is_acceptable: Callable[[int], bool],
 ) -> int:
-    """The leader if it may stay, else the first assigned replica that may lead; NO_LEADER if none of them may."""
+    """The present leader if it can stay, else the first assigned replica that can lead; NO_LEADER
+    if there is none.
+    """
     if leader in electable and is_acceptable(leader):
         return leader
     for replica in replicas:
@@ -65,9 +69,10 @@ def kept_or_first(
 def elect(
     candidates: Candidates, is_acceptable: Callable[[int], bool], election: Election
 ) -> Elected:
-    """The replica that shall lead; NO_LEADER if none may.
+    """The replica to be leader; NO_LEADER if none can be.
 
-    `is_acceptable` says of a replica that it is alive and has its directory; ISR membership is looked at here.
+    `is_acceptable`: whether a replica is active and its directory is online. ISR membership is
+    checked here.
     """
     electable = candidates.isr or candidates.eligible
     if election is Election.PREFERRED and candidates.replicas:

@@ -1,14 +1,15 @@
-"""What the loss or the return of brokers means for partitions: leaders and ISRs that have to change. PURE.
+"""Changes of partitions after brokers were lost or returned: leaders and ISRs. PURE.
 
-Owns which partitions ask for attention, and a bounded look at them. Must not know why a broker is not active, nor
-who may lead (`partition_rules.py`, `partition_leader.py`).
+Owns which partitions need a change, in bounded steps. Must not know why a broker is not active, nor
+which replicas can lead (`partition_rules.py`, `partition_leader.py`).
 
-A broker that is fenced, shutting down or gone may not lead and leaves every ISR that has somebody else (KV3-01).
-If nobody of the ISR is left there is no leader, and the ISR stays as it is: whoever of it comes back leads on.
-Everything that is to be done follows from the image alone, so whoever becomes controller in the middle goes on
-(KV3-06); and it is a matter of the partitions of the brokers in question, never of all (KV3-02).
-
-Source: the replication design V3, "B. Leader change" and "onBrokerFailure"; KIP-631, "Fencing", "Controlled Shutdown".
+A broker that is fenced, shutting down or unregistered can't lead, and is removed from every ISR
+that has another member (KV3-01). If no member of the ISR is active there is no leader, and the ISR
+stays: the first member that returns becomes leader. All changes follow from the image alone, so a
+new controller can continue in the middle (KV3-06). The cost depends on the partitions of the
+brokers in question, never on all (KV3-02).
+Source: the replication design V3, "B. Leader change" and "onBrokerFailure"; KIP-631, "Fencing",
+"Controlled Shutdown".
 """
 
 from collections.abc import Iterator
@@ -21,15 +22,21 @@ from quorum_node.image.partition_sets import IndexKey
 from quorum_node.records.metadata import MetadataMessage, PartitionChangeRecord
 
 MAX_RECORDS = 2_500
-"""Of one decision: small enough that the loop turns in between, four of them for 10 000 partitions."""
+"""Records per decision.
+
+Small enough that the event loop can run other work in between; four decisions for 10,000
+partitions.
+"""
 MAX_LOOKS = 5_000
-"""Of one decision, at partitions that turn out to be in order, too: about as long as that many records take."""
+"""Partitions that are examined per decision, with and without a change; about the time of the
+maximum of records.
+"""
 
 _END: IndexKey = (0, -1)
 
 
 def repair(view: View, key: IndexKey, judge: Judge) -> PartitionChangeRecord | None:
-    """What has to change in one partition now, None if nothing does."""
+    """The record that repairs one partition; None if it needs no change."""
     number, partition_id = key
     topic = view.image.topics.by_id.get(number)
     partition = None if topic is None else topic.partitions.get(partition_id)
@@ -45,7 +52,7 @@ def repair(view: View, key: IndexKey, judge: Judge) -> PartitionChangeRecord | N
 
 
 def repair_some(view: View, keys: Iterator[IndexKey | None]) -> tuple[Decision, bool]:
-    """A bounded number of looks and records; True when `keys` has come to its end."""
+    """Examine a bounded number of partitions; True when `keys` is exhausted."""
     records: list[MetadataMessage] = []
     seen: set[IndexKey] = set()
     judge = Judge(view)

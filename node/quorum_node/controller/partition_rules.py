@@ -1,6 +1,7 @@
-"""What a change of a partition is decided by, as of one view: who is alive, where new replicas go, which risks. PURE.
+"""Conditions of partition changes as of one view: active brokers, directories of new replicas,
+permitted elections. PURE.
 
-Owns the way from a view to `Circumstances`. Must not know any request.
+Owns the mapping from a view to `Circumstances`. Must not know any request.
 """
 
 from functools import lru_cache
@@ -22,7 +23,7 @@ from quorum_node.schema.source import SHARED_ARRAYS
 
 
 def change_rules(view: View) -> ChangeRules:
-    """What the finalized features ask for."""
+    """Requirements of the finalized features."""
     level = view.image.features.metadata_version
     return ChangeRules(
         directories=level >= DIRECTORIES_LEVEL,
@@ -32,7 +33,7 @@ def change_rules(view: View) -> ChangeRules:
 
 
 def directory_of_new_replica(view: View, broker_id: int) -> UUID:
-    """Where a replica goes that is new on a broker."""
+    """Directory of a new replica on a broker."""
     broker = view.image.brokers.get(broker_id)
     if broker is None:
         return UNASSIGNED
@@ -41,7 +42,7 @@ def directory_of_new_replica(view: View, broker_id: int) -> UUID:
 
 
 def directories_of_new_replicas(view: View, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
-    """The same for a new partition; nothing before directories have ids."""
+    """The same for a new partition; empty while directories have no ids."""
     if view.image.features.metadata_version < DIRECTORIES_LEVEL:
         return ()
     return _shared(tuple([directory_of_new_replica(view, each) for each in replicas]))
@@ -49,12 +50,12 @@ def directories_of_new_replicas(view: View, replicas: tuple[int, ...]) -> tuple[
 
 @lru_cache(maxsize=SHARED_ARRAYS)
 def _shared(directories: tuple[UUID, ...]) -> tuple[UUID, ...]:
-    """One object for what is the same of many partitions, as the decoder makes it."""
+    """One shared object for equal values of many partitions, as in the decoder."""
     return directories
 
 
 class Judge:
-    """The circumstances of many partitions as of one view: what they share is looked up once."""
+    """Computes the conditions of many partitions as of one view; shared values are looked up once."""
 
     __slots__ = ("_active", "_active_of", "_elections", "_min_isrs", "_rules", "_view")
 
@@ -67,14 +68,14 @@ class Judge:
         self._active_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead and be in an ISR."""
+        """Whether a broker can lead and be in an ISR."""
         found = self._active.get(broker_id)
         if found is None:
             found = self._active[broker_id] = self._view.image.brokers.is_active(broker_id)
         return found
 
     def active_of(self, isr: tuple[int, ...]) -> tuple[int, ...]:
-        """Who of an ISR may be in it. Many partitions have the same: they get one object."""
+        """The active members of an ISR. Equal results of many partitions share one object."""
         found = self._active_of.get(isr)
         if found is None:
             found = tuple([each for each in isr if self.is_active(each)])
@@ -89,10 +90,10 @@ class Judge:
         *,
         gone: int = -1,
     ) -> Circumstances:
-        """What a change of this partition is decided by.
+        """Conditions of a change of this partition.
 
-        Without an `election`: whoever keeps the partition online, at the price that the topic's settings allow.
-        `gone` is a broker that is on its way out and may not lead any more.
+        Default of `election`: keep the partition online, with data loss only if the topic's
+        settings permit it. `gone`: a broker that is being removed and can't lead any more.
         """
         by_id = self._view.image.brokers.by_id
 
@@ -111,7 +112,9 @@ class Judge:
         )
 
     def _min_isr(self, topic: str) -> int:
-        """`min.insync.replicas` of a topic, or its replication factor where that is less (that of partition 0, as shipped)."""
+        """`min.insync.replicas` of a topic, at most its replication factor (that of partition 0, as
+        shipped).
+        """
         found = self._min_isrs.get(topic)
         if found is None:
             found = min_insync_replicas(self._view, topic)
@@ -141,5 +144,5 @@ def circumstances(
     *,
     gone: int = -1,
 ) -> Circumstances:
-    """Those of one partition; see `Judge`."""
+    """Conditions of one partition; see `Judge`."""
     return Judge(view).circumstances(topic, partition, election, gone=gone)

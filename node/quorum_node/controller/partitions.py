@@ -1,7 +1,7 @@
-"""CreatePartitions: more partitions for topics that there are. PURE.
+"""CreatePartitions: adds partitions to existing topics. PURE.
 
-Owns the checks; a new partition's record is the same as at a topic's creation (`topics.py`). The other way there
-is none: see docs/explanation/controller.md on taking partitions away.
+Owns the checks. The record of a new partition is the same as at the creation of a topic
+(`topics.py`). Partitions can't be removed: see docs/explanation/controller.md.
 Source: KIP-195; the replication design V3, "on_partitions_add".
 """
 
@@ -32,7 +32,7 @@ from quorum_node.records.metadata import PartitionRecord
 
 
 def create_partitions(view: View, request: CreatePartitionsRequest) -> Decision:
-    """Every topic gets its own result; what has no fault is created in one step."""
+    """Every topic gets its own result; all valid changes are made together."""
     times = Counter(topic.name for topic in request.topics)
     chooser = placer(view)
     records: list[PartitionRecord] = []
@@ -74,20 +74,17 @@ def _create(
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     now = len(topic.partitions)
     if wanted.count < now:
-        text = (
-            f"topic {wanted.name} has {now} partitions, and none is taken away: Kafka has no record for that, so brokers "
-            "would go on serving it; copy what is needed to a topic with fewer partitions and delete this one"
-        )
+        text = f"topic {wanted.name} has {now} partitions, and partitions can't be removed: Kafka has no record for that, so brokers would continue to serve them; copy what is needed to a topic with fewer partitions and delete this one"
         return Problem(ErrorCode.INVALID_PARTITIONS, text)
     if wanted.count == now:
         text = f"topic {wanted.name} has {now} partitions: {wanted.count} would not be more"
         return Problem(ErrorCode.INVALID_PARTITIONS, text)
     more = wanted.count - now
     if wanted.assignments is not None and len(wanted.assignments) != more:
-        text = f"{more} partitions would be new, but {len(wanted.assignments)} are assigned"
+        text = f"{more} partitions would be added, but {len(wanted.assignments)} are assigned"
         return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if more > room:
-        # The code of a stock controller, which runs into its limit there; the text is what helps.
+        # The code is that of a stock controller, which runs into its own limit here.
         text = f"one request makes at most {MAX_RECORDS} partitions: ask for fewer at once"
         return Problem(ErrorCode.UNKNOWN_SERVER_ERROR, text)
     if wanted.assignments is None:
@@ -103,7 +100,7 @@ def _create(
 
 
 def _factor(topic: Topic) -> int:
-    """How many replicas a partition of the topic has, while it doesn't move."""
+    """Replication factor of the topic, outside of a reassignment."""
     first = topic.partitions[0]
     return len(first.replicas)
 

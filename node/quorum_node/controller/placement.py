@@ -1,11 +1,13 @@
-"""Where the replicas of new partitions go: stripes over racks, over the brokers of each, fenced ones last. PURE.
+"""Placement of the replicas of new partitions: stripes over racks and their brokers, fenced brokers
+last. PURE.
 
-Owns the choice of brokers. Must not know topics, nor who may be chosen (`assignments.py`).
-Source: KIP-36 (rack awareness) and what the shipped controller does: the first replica, who leads, is on a
-live broker; each next replica is in the next rack; each next partition begins one rack further and one broker
-further within each rack. Starts are random, so that many small topics don't pile up on the first broker.
-When every live broker has led once, the order is drawn anew, so that the same sets of replicas don't come again
-and again.
+Owns the choice of brokers. Must not know topics, nor which brokers can be chosen
+(`assignments.py`).
+Source: KIP-36 (rack awareness) and the shipped controller: the first replica, the leader, is on an
+active broker; each further replica is in the next rack; each further partition begins one rack
+further and one broker further within each rack. Start positions are random, so that many small
+topics don't all use the first broker. When every active broker has led once, the order is shuffled
+again, so that the same sets of replicas don't repeat.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class UsableBroker(NamedTuple):
-    """A broker that may get replicas."""
+    """A broker that can get replicas."""
 
     broker_id: int
     rack: str | None
@@ -24,9 +26,10 @@ class UsableBroker(NamedTuple):
 
 
 class _Ring:
-    """Brokers in an order. A partition takes each at most once; the next one begins one further.
+    """Brokers in a fixed order. A partition takes each at most once; the next one begins one further.
 
-    Leaders are counted apart: else a ring as long as there are racks would give the same one again and again.
+    Leaders are counted separately. Otherwise a ring as long as the number of racks would repeat the
+    same leader.
     """
 
     __slots__ = ("_brokers", "_followers_from", "_leaders_from", "_position", "_taken")
@@ -86,7 +89,7 @@ class _Rack:
 
 
 class Placer:
-    """Places partitions one after the other."""
+    """Places one partition after the other."""
 
     def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
         by_rack: dict[str | None, list[UsableBroker]] = {}
@@ -103,7 +106,7 @@ class Placer:
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """Brokers for one partition, the leader first.
 
-        The caller has seen to it that there are that many brokers, and a live one.
+        The caller has checked that there are enough brokers, and an active one.
         """
         assert 0 < replication_factor <= self.brokers
         assert self.live_brokers > 0
@@ -126,7 +129,8 @@ class Placer:
             if leader is not None:
                 chosen.append(leader)
         if position > 1:
-            # Racks without a live broker were passed over: they are the next in turn, but the leader's is not.
+            # Racks without an active broker were skipped for the leader: they are next for the
+            # other replicas.
             order = [each for each in order if each is not order[position - 1]] + [
                 order[position - 1]
             ]

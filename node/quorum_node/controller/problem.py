@@ -1,4 +1,4 @@
-"""Why a part of a request can't be carried out: the code and the text that its caller gets. PURE."""
+"""Why a part of a request was refused: code and message for the caller. PURE."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from quorum_node.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An expected outcome, not a fault: nothing of that part of the request is decided."""
+    """An expected outcome, not a bug: nothing of that part of the request is decided."""
 
     code: ErrorCode
     text: str

@@ -1,6 +1,6 @@
 """AllocateProducerIds: blocks of ids for idempotent and transactional producers (KIP-730). PURE.
 
-Every id is given away once: the next free one is in the log before anybody hears of the block before it.
+Every id is allocated once: the start of the next block is committed before a block is returned.
 """
 
 from quorum_node.controller.broker_epochs import epoch_problem

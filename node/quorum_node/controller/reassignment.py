@@ -1,12 +1,14 @@
-"""What a reassignment does to a partition's replica lists: the AR/RAR machine in the terms of Kafka's records.
+"""Replica lists of a partition during a reassignment: the AR/RAR state machine, in terms of Kafka's
+records.
 
-PURE. Owns beginning, end and reversal as plain lists of replicas. Must not know records, leaders or requests
-(`partition_change.py`, `reassignments.py`).
-Source: the replication design V3, "F. Replica reassignment" (AR, the assigned replicas, become RAR, the
-reassigned ones, when every one of those is in the ISR); KIP-455.
+PURE. Owns start, end and cancellation as plain lists of replicas. Must not know records, leaders or
+requests (`partition_change.py`, `reassignments.py`).
+Source: the replication design V3, "F. Replica reassignment" (AR, the assigned replicas, become RAR,
+the reassigned ones, when all of those are in the ISR); KIP-455.
 
-While it goes on, `replicas` is RAR followed by what is going to leave; `adding` and `removing` say which are
-new and which leave. That is all its state: it is in the records, so whoever becomes controller goes on.
+During a reassignment `replicas` is RAR followed by the replicas to be removed; `adding` and
+`removing` list the new and the removed ones. The records contain the whole state, so a new
+controller can continue.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ Replicas = tuple[int, ...]
 
 
 class Move(NamedTuple):
-    """The replica lists of a partition that is (not) moving."""
+    """The replica lists of a partition, in reassignment or not."""
 
     replicas: Replicas
     removing: Replicas = ()
@@ -24,24 +26,24 @@ class Move(NamedTuple):
 
     @property
     def is_moving(self) -> bool:
-        """Whether a reassignment goes on."""
+        """Whether a reassignment is in progress."""
         return bool(self.removing or self.adding)
 
     @property
     def original(self) -> Replicas:
-        """AR: without what was added."""
+        """AR: the replicas without the added ones."""
         return tuple(each for each in self.replicas if each not in self.adding)
 
 
 class Ended(NamedTuple):
-    """What is left when a reassignment ends."""
+    """The lists after a reassignment has ended."""
 
     replicas: Replicas
     isr: Replicas
 
 
 class Reverted(NamedTuple):
-    """What is left when a reassignment is cancelled; `unclean` if nobody who stays is in the ISR."""
+    """The lists after a cancellation; `unclean` if no remaining replica is in the ISR."""
 
     replicas: Replicas
     isr: Replicas
@@ -49,11 +51,12 @@ class Reverted(NamedTuple):
 
 
 def begin(now: Move, isr: Sequence[int], target: Sequence[int]) -> tuple[Move, Replicas]:
-    """The lists at the start of a move to `target`, and the ISR without replicas that are dropped.
+    """The lists at the start of a reassignment to `target`, and the ISR without dropped replicas.
 
-    A move that goes on is replaced. The new one starts at the same AR, so that cancelling it leads back
-    there (KIP-455); replicas that the old one was adding and the new one doesn't want go at once. If nobody
-    else is in the ISR they can't, and leave at the end of the new move like every other replica.
+    It replaces a reassignment in progress. The new one starts at the same AR, so that its
+    cancellation returns there (KIP-455). Replicas that the old one was adding and the new one does
+    not want are dropped at once. If the ISR has no other member they stay, and are removed at the
+    end of the new one.
     """
     dropped = set(now.adding) - set(target)
     staying = tuple(each for each in isr if each not in dropped)
@@ -66,7 +69,7 @@ def begin(now: Move, isr: Sequence[int], target: Sequence[int]) -> tuple[Move, R
 
 
 def end(move: Move, isr: Sequence[int]) -> Ended | None:
-    """The lists after the switch to RAR; None while a replica of it is not in the ISR."""
+    """The lists after the switch to RAR; None while a replica of RAR is not in the ISR."""
     if not move.is_moving:
         return None
     replicas = tuple(each for each in move.replicas if each not in move.removing)
@@ -77,10 +80,10 @@ def end(move: Move, isr: Sequence[int]) -> Ended | None:
 
 
 def revert(move: Move, isr: Sequence[int]) -> Reverted:
-    """The lists after cancelling: AR, and who of it is in the ISR.
+    """The lists after a cancellation: AR, and its members in the ISR.
 
-    If none is, the first of AR takes its place, and what only the added replicas had is lost: an unclean
-    election, which the caller has to be allowed.
+    If there is none, the first of AR becomes leader, and data that only the added replicas had is
+    lost. This is an unclean election, which the caller has to permit.
     """
     replicas = move.original
     assert replicas, "a reassignment always keeps the replicas that it began with until it ends"

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: partitions move to other brokers. PURE.
+"""AlterPartitionReassignments and ListPartitionReassignments: move partitions to other brokers. PURE.
 
-Owns the checks and the limit. The replica lists of a move are in `reassignment.py`; its end comes with the ISR that
-completes it, from whoever changes that (`partition_change.py`). Nothing of a move is kept anywhere but in the
-partition's own records, so a new controller goes on wherever the old one stopped (KV3-06).
+Owns the checks and the limit. The replica lists are in `reassignment.py`. A reassignment ends with
+the ISR that completes it, whoever changes the ISR (`partition_change.py`). Its whole state is in
+the partition's own records, so a new controller continues where the old one stopped (KV3-06).
 Source: KIP-455, KIP-860; the replication design V3, "F. Replica reassignment".
 """
 
@@ -67,14 +67,11 @@ class _Altering:
 
     def _cancel(self, topic: Topic, partition_id: int, partition: Partition) -> Problem | None:
         if not partition.is_reassigning:
-            text = f"{topic.name}-{partition_id} is not moving"
+            text = f"{topic.name}-{partition_id} is not in reassignment"
             return Problem(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
         reverted = reassignment.revert(move_of(partition), partition.isr)
         if reverted.unclean and not may_lose_data(self._view, topic.name):
-            text = (
-                f"{topic.name}-{partition_id} can't go back: no replica that it had before is in sync any more, "
-                "so messages would be lost; unclean.leader.election.enable=true on the topic allows that"
-            )
+            text = f"{topic.name}-{partition_id} can't be reverted: none of its former replicas is in sync any more, so messages would be lost; unclean.leader.election.enable=true on the topic permits that"
             return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         wanted = Wanted(isr=reverted.isr, replicas=reverted.replicas, removing=(), adding=())
         self._change(topic, partition_id, partition, wanted, None)
@@ -91,10 +88,7 @@ class _Altering:
         if not partition.is_reassigning and move.is_moving and not reassignment.end(move, isr):
             limit = self._view.settings.max_moving_partitions
             if limit and self._moving >= limit:
-                text = (
-                    f"{self._moving} partitions are moving, and the limit is {limit} (quorum.reassignments.max, or the "
-                    "request's own): ask again when some of them have arrived"
-                )
+                text = f"{self._moving} partitions are in reassignment, and the limit is {limit} (quorum.reassignments.max, or that of the request): try again when some of them have ended"
                 return Problem(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
             self._moving += 1
         wanted = Wanted(isr=isr, replicas=move.replicas, removing=move.removing, adding=move.adding)
@@ -123,7 +117,7 @@ class _Altering:
 
 
 def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest) -> Decision:
-    """Every partition gets its own result; what has no fault begins in one step."""
+    """Every partition gets its own result; all valid reassignments start together."""
     altering = _Altering(view, request)
     responses = tuple(
         ReassignableTopicResponse(
@@ -168,7 +162,7 @@ def refuse_alter_reassignments(
 
 
 def list_reassignments(view: View, request: ListPartitionReassignmentsRequest) -> Decision:
-    """What is moving; of the partitions that are named, or of all."""
+    """Reassignments in progress of the named partitions, or of all."""
     topics = []
     for topic, partition_ids in _listed(view, request):
         moving = [

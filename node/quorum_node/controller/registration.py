@@ -1,17 +1,17 @@
-"""Registrations of brokers and controllers: who may be part of the cluster, and under which epoch. PURE.
+"""Registrations of brokers and controllers: admission to the cluster, and broker epochs. PURE.
 
 Owns BrokerRegistration, UnregisterBroker and ControllerRegistration. Must not know heartbeats.
 
-A broker that starts always wins its id (KIP-631, "Broker ID Conflicts": so that a process that was killed and
-started again need not wait for its own lease to end). The one before it has a stale epoch from then on, and
-loses with its next request. A stock controller would refuse the new process while the old one's session lasts.
+A broker that starts always gets its id (KIP-631, "Broker ID Conflicts"), so a process that was
+killed and restarted does not have to wait for the end of its own lease. The process before it then
+has a stale epoch, and its next request fails. A stock controller would refuse the new process until
+the old session ends. With eligible leader replicas the new process also reports whether the one
+before stopped cleanly (`unclean_shutdown.py`).
 
-With eligible leader replicas the new process also says whether the one before stopped cleanly (`unclean_shutdown.py`).
-
-An id is a broker's or a controller's, unless both are one process: see `id_space.py`.
-
-A controller that starts wins its id as well, except while a voter has that id under another replica UUID: then only
-that voter (the newest, if there are two) registers. Processes of stock Kafka don't say which replica they are.
+An id belongs to a broker or a controller, unless both are one process: see `id_space.py`. A
+controller that starts gets its id as well, except while a voter has that id with another replica
+UUID. Then only that voter (the newest, if there are two) can register. Processes of stock Kafka
+don't send their replica UUID.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ _ZERO = UUID(int=0)
 
 
 def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
-    """A process of a broker asks to belong to the cluster; it is fenced until a heartbeat unfences it."""
+    """Register a process of a broker. It is fenced until a heartbeat unfences it."""
     problem = _registration_problem(view, request)
     if problem is not None:
         return Decision(answer=refuse_registration(request, *problem))
@@ -73,7 +73,8 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     if restarted is not None and is_unclean(restarted.broker_epoch, request.previous_broker_epoch):
         removed, complete = remove_replicas(view, request.broker_id)
         if not complete:
-            # The broker asks again. It is registered behind the last change, whoever is the controller then.
+            # The broker repeats the request. It is registered after the last of these changes, by
+            # any controller.
             text = "its replicas are being removed from ISRs after an unclean shutdown"
             refused = refuse_registration(request, ErrorCode.REQUEST_TIMED_OUT, text)
             return Decision(removed, refused, atomic=False)
@@ -103,12 +104,12 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
 def refuse_registration(
     request: BrokerRegistrationRequest, error: ErrorCode, text: str
 ) -> BrokerRegistrationResponse:
-    """Not registered; the answer has no room for words."""
+    """Not registered. The response has no field for a message."""
     return BrokerRegistrationResponse(error_code=error)
 
 
 def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Decision:
-    """Forget a broker; whatever it led or replicated is taken care of as if it had failed."""
+    """Unregister a broker. Its partitions are handled as after a failure."""
     broker = view.image.brokers.get(request.broker_id)
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered"
@@ -126,14 +127,14 @@ def refuse_unregister(
 
 
 def register_controller(view: View, request: ControllerRegistrationRequest) -> Decision:
-    """A controller says where it listens and what it supports."""
+    """Register a controller with its listeners and supported features."""
     if view.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
         text = "The current MetadataVersion is too old to support controller registrations."
         error = ErrorCode.UNSUPPORTED_VERSION
         return Decision(answer=refuse_controller_registration(request, error, text))
     newest = view.newest_voter(request.controller_id)
     if newest is not None and request.directory_id not in (None, newest.uuid):
-        text = f"{newest} is the voter of this id: another process of it does not register"
+        text = f"the voter with this id is {newest}: another replica can't register with it"
         error = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         return Decision(answer=refuse_controller_registration(request, error, text))
     conflict = controller_conflict(
@@ -146,7 +147,7 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
 
 
 def lacks_registration(image: ClusterImage, own: ControllerRegistrationRequest) -> bool:
-    """Whether a controller has to register: the level knows that, and what is registered is something else."""
+    """Whether a controller has to register: the feature level supports it, and the registration differs."""
     level = image.features.levels.get(METADATA_VERSION, 0)
     if level < CONTROLLER_REGISTRATION_LEVEL:
         return False
@@ -200,11 +201,11 @@ def _registration_problem(
 def _directory_problem(view: View, request: BrokerRegistrationRequest) -> str | None:
     directories = _directories(request)
     if not directories:
-        return "no directories in the request"
+        return "the request contains no directories"
     if any(map(is_reserved, directories)):
-        return "a reserved directory id in the request"
+        return "the request contains a reserved directory id"
     if len(set(directories)) < len(directories):
-        return "a directory id stands twice in the request"
+        return "the request contains a directory id more than once"
     for other in view.image.brokers.by_id.values():
         if other.broker_id != request.broker_id and not set(directories).isdisjoint(other.log_dirs):
             return f"broker {other.broker_id} has registered one of these directories"
@@ -212,7 +213,7 @@ def _directory_problem(view: View, request: BrokerRegistrationRequest) -> str | 
 
 
 def _unsupported_feature(view: View, offered: Sequence[SupportedFeatureRange]) -> str | None:
-    """The first finalized level that the broker can't work with."""
+    """The first finalized level that the broker does not support."""
     ranges = {
         each.name: (each.min_supported_version, each.max_supported_version) for each in offered
     }

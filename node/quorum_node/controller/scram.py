@@ -1,6 +1,7 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials: passwords of SASL/SCRAM users as records. PURE.
+"""AlterUserScramCredentials and DescribeUserScramCredentials: credentials of SASL/SCRAM users as
+records. PURE.
 
-Owns the checks and the keys that are kept: of a salted password only what RFC 5802 calls StoredKey and ServerKey.
+Owns the checks and the stored keys: only StoredKey and ServerKey of RFC 5802 are kept.
 Source: KIP-554, KIP-900; RFC 5802, section 3.
 """
 
@@ -37,7 +38,7 @@ from quorum_node.security.scram.mechanism import (
 
 
 def alter_scram_credentials(view: View, request: AlterUserScramCredentialsRequest) -> Decision:
-    """Every user gets one result, and may be in the request once."""
+    """Every user gets one result, and can be in the request once."""
     changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
         *request.deletions,
         *request.upsertions,
@@ -76,14 +77,14 @@ def refuse_alter_scram_credentials(
 def describe_scram_credentials(
     view: View, request: DescribeUserScramCredentialsRequest
 ) -> Decision:
-    """Mechanisms and iterations, never a key."""
+    """Mechanisms and iterations, never keys."""
     return Decision(answer=described_credentials(view.image, request))
 
 
 def described_credentials(
     image: ClusterImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """The same, of an image."""
+    """The same for an image."""
     by_user: dict[str, list[CredentialInfo]] = {}
     for (mechanism, user), record in sorted(image.scram.by_user.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
@@ -117,12 +118,14 @@ def _problem(
     view: View, change: ScramCredentialDeletion | ScramCredentialUpsertion
 ) -> Problem | None:
     if view.image.features.metadata_version < SCRAM_LEVEL:
-        text = "the finalized metadata.version has no SCRAM credentials yet"
+        text = "the finalized metadata.version does not support SCRAM credentials"
         return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
     if not change.name:
-        return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
+        return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user can't be empty")
     if change.mechanism not in MECHANISMS_BY_NUMBER:
-        text = f"{change.mechanism} is no SCRAM mechanism: SCRAM-SHA-256 is 1, SCRAM-SHA-512 is 2"
+        text = (
+            f"{change.mechanism} is not a SCRAM mechanism: SCRAM-SHA-256 is 1, SCRAM-SHA-512 is 2"
+        )
         return Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
     if isinstance(change, ScramCredentialDeletion):
         if view.image.scram.get(change.mechanism, change.name) is not None:
@@ -130,7 +133,7 @@ def _problem(
         text = f"{change.name} has no credential for that mechanism"
         return Problem(ErrorCode.RESOURCE_NOT_FOUND, text)
     if not MIN_ITERATIONS <= change.iterations <= MAX_ITERATIONS:
-        text = f"iterations are from {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {change.iterations}"
+        text = f"iterations have to be from {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {change.iterations}"
         return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
     return None
 

@@ -1,21 +1,24 @@
-"""Whose turn it is to write a snapshot: one controller after the other, the active one last. PURE.
+"""Turns for writing snapshots: one controller at a time, the active one last. PURE.
 
-Owns the active controller's view of that. It is soft state: a new active controller hears of everybody within a
-heartbeat, and decides nothing before. Must not know how a snapshot is written or leadership handed over.
+Owns the active controller's view of the turns. It is soft state: a new active controller gets all
+reports within one heartbeat, and decides nothing before. Must not know how a snapshot is written or
+leadership handed over.
 Source: KIP-631, "Snapshot Implementation" (K631-07).
 
-1. Nobody begins while another one writes, or was told to and has not said that it is done.
-2. The active controller waits until nobody else is due. Then it hands over, if somebody can take over; the next
-   active controller gives it its turn. If nobody can (it is alone, the others are down, behind or witnesses), or if it
-   leads again with the same snapshot, it writes all the same.
-3. While losing one more voter would cost the majority, everybody is due later (`strained`).
+1. A turn begins only when no other replica is writing, or was told to and has not reported the end.
+2. The active controller waits until no other one is due. Then it hands over, if another voter can
+take over; the next active controller gives it its turn. If none can (it is the only one, or the
+others are down, behind, or witnesses), or if it becomes leader again with the same snapshot, it
+writes nevertheless.
+3. While the loss of one more voter would cost the majority, the limits of all are raised
+(`strained`).
 
-A turn ends with a heartbeat that tells another snapshot, or that none is being written any more. Who has fallen
-silent, or takes very long, holds up nobody.
-
-Turns are kept by replica key: while an id is doubled, (3,U3) and (3,U3') are two writers. A heartbeat without a replica
-UUID (of a node before this rule) may come from either, so it ends no turn of its id by itself. That turn ends
-when no heartbeat of the id has told of a snapshot in the making for as long as a replica needs to be called silent.
+A turn ends with a heartbeat that reports another snapshot, or that none is being written. A replica
+that sends no heartbeats, or takes very long, does not block the others.
+Turns belong to replica keys: while two replicas have one id, (3,U3) and (3,U3') are two writers. A
+heartbeat without a replica UUID (of an older node) can come from either, so it does not end a turn
+of its id. That turn ends when no heartbeat of the id has reported writing for the time after which
+a replica counts as silent.
 """
 
 from collections.abc import Callable
@@ -26,16 +29,16 @@ from quorum_node.quorum_arithmetic import tolerance
 from quorum_node.records.identity import ReplicaKey
 
 SILENT_PERIODS = 5
-"""Whoever was not heard of for so many heartbeats does not count."""
+"""Heartbeats without a report after which a replica does not count any more."""
 SETTLING_PERIODS = 1.5
-"""So long a new active controller only listens: somebody may be writing."""
+"""For this time a new active controller only collects reports: a snapshot may be in progress."""
 LONGEST_TURN_MS = 600_000.0
 AFTER_A_FAILURE_MS = 60_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProgress:
-    """`offset`: end of the newest snapshot. The rest has happened since; -1: not known."""
+    """`offset`: end of the newest snapshot. The other fields refer to the time since; -1: not known."""
 
     offset: int
     record_bytes: int
@@ -44,7 +47,7 @@ class SnapshotProgress:
 
 
 class Turn(Enum):
-    """What the active controller does about its own snapshot."""
+    """Decision of the active controller about its own snapshot."""
 
     WAIT = "wait"
     HAND_OVER = "hand over"
@@ -53,7 +56,10 @@ class Turn(Enum):
 
 @dataclass(slots=True)
 class _Member:
-    """`turn_ms`: since when it writes, or was told to. `not_before_ms`: its last turn gave nothing."""
+    """`turn_ms`: when it began to write, or was told to.
+
+    `not_before_ms`: set after a turn without a snapshot.
+    """
 
     progress: SnapshotProgress
     heard_ms: float
@@ -61,14 +67,17 @@ class _Member:
     told: bool = False
     not_before_ms: float = 0.0
     wrote_ms: float = 0.0
-    """When it last was told to write, or said that it does."""
+    """When it was last told to write, or last reported that it writes."""
 
 
 IsDue = Callable[[SnapshotProgress], bool]
 
 
 class SnapshotTurns:
-    """Of one active controller, from `began_ms` on. `own`: its own progress. `period_ms`: between heartbeats."""
+    """State of one active controller, from `began_ms` on.
+
+    `own`: its own progress. `period_ms`: heartbeat interval.
+    """
 
     def __init__(
         self,
@@ -86,7 +95,10 @@ class SnapshotTurns:
     def heartbeat(
         self, reporter: ReplicaKey | int, progress: SnapshotProgress, now_ms: float
     ) -> bool:
-        """Somebody reports; whether it shall begin now. A bare id: its replica UUID is not told."""
+        """Process a report.
+
+        Returns whether the sender shall begin now. A bare id: the replica UUID was not sent.
+        """
         key = ReplicaKey(reporter) if isinstance(reporter, int) else reporter
         member = self._members.get(key)
         if member is None:
@@ -104,7 +116,7 @@ class SnapshotTurns:
         return True
 
     def own_turn(self, now_ms: float, *, single_voter: bool, can_hand_over: bool) -> Turn:
-        """The active controller would like to begin."""
+        """Decision on the active controller's own turn."""
         if not self._is_due(self._own()):
             return Turn.WAIT
         if single_voter and not self._members:
@@ -116,12 +128,12 @@ class SnapshotTurns:
         return Turn.HAND_OVER if can_hand_over else Turn.BEGIN
 
     def is_heard(self, key: ReplicaKey, now_ms: float) -> bool:
-        """Whether it reports: a controller of ours, and alive."""
+        """Whether the controller is of this software, and sends heartbeats."""
         member = self._members.get(key) or self._members.get(ReplicaKey(key.id))
         return member is not None and now_ms - member.heard_ms < self._silent_ms
 
     def _note_any_of(self, member: _Member, progress: SnapshotProgress, now_ms: float) -> None:
-        """A report of one of the replicas with this id: another one may be writing."""
+        """A report of an unknown one of the replicas with this id: the other one may be writing."""
         if progress.writing:
             member.wrote_ms = now_ms
         elif member.turn_ms is not None and now_ms - member.wrote_ms < self._silent_ms:
@@ -134,7 +146,7 @@ class SnapshotTurns:
         return now_ms >= member.not_before_ms and self._is_due(member.progress)
 
     def _busy(self, now_ms: float) -> bool:
-        """Whether somebody writes, as far as is known."""
+        """Whether a replica is writing, as far as is known."""
         return any(
             member.turn_ms is not None
             and now_ms - member.turn_ms < LONGEST_TURN_MS
@@ -154,5 +166,5 @@ def _note(member: _Member, progress: SnapshotProgress, now_ms: float) -> None:
 
 
 def is_strained(voters: int, caught_up: int) -> bool:
-    """Whether voters are behind, and one more would cost the majority."""
+    """Whether voters are behind, so that the loss of one more would cost the majority."""
     return caught_up < voters and tolerance(voters, caught_up) < 1

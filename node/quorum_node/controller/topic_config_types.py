@@ -1,8 +1,9 @@
-"""The configs that a topic can have: their types, defaults and limits, and what they are called on a broker. PURE.
+"""The table of topic configs: types, defaults, limits, and names of the same settings on a broker. PURE.
 
-Owns the table and the check of single values. Must not know where values are kept (`topic_settings.py`).
-Source: Kafka 4.3's documentation, "Topic Configs"; the broker's names for the same settings are from its column
-"Server Default Property".
+Owns the table and the validation of single values. Must not know where values are kept
+(`topic_settings.py`).
+Source: Kafka 4.3's documentation, "Topic Configs"; broker names are from its column "Server Default
+Property".
 """
 
 import re
@@ -27,9 +28,9 @@ class ConfigType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """One config. `broker_names`: the same setting for all topics of a broker, by decreasing priority.
+    """One config. `broker_names`: names of the broker-wide default, by decreasing priority.
 
-    The factor turns a broker's value into ours (hours into milliseconds).
+    The factor converts a broker's value to the unit of the topic config (hours to milliseconds).
     """
 
     type: ConfigType
@@ -42,24 +43,24 @@ class TopicConfig:
     broker_names: tuple[tuple[str, int], ...] = ()
 
     def fault(self, value: str) -> str | None:
-        """What is wrong with a value; None if nothing is."""
+        """Why a value is invalid; None if it is valid."""
         return _FAULTS[self.type](self, value.strip())
 
 
 def _boolean_fault(config: TopicConfig, value: str) -> str | None:
-    return None if value.lower() in ("true", "false") else "it is true or false"
+    return None if value.lower() in ("true", "false") else "it has to be true or false"
 
 
 def _word_fault(config: TopicConfig, value: str) -> str | None:
     if not config.words or value in config.words:
         return None
-    return f"it is one of {', '.join(config.words)}"
+    return f"it has to be one of {', '.join(config.words)}"
 
 
 def _number_fault(config: TopicConfig, value: str) -> str | None:
     most = MAX_INT if config.type is ConfigType.INT else MAX_LONG
     if not re.fullmatch(r"[+-]?\d+", value, re.ASCII) or not -most - 1 <= int(value) <= most:
-        return f"it is a whole number that fits into {config.type.value}"
+        return f"it has to be an integer of type {config.type.value}"
     return _range_fault(config, int(value))
 
 
@@ -67,29 +68,31 @@ def _double_fault(config: TopicConfig, value: str) -> str | None:
     try:
         return _range_fault(config, float(value))
     except ValueError:
-        return "it is a number"
+        return "it has to be a number"
 
 
 def _range_fault(config: TopicConfig, number: float) -> str | None:
     if number in config.exceptions:
         return None
     if config.least is not None and not number >= config.least:
-        return f"it is at least {config.least:g}"
+        return f"it has to be at least {config.least:g}"
     if config.most is not None and not number <= config.most:
-        return f"it is at most {config.most:g}"
+        return f"it has to be at most {config.most:g}"
     return None
 
 
 def _list_fault(config: TopicConfig, value: str) -> str | None:
     items = [item.strip() for item in value.split(",")] if value else []
     if len(set(items)) < len(items) or "" in items:
-        return "no item of the list is empty or there twice"
+        return "items of the list have to be unique and not empty"
     if config.words:
         wrong = [item for item in items if item not in config.words]
-        return f"its items are of {', '.join(config.words)}" if wrong or not items else None
+        return (
+            f"its items have to be among: {', '.join(config.words)}" if wrong or not items else None
+        )
     if config.pattern is not None and value != "*":
         wrong = [item for item in items if not config.pattern.fullmatch(item)]
-        return "it is *, or a list of partition:broker" if wrong else None
+        return "it has to be *, or a list of partition:broker" if wrong else None
     return None
 
 
@@ -196,11 +199,11 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = {
 """Every config of a topic, by name."""
 
 INTERNAL = frozenset(("internal.segment.bytes",))
-"""For Kafka's own tests; nobody is told of them."""
+"""Configs for Kafka's own tests; they are not listed."""
 
 BROKER_CONFIGS: Mapping[str, tuple[TopicConfig, int]] = {
     broker_name: (config, factor)
     for config in TOPIC_CONFIGS.values()
     for broker_name, factor in config.broker_names
 }
-"""The configs of brokers that are defaults of topics, with the factor that makes one of the other."""
+"""Broker configs that are defaults of topic configs, with the conversion factor."""

@@ -1,7 +1,8 @@
 """DeleteTopics, by name or by id. PURE.
 
-Owns the checks. A RemoveTopicRecord takes partitions and configs with it. Deleting and creating again is safe: a
-new topic has a new id, so a broker that was away never takes the old partitions for the new ones (KV3-03).
+Owns the checks. A RemoveTopicRecord removes partitions and configs as well. A topic can be deleted
+and created again safely: the new one has a new id, so a broker that was offline does not mistake
+old partitions for new ones (KV3-03).
 Source: KIP-4, KIP-516.
 """
 
@@ -23,7 +24,7 @@ from quorum_node.records.metadata import RemoveTopicRecord
 
 
 def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
-    """Every topic gets its own result; those that can be deleted are deleted in one step."""
+    """Every topic gets its own result; all permitted deletions are made together."""
     asked = _asked(request)
     repeated = {state for state, times in Counter(asked).items() if times > 1}
     ids = Counter(
@@ -44,7 +45,8 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
             named = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
         may_not = named.name is not None and not _may(view, AclOperation.DELETE, named.name)
         if may_not and not _may(view, AclOperation.DESCRIBE, named.name or ""):
-            # Who may not even see the topic learns neither whether it exists nor what it is called.
+            # Without DESCRIBE on the topic the response must reveal neither its existence nor its
+            # name.
             problem, named = _lacks_delete(view), state
         elif may_not:
             problem = problem or _lacks_delete(view)
@@ -85,7 +87,7 @@ def _asked(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
 
 
 def _find(view: View, state: DeleteTopicState) -> UUID | None:
-    """The id of a topic that there is."""
+    """The id of an existing topic."""
     if state.name is not None:
         topic = view.image.topics.named(state.name)
         return topic.topic_id if topic is not None and state.topic_id is None else None
@@ -96,10 +98,12 @@ def _find(view: View, state: DeleteTopicState) -> UUID | None:
 
 def _problem(state: DeleteTopicState, found: UUID | None) -> Problem | None:
     if state.name is None and state.topic_id is None:
-        return Problem(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
+        return Problem(
+            ErrorCode.INVALID_REQUEST, "the request names a topic by neither name nor id"
+        )
     if state.name is not None and state.topic_id is not None:
         return Problem(
-            ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both"
+            ErrorCode.INVALID_REQUEST, "a topic can be named by its name or by its id, not by both"
         )
     if found is not None:
         return None

@@ -1,6 +1,8 @@
-"""What holds for a topic: its own config, else the controller's as a broker, else all brokers', else what the controller was started with, else the default. PURE.
+"""Effective configs of a topic. PURE.
 
-Owns that order and the checks that look at several configs of a topic at once. Must not know requests.
+Owns the precedence: the topic's own config, the controller's dynamic broker config, that of all
+brokers, the controller's static configuration, the default. Also owns the checks of several configs
+of a topic together. Must not know requests.
 Source: KIP-226; the types and names are in `topic_config_types.py`.
 """
 
@@ -13,7 +15,7 @@ from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import BROKER, TOPIC
 
 ALL_BROKERS = ""
-"""Name of the broker resource whose configs hold for every broker."""
+"""Name of the broker resource whose configs apply to all brokers."""
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -25,7 +27,7 @@ SOURCE_DEFAULT = 5
 
 
 class Setting(NamedTuple):
-    """An effective value, and Kafka's number of where it comes from."""
+    """An effective value, and Kafka's code of its source."""
 
     name: str
     value: str | None
@@ -33,7 +35,7 @@ class Setting(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Configs of brokers from one source, by the brokers' names."""
+    """Broker configs of one source, by broker names."""
 
     values: Mapping[str, str]
     source: int
@@ -42,7 +44,9 @@ class Layer(NamedTuple):
 def broker_layers(
     configs: ConfigsImage, node_id: int, static: Mapping[str, str]
 ) -> tuple[Layer, ...]:
-    """What is said for the brokers of this node, the highest priority first; `static`: at its start."""
+    """Broker configs that apply to this node, the highest priority first; `static`: its
+    configuration file.
+    """
     return (
         Layer(configs.of(BROKER, str(node_id)), SOURCE_BROKER),
         Layer(configs.of(BROKER, ALL_BROKERS), SOURCE_ALL_BROKERS),
@@ -51,12 +55,12 @@ def broker_layers(
 
 
 def layers_of(view: View) -> tuple[Layer, ...]:
-    """The same as a command sees it."""
+    """The same for a command's view."""
     return broker_layers(view.image.configs, view.node_id, view.settings.static_configs)
 
 
 def effective(layers: tuple[Layer, ...], name: str, own: Mapping[str, str]) -> Setting:
-    """What holds for a topic with these configs of its own."""
+    """Effective value for a topic with these own configs."""
     if name in own:
         return Setting(name, own[name], SOURCE_TOPIC)
     config = TOPIC_CONFIGS[name]
@@ -69,7 +73,10 @@ def effective(layers: tuple[Layer, ...], name: str, own: Mapping[str, str]) -> S
 
 
 def scaled(value: str, factor: int) -> str:
-    """A broker's value in the topic's unit; what is no number (nobody checked it here) as it is."""
+    """A broker's value in the topic's unit.
+
+    An invalid number is returned unchanged (it is not checked here).
+    """
     if factor == 1:
         return value
     try:
@@ -85,19 +92,19 @@ def all_effective(layers: tuple[Layer, ...], own: Mapping[str, str]) -> Iterator
 
 
 def told_names(own: Mapping[str, str]) -> list[str]:
-    """What is told of a topic: internal configs only where they are set."""
+    """Configs that are returned for a topic; internal ones only if they are set."""
     return sorted(name for name in TOPIC_CONFIGS if name not in INTERNAL or name in own)
 
 
 def may_lose_data(view: View, topic: str) -> bool:
-    """Whether a replica outside the ISR may lead if nobody in it can."""
+    """Whether a replica outside the ISR can become leader if no member of the ISR can."""
     own = view.image.configs.of(TOPIC, topic)
     value = effective(layers_of(view), UNCLEAN_LEADER_ELECTION, own).value
     return value is not None and value.strip().lower() == "true"
 
 
 def min_insync_replicas(view: View, topic: str) -> int:
-    """How many replicas have to be in sync before a message is acknowledged with acks=all; 1 where that is no number."""
+    """Number of in-sync replicas that acks=all requires; 1 if the value is not a number."""
     own = view.image.configs.of(TOPIC, topic)
     value = effective(layers_of(view), MIN_INSYNC_REPLICAS, own).value
     try:
@@ -107,7 +114,7 @@ def min_insync_replicas(view: View, topic: str) -> int:
 
 
 def topic_configs_fault(configs: Mapping[str, str], was: Mapping[str, str]) -> str | None:
-    """What is wrong with the configs that a topic shall have; `was`: those that it has."""
+    """Why the new configs of a topic are invalid, or None; `was`: its present configs."""
     for name, value in configs.items():
         config = TOPIC_CONFIGS.get(name)
         if config is None:

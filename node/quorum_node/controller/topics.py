@@ -1,10 +1,10 @@
-"""CreateTopics: topics by numbers or by assignments, several in one request, each on its own merits. PURE.
+"""CreateTopics: creates topics by numbers or by assignments. PURE.
 
-Owns the checks and the records of a new topic. Must not know how its replicas are placed (`placement.py`) or
-what an assignment has to be (`assignments.py`).
-Source: KIP-4, KIP-464, KIP-525; the order of records is the shipped one: the topic, its configs, its partitions.
-
-All topics of a request are created together or, if their records don't fit into one batch, not at all.
+Owns the checks and the records of a new topic. Must not know how replicas are placed
+(`placement.py`) or validated (`assignments.py`).
+Source: KIP-4, KIP-464, KIP-525; the order of records is the shipped one: the topic, its configs,
+its partitions. Every topic of a request is checked on its own. All valid ones are created together
+or, if their records don't fit into one batch, none.
 """
 
 from collections import Counter
@@ -46,24 +46,24 @@ from quorum_node.records.metadata import (
 )
 
 MAX_RECORDS = 10_000
-"""Records of one request of a user, as in a stock controller."""
+"""Limit of records for one user request, as in a stock controller."""
 
 Assignment = tuple[int, ...]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What the topics before this one of the request have taken."""
+    """What the earlier topics of the request use."""
 
     placer: Placer
     records: list[MetadataMessage]
     names: dict[str, str]
-    """The names that were taken, by what collides with them."""
+    """The used names, by their colliding form."""
     defaults: tuple[CreatableTopicConfigs, ...] | None = None
-    """The configs of a topic that has none of its own, once somebody asked."""
+    """The configs of a topic without own configs, computed once."""
 
     def described(self, view: View, configs: dict[str, str]) -> tuple[CreatableTopicConfigs, ...]:
-        """What holds for a new topic: most have no configs of their own, and so the same."""
+        """Effective configs of a new topic. Most have no own configs, so they share one result."""
         if configs:
             return tuple(_described(view, configs))
         if self.defaults is None:
@@ -72,7 +72,10 @@ class _Batch:
 
 
 def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
-    """Every topic gets its own result; those without a fault are created in one step. All are refused if they are too many."""
+    """Every topic gets its own result; all valid ones are created together.
+
+    All are refused if they are too many.
+    """
     times = Counter(topic.name for topic in request.topics)
     batch = _Batch(placer(view), [], {})
     results = []
@@ -109,7 +112,7 @@ def _too_many(request: CreateTopicsRequest) -> CreateTopicsResponse:
 
 
 def _partitions(view: View, topic: CreatableTopic) -> int:
-    """How many are asked for, whether that is possible or not."""
+    """The requested number of partitions, valid or not."""
     if topic.assignments:
         return len(topic.assignments)
     asked = topic.num_partitions
@@ -157,7 +160,7 @@ def _create(view: View, topic: CreatableTopic, batch: _Batch) -> CreatableTopicR
 def new_partition(
     view: View, topic_id: UUID, partition_id: int, replicas: Assignment
 ) -> PartitionRecord:
-    """The record of a partition at its beginning; one of the replicas is active."""
+    """The initial record of a partition; at least one of the replicas is active."""
     isr = in_sync_at_first(view, replicas)
     return PartitionRecord(
         partition_id=partition_id,
@@ -181,7 +184,7 @@ def _right_problem(view: View, name: str) -> Problem | None:
 
 def _name_problem(view: View, name: str, batch: _Batch) -> Problem | None:
     if name == METADATA_TOPIC:
-        return Problem(ErrorCode.INVALID_REQUEST, f"{name} is the controllers' own log")
+        return Problem(ErrorCode.INVALID_REQUEST, f"{name} is the internal log of the controllers")
     fault = name_fault(name)
     if fault is not None:
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
@@ -198,7 +201,7 @@ def _name_problem(view: View, name: str, batch: _Batch) -> Problem | None:
 def _config_problem(topic: CreatableTopic, configs: dict[str, str]) -> Problem | None:
     empty = [each.name for each in topic.configs if each.value is None]
     if empty:
-        text = f"a config of a new topic needs a value: {', '.join(empty)}"
+        text = f"configs of a new topic need a value: {', '.join(empty)}"
         return Problem(ErrorCode.INVALID_CONFIG, text)
     fault = topic_configs_fault(configs, {})
     return Problem(ErrorCode.INVALID_CONFIG, fault) if fault is not None else None
@@ -242,7 +245,7 @@ def _manual(view: View, topic: CreatableTopic) -> list[Assignment] | Problem:
             return problem
         chosen[index] = replicas
     if set(chosen) != set(range(len(chosen))):
-        text = f"partitions are numbered from 0 without a gap, not {sorted(chosen)}"
+        text = f"partition numbers have to start at 0 without a gap, not {sorted(chosen)}"
         return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return [chosen[index] for index in range(len(chosen))]
 

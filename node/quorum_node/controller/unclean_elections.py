@@ -1,7 +1,9 @@
-"""How many leaders a decision takes from outside of the ISR. PURE.
+"""Counts the unclean elections of a decision. PURE.
 
-Owns the count, whoever asked for the election: a broker failed, ElectLeaders, a reassignment was cancelled.
-Source: the replication design V3, "B. Leader change": an unclean election is counted, as messages may be lost.
+Owns the count, whatever caused the election: a failed broker, ElectLeaders, a cancelled
+reassignment.
+Source: the replication design V3, "B. Leader change": an unclean election is counted, as messages
+may be lost.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,13 @@
-"""What it means for partitions that a broker did not stop cleanly: it leaves every ISR and may not be elected. PURE.
+"""Effects of a broker's unclean shutdown on partitions: it leaves every ISR and can't be elected. PURE.
 
-Owns how an unclean shutdown is recognized, and a bounded part of the changes. Must not know registrations beyond that.
+Owns how an unclean shutdown is recognized, and the changes in bounded steps. Must not know
+registrations otherwise.
 
-A process that ends without flushing its logs may come back with shorter ones. A process that stopped cleanly names the broker
-epoch that it had, which it wrote down last; any other epoch, and none at all, mean that it did not.
-Source: KIP-966, "Unclean shutdown"; PreviousBrokerEpoch of BrokerRegistration version 3, as a stock 4.3 controller reads it.
+A process that ends without flushing its logs may restart with shorter ones. A process that stopped
+cleanly writes its broker epoch to disk last, and sends it when it registers again. Any other epoch,
+or none, means an unclean shutdown.
+Source: KIP-966, "Unclean shutdown"; PreviousBrokerEpoch of BrokerRegistration version 3, as a stock
+4.3 controller reads it.
 """
 
 from quorum_node.controller.feature_levels import ELIGIBLE_LEADER_REPLICAS
@@ -16,17 +19,20 @@ from quorum_node.records.metadata import MetadataMessage
 
 
 def is_unclean(broker_epoch: int, previous_broker_epoch: int) -> bool:
-    """Whether a new process says nothing of a clean stop of the one that was registered with `broker_epoch`."""
+    """Whether a new process can't prove that the process with `broker_epoch` stopped cleanly."""
     return previous_broker_epoch != broker_epoch
 
 
 def keeps_eligible_replicas(view: View) -> bool:
-    """Without eligible leader replicas a broker that comes back is one that was fenced, however it stopped."""
+    """Whether eligible leader replicas are enabled.
+
+    Otherwise a broker that returns is treated as a fenced one.
+    """
     return view.image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
 
 
 def remove_replicas(view: View, broker_id: int) -> tuple[tuple[MetadataMessage, ...], bool]:
-    """Changes that take a broker out of ISRs and eligible replicas; True when no partition is left."""
+    """Changes that remove a broker from ISRs and eligible replicas; True when no partition is left."""
     judge = Judge(view)
     records: list[MetadataMessage] = []
     for (number, partition_id), now in view.image.topics.partitions_of(broker_id):

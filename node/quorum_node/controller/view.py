@@ -1,8 +1,9 @@
-"""What a command of the controller sees: the state it decides on, and what it may not find out by itself. PURE.
+"""The view of a command of the controller: the state to decide on, and inputs such as time and
+randomness. PURE.
 
-Owns the shape. `image` counts records that are appended and not committed yet (KIP-631, "Persistence and
-Visibility": the active controller's state is a little in the future); the shell holds answers back until
-they are.
+Owns its fields. `image` includes records that are appended and not committed yet, the speculative
+state (KIP-631, "Persistence and Visibility"). The caller holds responses back until they are
+committed.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,25 +40,25 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says; Kafka's names and defaults."""
+    """Settings from the configuration; names and defaults are Kafka's."""
 
     max_metadata_age_ms: float = 30_000.0
-    """A broker whose metadata is older is fenced; the length of the draft's lease."""
+    """A broker whose metadata is older is fenced; the default is the lease of KIP-631."""
     default_replication_factor: int = 1
     num_partitions: int = 1
     max_moving_partitions: int = 1_000
     has_authorizer: bool = False
-    """Whether access control entries mean anything."""
+    """Whether access control entries have an effect."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
-    """Configs of brokers that the node was started with: defaults of topics."""
+    """Broker configs of this node's configuration file: defaults of topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """What the leader knows of replicas beside the voters.
+    """Replicas that the leader knows, besides the voters.
 
-    `joining`: keys that are being added, or are wanted as voters; a UUID of None is any replica of that id.
-    `fetching`: keys that fetch from this leader, voters, observers and brokers alike.
+    `joining`: keys that are being added, or are target voters; a UUID of None is any replica of
+    that id. `fetching`: keys that fetch from this leader: voters, observers and brokers.
     """
 
     joining: tuple[ReplicaKey, ...] = ()
@@ -67,10 +68,11 @@ class Replicas:
 @made_often
 @dataclass(frozen=True, slots=True)
 class View:
-    """One instant. `next_offset`: the record that this decision appends first gets this offset or a later one.
+    """The view at one instant.
 
-    `random(n)`: a number from 0 to n - 1. `stale_offset`: what was committed before this offset is older
-    than `settings.max_metadata_age_ms`. `voters`: of an id that stands there twice the newest key comes last.
+    `next_offset`: lower bound for the offset of the first record of this decision. `random(n)`: a
+    number from 0 to n - 1. `stale_offset`: records committed before this offset are older than
+    `settings.max_metadata_age_ms`. `voters`: of two keys with one id the newest comes last.
     """
 
     image: ClusterImage
@@ -89,7 +91,7 @@ class View:
     caller: Caller = ANONYMOUS
     rights: Rights = UNRESTRICTED
     replicas: Callable[[], Replicas] = Replicas
-    """Asked for only by what needs it: this view is made for every command."""
+    """Computed on demand, as the view is created for every command."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -97,7 +99,7 @@ class View:
         return tuple([key.id for key in self.voters])
 
     def newest_voter(self, node_id: int) -> ReplicaKey | None:
-        """The newest key of an id, if that is a voter."""
+        """The newest key of an id, if it is a voter."""
         return next((key for key in reversed(self.voters) if key.id == node_id), None)
 
     def allows(

@@ -20,7 +20,7 @@ LITERAL = 3
 
 @message()
 class AclCreation(Message):
-    """A rule to add."""
+    """An access control entry to add."""
 
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
@@ -40,7 +40,7 @@ class CreateAclsRequest(Message):
 
 @message()
 class AclCreationResult(Message):
-    """What became of one rule."""
+    """Result for one rule."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
@@ -56,7 +56,7 @@ class CreateAclsResponse(Message):
 
 @message()
 class DeleteAclsFilter(Message):
-    """Rules to delete; null and ANY match everything."""
+    """Entries to delete; null and ANY match everything."""
 
     resource_type_filter: int = wire(INT8)
     resource_name_filter: str | None = wire(STRING, nullable_since=0)
@@ -76,7 +76,7 @@ class DeleteAclsRequest(Message):
 
 @message()
 class DeleteAclsMatchingAcl(Message):
-    """A rule that a filter found."""
+    """An entry that a filter matched."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
@@ -91,7 +91,7 @@ class DeleteAclsMatchingAcl(Message):
 
 @message()
 class DeleteAclsFilterResult(Message):
-    """What one filter deleted."""
+    """Entries that one filter deleted."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
@@ -123,7 +123,7 @@ class DescribeAclsRequest(Message):
 
 @message()
 class AclDescription(Message):
-    """A rule of one resource."""
+    """An entry of one resource."""
 
     principal: str = wire(STRING)
     host: str = wire(STRING)
@@ -133,7 +133,7 @@ class AclDescription(Message):
 
 @message()
 class DescribeAclsResource(Message):
-    """The rules of one resource."""
+    """The entries of one resource."""
 
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)

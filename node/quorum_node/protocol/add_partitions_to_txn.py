@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, as a partition's leader asks a transaction coordinator (KIP-890; versions 4-5)."""
+"""AddPartitionsToTxn, as sent by a partition leader to a transaction coordinator (KIP-890; versions 4-5)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -24,7 +24,10 @@ class AddedTopic(Message):
 
 @message()
 class AddedTransaction(Message):
-    """A producer, and where it writes. `verify_only`: ask whether they are part of its transaction, do not add them."""
+    """A producer and its partitions.
+
+    `verify_only`: check whether they are part of its transaction, do not add them.
+    """
 
     transactional_id: str = wire(STRING)
     producer_id: int = wire(INT64)
@@ -42,7 +45,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @message()
 class AddedPartitionResult(Message):
-    """The outcome for one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     partition_error_code: int = wire(INT16)
@@ -50,7 +53,7 @@ class AddedPartitionResult(Message):
 
 @message()
 class AddedTopicResult(Message):
-    """The outcomes for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     results_by_partition: tuple[AddedPartitionResult, ...] = wire(Array(AddedPartitionResult))
@@ -58,7 +61,7 @@ class AddedTopicResult(Message):
 
 @message()
 class AddedTransactionResult(Message):
-    """The outcomes for one producer."""
+    """Results for one producer."""
 
     transactional_id: str = wire(STRING)
     topic_results: tuple[AddedTopicResult, ...] = wire(Array(AddedTopicResult))

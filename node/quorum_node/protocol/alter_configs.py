@@ -1,6 +1,6 @@
 """AlterConfigs, as shipped (KIP-133): replaces all configs of a resource.
 
-`configs.py` has IncrementalAlterConfigs, which took its place, and DescribeConfigs.
+`configs.py` has its successor IncrementalAlterConfigs, and DescribeConfigs.
 """
 
 from quorum_node.protocol.api import Api
@@ -19,7 +19,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class ReplacedConfig(Message):
-    """A config that the resource shall have."""
+    """A new config of a resource."""
 
     name: str = wire(STRING)
     value: str | None = wire(STRING, nullable_since=0)
@@ -27,7 +27,7 @@ class ReplacedConfig(Message):
 
 @message()
 class ReplacedResource(Message):
-    """All configs that a resource shall have; the others go."""
+    """All new configs of a resource; the others are deleted."""
 
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)

@@ -1,4 +1,4 @@
-"""AlterPartition, as shipped (KIP-497, KIP-704, KIP-841, KIP-903): a leader asks for another ISR."""
+"""AlterPartition, as shipped (KIP-497, KIP-704, KIP-841, KIP-903): a leader proposes a new ISR."""
 
 from uuid import UUID
 
@@ -16,12 +16,12 @@ from quorum_node.schema.schema import (
 )
 
 UNCHECKED_BROKER_EPOCH = -1
-"""Broker epoch of a replica in the new ISR that the leader doesn't know; nobody compares it."""
+"""Unknown broker epoch of a replica in the new ISR; it is not compared."""
 
 
 @message()
 class IsrMember(Message):
-    """A replica of the new ISR, and the registration that the leader saw it fetch with."""
+    """A replica of the new ISR, and the broker epoch of its fetches."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64, default=UNCHECKED_BROKER_EPOCH)
@@ -29,7 +29,7 @@ class IsrMember(Message):
 
 @message()
 class AlteredPartition(Message):
-    """A partition as its leader knows it, and the ISR that it wants."""
+    """A partition as its leader knows it, and the proposed ISR."""
 
     partition_index: int = wire(INT32)
     leader_epoch: int = wire(INT32)
@@ -58,7 +58,7 @@ class AlterPartitionRequest(Message):
 
 @message()
 class AlteredPartitionState(Message):
-    """What became of one partition, and its state now."""
+    """Result for one partition, and its present state."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -71,7 +71,7 @@ class AlteredPartitionState(Message):
 
 @message()
 class AlteredTopicState(Message):
-    """What became of the partitions of one topic."""
+    """Result for the partitions of one topic."""
 
     topic_id: UUID | None = wire(UUID_TYPE, since=2, default=None, ignorable=True)
     partitions: tuple[AlteredPartitionState, ...] = wire(Array(AlteredPartitionState))

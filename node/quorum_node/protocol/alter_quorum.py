@@ -1,8 +1,8 @@
 """AlterQuorum (KIP-595, "AlterQuorum"): set or cancel the target voters of a quorum.
 
-The draft's schema, field for field, on a private API key. What the draft has in its text and not in its
-schema, or what KIP-853 added, is tagged: replica UUIDs, the expected voters record, the timeout, the
-leader and a message in the answer.
+The KIP's schema, field for field, with a private API key. Fields that the KIP describes but its
+schema lacks, or that KIP-853 requires, are tagged: replica UUIDs, the expected voters record, the
+timeout, and in the response the leader and a message.
 """
 
 from uuid import UUID
@@ -26,7 +26,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 
 @message()
 class TargetVoter(Message):
-    """A wanted voter; without a directory id whatever replica has the id."""
+    """A target voter; without a directory id any replica with the id."""
 
     voter_id: int = wire(INT32)
     voter_directory_id: UUID | None = wire(UUID_TYPE, tag=20000, default=None)
@@ -34,7 +34,7 @@ class TargetVoter(Message):
 
 @message()
 class AlterQuorumRequestPartition(Message):
-    """The wanted voters of one partition; null cancels. An expected offset of -1: no comparison."""
+    """The target voters of one partition; null cancels. An expected offset of -1: no comparison."""
 
     partition_index: int = wire(INT32)
     target_voters: tuple[TargetVoter, ...] | None = wire(
@@ -63,7 +63,7 @@ class AlterQuorumRequest(Message):
 
 @message()
 class AlterQuorumResponsePartition(Message):
-    """The outcome for one partition, and the leader that the receiver knows (-1: none)."""
+    """Result for one partition, and the leader that the receiver knows (-1: none)."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -76,7 +76,7 @@ class AlterQuorumResponsePartition(Message):
 
 @message()
 class AlterQuorumResponseTopic(Message):
-    """The outcomes for one topic."""
+    """Results for one topic."""
 
     topic_name: str = wire(STRING)
     partitions: tuple[AlterQuorumResponsePartition, ...] = wire(Array(AlterQuorumResponsePartition))

@@ -1,4 +1,6 @@
-"""AlterReplicaLogDirs: in which directory of a broker replicas are to lie (KIP-113; as shipped in 4.3, versions 1-2)."""
+"""AlterReplicaLogDirs: assigns replicas to log directories of a broker (KIP-113; as shipped in 4.3,
+versions 1-2).
+"""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import INT16, INT32, STRING, Array, Message, message, wire
@@ -29,7 +31,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 @message()
 class AlterReplicaLogDirPartitionResult(Message):
-    """What became of one replica."""
+    """Result for one replica."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -37,7 +39,7 @@ class AlterReplicaLogDirPartitionResult(Message):
 
 @message()
 class AlterReplicaLogDirTopicResult(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     topic_name: str = wire(STRING)
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = wire(

@@ -1,4 +1,7 @@
-"""What is said of one API: key, messages, versions. The file of its messages ends with it; `apis.py` has the table."""
+"""Description of one API: key, messages, versions.
+
+The module of its messages defines it; `apis.py` has the table.
+"""
 
 from dataclasses import dataclass, field
 
@@ -17,9 +20,9 @@ class Api:
     min_version: int
     max_version: int
     is_forwardable: bool = field(default=False, kw_only=True)
-    """A broker may pass it on for a client, in an Envelope (KIP-590)."""
+    """A broker may forward it for a client, in an Envelope (KIP-590)."""
     is_about_quorum: bool = field(default=False, kw_only=True)
-    """Its arrays name voters, listeners and partitions of the quorum: they have few elements."""
+    """Its arrays contain voters, listeners and partitions of the quorum, so they are short."""
     name: str = field(init=False)
     flexible_since: int = field(init=False)
 

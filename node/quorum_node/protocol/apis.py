@@ -1,8 +1,10 @@
-"""The APIs that a node speaks: a row for each, and the table by their keys.
+"""The APIs of a node: a row for each, and the table by key.
 
-Adding an API is a file with its messages, which ends with its `Api`, and a row here. Must not know how a request is handled.
-Source: Kafka's protocol guide, "API Keys", the versions of Kafka 4.3, restricted to what this node serves; what only the drafts have is
-from 20000 up, which stock clients pass over in ApiVersions.
+A new API is a file with its messages and its `Api`, and a row here. Must not know how a request is
+handled.
+Source: Kafka's protocol guide, "API Keys", the versions of Kafka 4.3, restricted to what this node
+serves. APIs that only KIP drafts define have keys from 20000 up, which stock clients ignore in
+ApiVersions.
 """
 
 from quorum_node.protocol.acls import CREATE_ACLS as CREATE_ACLS
@@ -75,9 +77,9 @@ APIS: dict[int, Api] = {
         key=lambda api: api.key,
     )
 }
-"""Every API by its key, in their order. Keys from 20000 up are private: what only the drafts define."""
+"""All APIs by key, in ascending order. Keys from 20000 up are private: APIs that only KIP drafts define."""
 FIRST_PRIVATE_KEY = 20000
 FEW_ELEMENTS = frozenset(api.key for api in APIS.values() if api.is_about_quorum)
-"""Keys of the requests that are about the quorum."""
+"""Keys of requests about the quorum."""
 FORWARDABLE = frozenset(api.key for api in APIS.values() if api.is_forwardable)
-"""Keys of the requests that a broker may pass on for a client."""
+"""Keys of requests that a broker may forward for a client."""

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs, as shipped (KIP-858): a broker says in which directories its replicas are."""
+"""AssignReplicasToDirs, as shipped (KIP-858): a broker reports the log directories of its replicas."""
 
 from uuid import UUID
 
@@ -32,7 +32,7 @@ class PlacedTopic(Message):
 
 @message()
 class PlacedDirectory(Message):
-    """A directory and what is to be in it."""
+    """A directory and its replicas."""
 
     id: UUID | None = wire(UUID_TYPE)
     topics: tuple[PlacedTopic, ...] = wire(Array(PlacedTopic))
@@ -49,7 +49,7 @@ class AssignReplicasToDirsRequest(Message):
 
 @message()
 class PlacedPartitionResult(Message):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -57,7 +57,7 @@ class PlacedPartitionResult(Message):
 
 @message()
 class PlacedTopicResult(Message):
-    """What became of the partitions of one topic."""
+    """Result for the partitions of one topic."""
 
     topic_id: UUID | None = wire(UUID_TYPE)
     partitions: tuple[PlacedPartitionResult, ...] = wire(Array(PlacedPartitionResult))
@@ -65,7 +65,7 @@ class PlacedTopicResult(Message):
 
 @message()
 class PlacedDirectoryResult(Message):
-    """What became of one directory."""
+    """Result for one directory."""
 
     id: UUID | None = wire(UUID_TYPE)
     topics: tuple[PlacedTopicResult, ...] = wire(Array(PlacedTopicResult))

@@ -1,7 +1,8 @@
-"""The APIs of a broker's listeners: a row for each that is served here or passed on to the active controller.
+"""The APIs of a broker's listeners, served here or forwarded to the active controller.
 
-Beside `apis.py`, which has those of the controllers' listeners. Must not know how a request is handled.
-Source: Kafka's protocol guide, "API Keys"; the versions that a stock 4.3 broker announces, restricted to what is served.
+`apis.py` has those of the controllers' listeners. Must not know how a request is handled.
+Source: Kafka's protocol guide, "API Keys"; the versions that a stock 4.3 broker announces,
+restricted to what is served.
 """
 
 from quorum_node.protocol import apis
@@ -42,7 +43,7 @@ from quorum_node.protocol.sync_group import SYNC_GROUP as SYNC_GROUP
 from quorum_node.protocol.write_txn_markers import WRITE_TXN_MARKERS as WRITE_TXN_MARKERS
 
 DATA_FETCH = Api(1, FetchRequest, FetchResponse, 4, 18)
-"""Of topics' partitions, of which one request may name many."""
+"""APIs about topic partitions: one request can name many."""
 
 _SERVED = (
     PRODUCE,
@@ -77,7 +78,7 @@ _SERVED = (
     WRITE_TXN_MARKERS,
 )
 FORWARDED = frozenset(apis.FORWARDABLE)
-"""Keys of requests that go to the active controller in an Envelope."""
+"""Keys of requests that are forwarded to the active controller in an Envelope."""
 
 BROKER_APIS: dict[int, Api] = {
     api.key: api
@@ -86,8 +87,8 @@ BROKER_APIS: dict[int, Api] = {
         key=lambda api: api.key,
     )
 }
-"""Every API of a broker's listener by its key, in their order."""
+"""All APIs of a broker's listener by key, in ascending order."""
 FIRST_ANNOUNCED = {PRODUCE.key: 0}
-"""Lowest announced version where it is not the lowest one that is served."""
+"""Lowest announced version, where it differs from the lowest served one."""
 ASKED_OF_BROKERS: dict[int, Api] = {ADD_PARTITIONS_TO_TXN.key: ADD_PARTITIONS_TO_TXN}
-"""What brokers of this software ask of stock ones and do not serve themselves."""
+"""APIs that brokers of this software request from stock ones and don't serve themselves."""

@@ -23,7 +23,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class RegisteredListener(Message):
-    """Where a registered node listens; `security_protocol` 0 is PLAINTEXT."""
+    """A listener of a registered node; `security_protocol` 0 is PLAINTEXT."""
 
     name: str = wire(STRING)
     host: str = wire(STRING)

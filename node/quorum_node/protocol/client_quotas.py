@@ -1,4 +1,4 @@
-"""AlterClientQuotas, as shipped (KIP-546). Brokers answer DescribeClientQuotas from what they replayed."""
+"""AlterClientQuotas, as shipped (KIP-546). Brokers answer DescribeClientQuotas from their own image."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -16,7 +16,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class QuotaEntityPart(Message):
-    """A part of whom a quota is for; no name: the default of that type."""
+    """One part of an entity; without a name: the default of that type."""
 
     entity_type: str = wire(STRING)
     entity_name: str | None = wire(STRING, nullable_since=0)
@@ -24,7 +24,7 @@ class QuotaEntityPart(Message):
 
 @message()
 class QuotaOperation(Message):
-    """A quota to set, or to remove: then the value says nothing."""
+    """A quota to set or to remove; the value is then ignored."""
 
     key: str = wire(STRING)
     value: float = wire(FLOAT64)
@@ -33,7 +33,7 @@ class QuotaOperation(Message):
 
 @message()
 class AlteredQuotaEntity(Message):
-    """What shall change for one entity."""
+    """Changes of one entity."""
 
     entity: tuple[QuotaEntityPart, ...] = wire(Array(QuotaEntityPart))
     ops: tuple[QuotaOperation, ...] = wire(Array(QuotaOperation))
@@ -49,7 +49,7 @@ class AlterClientQuotasRequest(Message):
 
 @message()
 class AlteredQuotaResult(Message):
-    """What became of one entity."""
+    """Result for one entity."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)

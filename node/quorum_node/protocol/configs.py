@@ -56,7 +56,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @message()
 class AlterConfigsResult(Message):
-    """What became of one resource."""
+    """Result for one resource."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)

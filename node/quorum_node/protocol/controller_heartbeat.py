@@ -1,7 +1,8 @@
-"""ControllerHeartbeat (KIP-631, "ControllerHeartbeat"): which snapshot a controller has, and whether to make one now.
+"""ControllerHeartbeat (KIP-631, "ControllerHeartbeat"): reports a controller's newest snapshot, and
+returns whether to write one now.
 
-Field for field as the draft defines it; the API key is private (`apis.py`). What the sender has done since its
-newest snapshot, so that nobody has to guess, is in private tagged fields.
+Field for field as in the KIP; the API key is private (`apis.py`). The sender's progress since its
+newest snapshot is in private tagged fields.
 """
 
 from uuid import UUID
@@ -23,8 +24,9 @@ from quorum_node.schema.schema import (
 class ControllerHeartbeatRequest(Message):
     """`last_snapshot_offset`: end offset of the newest snapshot, 0 for none.
 
-    `record_bytes` and `age_ms`: replayed, and gone by, since that; -1: not told. `writing`: one is on its way.
-    `directory_id`: the replica UUID; without it two replicas of one id can't be told apart.
+    `record_bytes` and `age_ms`: replayed bytes and time since that snapshot; -1: not sent.
+    `writing`: a snapshot is being written. `directory_id`: the replica UUID; without it two
+    replicas of one id can't be distinguished.
     """
 
     controller_id: int = wire(INT32)
@@ -37,7 +39,7 @@ class ControllerHeartbeatRequest(Message):
 
 @message(flexible_since=0)
 class ControllerHeartbeatResponse(Message):
-    """NOT_CONTROLLER from everyone but the active controller."""
+    """NOT_CONTROLLER from all nodes but the active controller."""
 
     error_code: int = wire(INT16)
     start_snapshot: bool = wire(BOOL)

@@ -1,6 +1,7 @@
-"""ControllerRegistration (KIP-919; as shipped in 4.3): a controller says where it listens and what it supports.
+"""ControllerRegistration (KIP-919; as shipped in 4.3): a controller registers its listeners and features.
 
-Ours is the replica UUID, in a private tagged field: of two processes with one id only the newest voter may register.
+The replica UUID is ours, in a private tagged field: of two processes with one id only the newest
+voter may register.
 """
 
 from uuid import UUID

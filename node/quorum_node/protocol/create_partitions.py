@@ -22,7 +22,7 @@ class CreatePartitionsAssignment(Message):
 
 @message()
 class CreatePartitionsTopic(Message):
-    """A topic and the number of partitions that it shall have."""
+    """A topic and its new number of partitions."""
 
     name: str = wire(STRING)
     count: int = wire(INT32)
@@ -42,7 +42,7 @@ class CreatePartitionsRequest(Message):
 
 @message()
 class CreatePartitionsTopicResult(Message):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str = wire(STRING)
     error_code: int = wire(INT16)

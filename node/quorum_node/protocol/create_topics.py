@@ -17,7 +17,7 @@ from quorum_node.schema.schema import (
 )
 
 BROKERS_DEFAULT = -1
-"""Number of partitions or replication factor of who leaves it to the controller's configuration."""
+"""Number of partitions or replication factor that means the controller's default."""
 
 
 @message()
@@ -30,7 +30,7 @@ class CreatableReplicaAssignment(Message):
 
 @message()
 class CreatableTopicConfig(Message):
-    """A config that the topic is created with."""
+    """An initial config of the topic."""
 
     name: str = wire(STRING)
     value: str | None = wire(STRING, nullable_since=0)
@@ -71,7 +71,7 @@ class CreatableTopicConfigs(Message):
 
 @message()
 class CreatableTopicResult(Message):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str = wire(STRING)
     topic_id: UUID | None = wire(UUID_TYPE, since=7, default=None, ignorable=True)

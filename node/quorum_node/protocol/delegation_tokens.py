@@ -16,7 +16,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class TokenPrincipal(Message):
-    """Who renews a token, or whose tokens are asked for."""
+    """A renewer of a token, or an owner of tokens."""
 
     principal_type: str = wire(STRING)
     principal_name: str = wire(STRING)
@@ -24,7 +24,7 @@ class TokenPrincipal(Message):
 
 @message(flexible_since=2)
 class CreateDelegationTokenRequest(Message):
-    """A token for the owner; an owner that is null or empty is who asks."""
+    """Create a token for the owner; without an owner, for the caller."""
 
     owner_principal_type: str | None = wire(STRING, since=3, nullable_since=3, default=None)
     owner_principal_name: str | None = wire(STRING, since=3, nullable_since=3, default=None)
@@ -34,7 +34,7 @@ class CreateDelegationTokenRequest(Message):
 
 @message(flexible_since=2)
 class CreateDelegationTokenResponse(Message):
-    """The token; -1 for every time of one that was not made."""
+    """The token; all times are -1 if none was created."""
 
     error_code: int = wire(INT16)
     principal_type: str = wire(STRING)
@@ -51,7 +51,7 @@ class CreateDelegationTokenResponse(Message):
 
 @message(flexible_since=2)
 class RenewDelegationTokenRequest(Message):
-    """A token is to live longer."""
+    """Extend the lifetime of a token."""
 
     hmac: bytes = wire(BYTES, secret=True)
     renew_period_ms: int = wire(INT64)
@@ -59,7 +59,7 @@ class RenewDelegationTokenRequest(Message):
 
 @message(flexible_since=2)
 class RenewDelegationTokenResponse(Message):
-    """When it ends."""
+    """The new expiry time."""
 
     error_code: int = wire(INT16)
     expiry_timestamp_ms: int = wire(INT64, default=-1)
@@ -68,7 +68,7 @@ class RenewDelegationTokenResponse(Message):
 
 @message(flexible_since=2)
 class ExpireDelegationTokenRequest(Message):
-    """A token is to end."""
+    """Expire a token."""
 
     hmac: bytes = wire(BYTES, secret=True)
     expiry_time_period_ms: int = wire(INT64)
@@ -76,7 +76,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @message(flexible_since=2)
 class ExpireDelegationTokenResponse(Message):
-    """When it ends."""
+    """The new expiry time."""
 
     error_code: int = wire(INT16)
     expiry_timestamp_ms: int = wire(INT64, default=-1)
@@ -85,7 +85,7 @@ class ExpireDelegationTokenResponse(Message):
 
 @message(flexible_since=2)
 class DescribeDelegationTokenRequest(Message):
-    """The tokens of some owners, of all of them with null."""
+    """Describe the tokens of some owners, or of all with null."""
 
     owners: tuple[TokenPrincipal, ...] | None = wire(Array(TokenPrincipal), nullable_since=0)
 
@@ -108,7 +108,7 @@ class DescribedDelegationToken(Message):
 
 @message(flexible_since=2)
 class DescribeDelegationTokenResponse(Message):
-    """The tokens that there are."""
+    """The tokens."""
 
     error_code: int = wire(INT16)
     tokens: tuple[DescribedDelegationToken, ...] = wire(Array(DescribedDelegationToken), default=())

@@ -1,4 +1,4 @@
-"""DeleteGroups: forget groups without members, and how far they have read (KIP-229)."""
+"""DeleteGroups: delete groups without members and their committed offsets (KIP-229)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -21,7 +21,7 @@ class DeleteGroupsRequest(Message):
 
 @message()
 class DeletedGroup(Message):
-    """The outcome for one group."""
+    """Result for one group."""
 
     group_id: str = wire(STRING)
     error_code: int = wire(INT16)

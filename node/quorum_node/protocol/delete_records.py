@@ -1,4 +1,4 @@
-"""DeleteRecords: what lies before an offset is not to be read any more (KIP-107; as shipped in 4.3, versions 0-2)."""
+"""DeleteRecords: delete records before an offset (KIP-107; as shipped in 4.3, versions 0-2)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import INT16, INT32, INT64, STRING, Array, Message, message, wire
@@ -8,7 +8,7 @@ TO_HIGH_WATERMARK = -1
 
 @message()
 class DeleteRecordsPartition(Message):
-    """`offset`: the first one that stays; TO_HIGH_WATERMARK for everything that is committed."""
+    """`offset`: the first one to keep; TO_HIGH_WATERMARK deletes everything that is committed."""
 
     partition_index: int = wire(INT32)
     offset: int = wire(INT64)
@@ -32,7 +32,7 @@ class DeleteRecordsRequest(Message):
 
 @message()
 class DeleteRecordsPartitionResult(Message):
-    """`low_watermark`: every live replica's log begins there or later; -1 with an error."""
+    """`low_watermark`: lowest start offset of the live replicas' logs; -1 with an error."""
 
     partition_index: int = wire(INT32)
     low_watermark: int = wire(INT64)
@@ -41,7 +41,7 @@ class DeleteRecordsPartitionResult(Message):
 
 @message()
 class DeleteRecordsTopicResult(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[DeleteRecordsPartitionResult, ...] = wire(Array(DeleteRecordsPartitionResult))

@@ -34,7 +34,7 @@ class DeleteTopicsRequest(Message):
 
 @message()
 class DeletableTopicResult(Message):
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str | None = wire(STRING, nullable_since=6)
     topic_id: UUID | None = wire(UUID_TYPE, since=6, default=None, ignorable=True)

@@ -63,7 +63,8 @@ class QuorumReplica(Message):
 class DescribeQuorumResponsePartition(Message):
     """The quorum of one partition as its leader sees it.
 
-    `target_voters` is the draft's, tagged; a target is never empty, so none stands for no target.
+    `target_voters` is a tagged field of the KIP draft. A target is never empty, so an empty array
+    means no target.
     """
 
     partition_index: int = wire(INT32)
@@ -102,7 +103,7 @@ class QuorumListener(Message):
 
 @message()
 class QuorumNode(Message):
-    """Listeners of a node. An id may stand here once only, or stock admin clients fail."""
+    """Listeners of a node. Ids must be unique in the array, otherwise stock admin clients fail."""
 
     node_id: int = wire(INT32, since=2, default=0)
     listeners: tuple[QuorumListener, ...] = wire(Array(QuorumListener), since=2, default=())
@@ -131,7 +132,7 @@ class DescribeClusterRequest(Message):
 
 @message()
 class ClusterNode(Message):
-    """A broker, or, when controllers were asked for, a controller."""
+    """A broker or, if requested, a controller."""
 
     broker_id: int = wire(INT32)
     host: str = wire(STRING)

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: which quotas are recorded for whom (KIP-546; as shipped in 4.3, versions 0-1)."""
+"""DescribeClientQuotas: the quotas of matching entities (KIP-546; as shipped in 4.3, versions 0-1)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.client_quotas import QuotaEntityPart

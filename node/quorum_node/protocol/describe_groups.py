@@ -38,7 +38,7 @@ class DescribedGroupMember(Message):
 
 @message()
 class DescribedGroup(Message):
-    """A group; there is no group of a name below version 6: its state is `Dead`."""
+    """A group. Below version 6 a group that does not exist has the state `Dead`."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, since=6, nullable_since=6, default=None)

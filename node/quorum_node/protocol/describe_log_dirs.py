@@ -1,4 +1,6 @@
-"""DescribeLogDirs: what lies in a broker's directories (KIP-113, KIP-827; as shipped in 4.3, versions 1-5)."""
+"""DescribeLogDirs: the replicas in a broker's directories (KIP-113, KIP-827; as shipped in 4.3,
+versions 1-5).
+"""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (

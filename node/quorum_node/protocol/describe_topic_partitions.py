@@ -1,4 +1,6 @@
-"""DescribeTopicPartitions: topics part by part, with eligible leader replicas (KIP-966, as shipped in 4.3, version 0)."""
+"""DescribeTopicPartitions: topics page by page, with eligible leader replicas (KIP-966, as shipped
+in 4.3, version 0).
+"""
 
 from uuid import UUID
 
@@ -19,14 +21,14 @@ from quorum_node.schema.schema import (
 
 @message()
 class DescribedTopicName(Message):
-    """A topic that is asked for."""
+    """A requested topic."""
 
     name: str = wire(STRING)
 
 
 @message()
 class PartitionCursor(Message):
-    """Where the next part begins."""
+    """Start of the next page."""
 
     topic_name: str = wire(STRING)
     partition_index: int = wire(INT32)
@@ -60,7 +62,7 @@ class DescribedPartition(Message):
 
 @message()
 class DescribedTopic(Message):
-    """One topic, or the part of it that fits."""
+    """One topic, or a page of it."""
 
     error_code: int = wire(INT16)
     name: str | None = wire(STRING, nullable_since=0)

@@ -1,8 +1,8 @@
-"""DiscoverBrokers (KIP-595): where do the voters listen?
+"""DiscoverBrokers (KIP-595): the addresses of the voters.
 
-Field for field as the draft defines it. Its text lets the response name the leader and its epoch, its schema
-does not, and it knows voters by id alone: these are private tagged fields from 20000 up. The API key is
-private as well (`apis.py`).
+Field for field as in the KIP. Its text lets the response name the leader and its epoch, but its
+schema does not, and it identifies voters by id alone: those are private tagged fields from 20000
+up. The API key is private as well (`apis.py`).
 """
 
 from uuid import UUID
@@ -21,13 +21,13 @@ from quorum_node.schema.schema import (
 )
 
 CLIENT_ID = -1
-"""ReplicaId of whoever is no replica: the other fields of its request are not looked at."""
+"""ReplicaId of a client: the other fields of its request are ignored."""
 UNKNOWN_BOOT_TIMESTAMP = -1
 
 
 @message(flexible_since=0)
 class DiscoverBrokersRequest(Message):
-    """A sender that listens at host and port, or CLIENT_ID."""
+    """Request of a replica that listens at host and port, or of a client (CLIENT_ID)."""
 
     replica_id: int = wire(INT32)
     boot_timestamp: int = wire(INT64, default=UNKNOWN_BOOT_TIMESTAMP)
@@ -39,7 +39,7 @@ class DiscoverBrokersRequest(Message):
 
 @message()
 class DiscoveredBroker(Message):
-    """A voter. UNKNOWN_BOOT_TIMESTAMP: nothing was heard of it, its address is that of the record."""
+    """A voter. UNKNOWN_BOOT_TIMESTAMP: the address is that of the voters record."""
 
     voter_id: int = wire(INT32)
     boot_timestamp: int = wire(INT64)

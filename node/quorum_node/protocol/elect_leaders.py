@@ -43,7 +43,7 @@ class ElectLeadersRequest(Message):
 
 @message()
 class PartitionElection(Message):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_id: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -52,7 +52,7 @@ class PartitionElection(Message):
 
 @message()
 class ReplicaElectionResult(Message):
-    """What became of the partitions of one topic."""
+    """Result for the partitions of one topic."""
 
     topic: str = wire(STRING)
     partition_result: tuple[PartitionElection, ...] = wire(Array(PartitionElection))

@@ -18,18 +18,18 @@ from quorum_node.schema.schema import (
 )
 
 TAG_STATIC_VOTERS = 20000
-"""Private: ids that a candidate of a static quorum is configured with, while it knows no UUIDs."""
+"""Private: the configured voter ids of a candidate in a static quorum that knows no UUIDs yet."""
 
 TAG_RECOVERED_EPOCH = 20001
-"""Private: the last recovery of the quorum that the sender knows of (`raft/seen_recoveries.py`); -1: not told."""
+"""Private: epoch of the last recovery that the sender knows (`raft/seen_recoveries.py`); -1: not sent."""
 
 TAG_DRAFT_ERROR = 20000
-"""Private: the draft's own error code (`errors.py`), where a shipped API has none of that name."""
+"""Private: error code of the KIP draft (`errors.py`), where the shipped API has none."""
 
 
 @message()
 class NodeEndpoint(Message):
-    """Where the leader that an answer names listens."""
+    """Address of the leader in a response."""
 
     node_id: int = wire(INT32)
     host: str = wire(STRING)
@@ -47,7 +47,7 @@ class LeaderEndpoint(Message):
 
 @message()
 class VoteRequestPartition(Message):
-    """A candidate's (or, with `pre_vote`, a prospective candidate's) question."""
+    """Vote request of a candidate or, with `pre_vote`, of a prospective candidate."""
 
     partition_index: int = wire(INT32)
     replica_epoch: int = wire(INT32)
@@ -56,7 +56,7 @@ class VoteRequestPartition(Message):
     voter_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
     last_offset_epoch: int = wire(INT32)
     last_offset: int = wire(INT64)
-    # Not ignorable: a pre-vote that lost its flag on the way would count as a vote.
+    # Not ignorable: a pre-vote without the flag would count as a real vote.
     pre_vote: bool = wire(BOOL, since=2, default=False)
     static_voters: tuple[int, ...] = wire(
         Array(INT32), tag=TAG_STATIC_VOTERS, default=(), ignorable=True
@@ -115,7 +115,7 @@ class VoteResponse(Message):
 
 @message()
 class BeginQuorumEpochRequestPartition(Message):
-    """The new leader introduces itself."""
+    """Announcement of a new leader."""
 
     partition_index: int = wire(INT32)
     voter_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
@@ -148,7 +148,7 @@ class BeginQuorumEpochRequest(Message):
 
 @message()
 class EpochResponsePartition(Message):
-    """The answer to Begin and End: error, and the leader and epoch that the receiver knows."""
+    """Response to Begin and End: error, and the leader and epoch that the receiver knows."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)

@@ -1,4 +1,4 @@
-"""Envelope (KIP-590; as shipped in 4.3): a client's request that a broker passes on, and who the client is."""
+"""Envelope (KIP-590; as shipped in 4.3): a request that a broker forwards, with the client's principal."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.primitives import Buffer

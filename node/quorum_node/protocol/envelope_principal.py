@@ -1,6 +1,6 @@
-"""The principal inside an Envelope, as Kafka's default principal builder writes it (KIP-590).
+"""The principal in an Envelope, as Kafka's default principal builder writes it (KIP-590).
 
-Owns the bytes: a version (int16) and the message of that version. Must not know what a principal may do.
+Owns the bytes: a version (int16) and the message of that version. Must not know authorization.
 """
 
 from quorum_node.schema.codec import decode, encode
@@ -19,7 +19,7 @@ _VERSION = 0
 
 @message(flexible_since=0)
 class DefaultPrincipal(Message):
-    """`type` is `User` unless somebody made principals of another type."""
+    """`type` is `User`, except with a custom principal builder."""
 
     type: str = wire(STRING)
     name: str = wire(STRING)

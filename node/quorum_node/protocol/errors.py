@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as a quorum gives or gets them.
+"""Kafka's error codes, as far as a quorum sends or receives them.
 
 Source: Kafka's protocol guide, "Error Codes".
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A code that is not listed here arrives as a plain number."""
+    """A code that is not listed here is kept as a plain number."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -108,7 +108,7 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
-    # The drafts' own (KIP-595, "Error Codes"), on private APIs only.
+    # Codes of the KIP drafts (KIP-595, "Error Codes"), used on private APIs only.
     NOT_QUORUM_LEADER = 20000
     INVALID_CLUSTER_ID = 20001
     INVALID_QUORUM_STATE = 20002

@@ -17,7 +17,7 @@ from quorum_node.schema.schema import (
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may go."""
+    """Permitted direction of a change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -45,7 +45,7 @@ class UpdateFeaturesRequest(Message):
 
 @message()
 class FeatureUpdateResult(Message):
-    """What became of one feature."""
+    """Result for one feature."""
 
     feature: str = wire(STRING)
     error_code: int = wire(INT16)

@@ -1,10 +1,14 @@
-"""Fetch: how voters and observers pull the log (KIP-595, "Fetch"; KIP-853; as shipped, versions 4-18).
+"""Fetch: replication of the log to voters and observers (KIP-595, "Fetch"; KIP-853; as shipped,
+versions 4-18).
 
-Private tagged field 20000 `answer` of both directions carries the round of a linearizable read; stock peers
-skip it. A request of ours always has it, so that a leader knows which replicas are stock ones. 20001 `witness`
-of a request says that its sender never campaigns; 20002 `listeners` where an observer listens, so that it can
-be made a voter; 20004 `corrupt` that what came last from this offset is damaged. 20006
-`recovered_epoch` tells of the last recovery of the quorum; an answer has it if the request has.
+Private tagged fields, which stock peers ignore:
+20000 `answer`, request and response: the answer round for linearizable reads. Our requests always
+have it, so a leader recognizes stock replicas by its absence.
+20001 `witness`, request: the sender never starts an election.
+20002 `listeners`, request: addresses of an observer, needed to make it a voter.
+20004 `corrupt`, request: the last records from this offset were damaged.
+20006 `recovered_epoch`: epoch of the last recovery of the quorum; the response has it if the
+request has.
 """
 
 from uuid import UUID
@@ -29,19 +33,19 @@ from quorum_node.schema.schema import (
 TAG_ANSWER = 20000
 TAG_WITNESS = 20001
 ANSWER_UNSUPPORTED = -2
-"""The sender knows nothing of rounds."""
+"""The sender does not support answer rounds."""
 TAG_LISTENERS = 20002
 TAG_KEEPING_UP = 20003
 TAG_CORRUPT = 20004
 TAG_RECOVERED_EPOCH = 20006
 TAG_DRAFT_ERROR = 20005
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
-"""The sender is older than version 18 and doesn't tell its high watermark."""
+"""The request is older than version 18, which has no high watermark."""
 
 
 @message()
 class ReplicaState(Message):
-    """Who fetches; -1 is a consumer."""
+    """The fetching replica; -1 is a consumer."""
 
     replica_id: int = wire(INT32, default=-1)
     replica_epoch: int = wire(INT64, default=-1)
@@ -134,7 +138,7 @@ class FetchRequest(Message):
 
 @message()
 class EpochEndOffset(Message):
-    """Where the logs part: truncate to the end of this epoch."""
+    """Where the logs diverge: truncate to the end of this epoch."""
 
     epoch: int = wire(INT32, default=-1)
     end_offset: int = wire(INT64, default=-1)
@@ -166,7 +170,7 @@ class AbortedTransaction(Message):
 
 @message()
 class KeepingUp(Message):
-    """How well an observer keeps up: the draft's last caught-up time, as an age, and dirty offset."""
+    """An observer's lag: the KIP draft's last caught-up time, as an age, and dirty offset."""
 
     caught_up_age_ms: int = wire(INT64, default=-1)
     dirty_offset: int = wire(INT64, default=-1)
@@ -180,7 +184,7 @@ NO_SNAPSHOT = SnapshotId()
 
 @message()
 class FetchResponsePartition(Message):
-    """The answer for one partition; `records` are raw batches, decoded as a view."""
+    """Result for one partition; `records` are raw batches, decoded as a view."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -211,7 +215,7 @@ class FetchResponsePartition(Message):
 
 @message()
 class FetchResponseTopic(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     topic: str = wire(STRING, until=12, default="", ignorable=True)
     topic_id: UUID | None = wire(UUID_TYPE, since=13, default=None, ignorable=True)
@@ -220,7 +224,7 @@ class FetchResponseTopic(Message):
 
 @message()
 class FetchNodeEndpoint(Message):
-    """Where a leader listens; here the port has 32 bits."""
+    """Address of a leader; here the port has 32 bits."""
 
     node_id: int = wire(INT32)
     host: str = wire(STRING)

@@ -1,7 +1,7 @@
-"""FetchSnapshot: how a replica downloads a snapshot, piece by piece (KIP-630; KIP-853; as shipped, 0-1).
+"""FetchSnapshot: download of a snapshot in parts (KIP-630; KIP-853; as shipped, 0-1).
 
-Private tagged field 20000 `checksum` of a response carries the CRC-32C of the whole snapshot; stock peers
-skip it.
+Private tagged field 20000 `checksum` of a response has the CRC-32C of the whole snapshot; stock
+peers ignore it.
 """
 
 from uuid import UUID
@@ -36,7 +36,7 @@ class SnapshotIdentity(Message):
 
 @message()
 class FetchSnapshotPartition(Message):
-    """What to send of the snapshot of one partition."""
+    """Requested part of a partition's snapshot."""
 
     partition: int = wire(INT32)
     current_leader_epoch: int = wire(INT32)
@@ -66,12 +66,12 @@ class FetchSnapshotRequest(Message):
 
 
 NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
-"""What stands for an absent tag: here the fields have no defaults of their own, so zeros."""
+"""Value of an absent tag: these fields have no defaults of their own, so zeros."""
 
 
 @message()
 class FetchSnapshotResponsePartition(Message):
-    """A piece; `unaligned_records` may begin and end in the middle of a batch, decoded as a view."""
+    """A part; `unaligned_records` can begin and end in the middle of a batch, decoded as a view."""
 
     index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -87,7 +87,7 @@ class FetchSnapshotResponsePartition(Message):
 
 @message()
 class FetchSnapshotResponseTopic(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[FetchSnapshotResponsePartition, ...] = wire(

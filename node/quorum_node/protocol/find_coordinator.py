@@ -4,7 +4,7 @@ from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import INT8, INT16, INT32, STRING, Array, Message, message, wire
 
 _BEFORE_BATCHES = 3
-"""The last version that asks for one key."""
+"""The last version with a single key."""
 
 
 @message(flexible_since=3)
@@ -18,7 +18,7 @@ class FindCoordinatorRequest(Message):
 
 @message()
 class Coordinator(Message):
-    """The answer for one key."""
+    """Result for one key."""
 
     key: str = wire(STRING, since=4, default="")
     node_id: int = wire(INT32, since=4, default=-1)

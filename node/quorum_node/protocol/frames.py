@@ -1,8 +1,9 @@
-"""Requests and responses as they stand on a connection: size, header, body.
+"""Requests and responses on a connection: size, header, body.
 
-Owns framing and headers. Must not know what is done with a message.
-Source: Kafka's protocol guide, "Request Header" and "Response Header"; KIP-511: an ApiVersions response always
-has header version 0, and a request of a version that is too new is answered in version 0.
+Owns framing and headers. Must not know how messages are processed.
+Source: Kafka's protocol guide, "Request Header" and "Response Header"; KIP-511: an ApiVersions
+response always has header version 0, and an unknown version of the request is answered in version
+0.
 """
 
 import struct
@@ -30,11 +31,11 @@ _REQUEST_HEADER = Struct(">hhih")
 _RESPONSE_HEADER = Struct(">i")
 
 MAX_FEW_ELEMENTS = 2000
-"""Array elements of a request about the quorum, whoever sends it: see `FEW_ELEMENTS`."""
+"""Limit of array elements in a request about the quorum: see `FEW_ELEMENTS`."""
 
 
 class UnsupportedRequest(MalformedMessage):
-    """An API or version that this node does not serve; Kafka closes the connection."""
+    """An API or version that this node does not serve. Kafka closes the connection."""
 
 
 @made_often
@@ -135,7 +136,7 @@ def _framed(parts: list[Part]) -> bytes:
 
 
 def response_correlation_id(frame: Buffer) -> int:
-    """The correlation id, which tells what request (and so what version) a response belongs to."""
+    """The correlation id, which identifies the request and so the version of the response."""
     if len(frame) < _RESPONSE_HEADER.size:
         raise MalformedMessage("a response of less than four bytes")
     (correlation_id,) = _RESPONSE_HEADER.unpack_from(frame, 0)

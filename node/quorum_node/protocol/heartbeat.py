@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group lives (as shipped in 4.3)."""
+"""Heartbeat of a member of a classic group (as shipped in 4.3)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (

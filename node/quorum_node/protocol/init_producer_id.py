@@ -6,7 +6,7 @@ from quorum_node.schema.schema import INT16, INT32, INT64, STRING, Message, mess
 
 @message(flexible_since=2)
 class InitProducerIdRequest(Message):
-    """InitProducerId request; with a `transactional_id` it is a transaction coordinator's affair."""
+    """InitProducerId request. With a `transactional_id` it is for a transaction coordinator."""
 
     transactional_id: str | None = wire(STRING, nullable_since=0)
     transaction_timeout_ms: int = wire(INT32)

@@ -1,4 +1,6 @@
-"""JoinGroup: a member enters a classic group, or comes back for its next generation (as shipped in 4.3; KIP-345, KIP-394, KIP-800)."""
+"""JoinGroup: a member joins a classic group, or rejoins for its next generation (as shipped in 4.3;
+KIP-345, KIP-394, KIP-800).
+"""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -24,7 +26,7 @@ class JoinGroupProtocol(Message):
 
 @message(flexible_since=6)
 class JoinGroupRequest(Message):
-    """JoinGroup request; without a rebalance timeout (version 0) the session timeout is meant."""
+    """JoinGroup request. Without a rebalance timeout (version 0) the session timeout is used."""
 
     group_id: str = wire(STRING)
     session_timeout_ms: int = wire(INT32)

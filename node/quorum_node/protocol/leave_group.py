@@ -14,7 +14,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class LeavingMember(Message):
-    """By its id, or by that of its instance."""
+    """A member, by its id or its instance id."""
 
     member_id: str = wire(STRING, since=3, default="")
     group_instance_id: str | None = wire(STRING, since=3, nullable_since=3, default=None)
@@ -32,7 +32,7 @@ class LeaveGroupRequest(Message):
 
 @message()
 class LeftMember(Message):
-    """What became of one of them."""
+    """Result for one of them."""
 
     member_id: str = wire(STRING, since=3, default="")
     group_instance_id: str | None = wire(STRING, since=3, nullable_since=3, default="")

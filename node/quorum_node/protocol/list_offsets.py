@@ -23,7 +23,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 @message()
 class ListOffsetsPartition(Message):
-    """What is asked of one partition: a time in milliseconds since 1970, or one of the constants."""
+    """Requested timestamp of one partition: milliseconds since 1970, or one of the constants."""
 
     partition_index: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=4, default=-1, ignorable=True)
@@ -50,7 +50,7 @@ class ListOffsetsRequest(Message):
 
 @message()
 class ListOffsetsPartitionResponse(Message):
-    """The answer for one partition; offset -1: there is none."""
+    """Result for one partition; offset -1: there is no such record."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -61,7 +61,7 @@ class ListOffsetsPartitionResponse(Message):
 
 @message()
 class ListOffsetsTopicResponse(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[ListOffsetsPartitionResponse, ...] = wire(Array(ListOffsetsPartitionResponse))

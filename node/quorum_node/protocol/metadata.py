@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and who leads their partitions (as shipped in 4.3, versions 0-13)."""
+"""Metadata: brokers, topics and leaders of partitions (as shipped in 4.3, versions 0-13)."""
 
 from uuid import UUID
 
@@ -27,7 +27,7 @@ class MetadataRequestTopic(Message):
 
 @message(flexible_since=9)
 class MetadataRequest(Message):
-    """Metadata request; `topics`: null asks for all, in version 0 an empty array does."""
+    """Metadata request; `topics`: null means all; in version 0 an empty array does."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = wire(
         Array(MetadataRequestTopic), nullable_since=1
@@ -41,7 +41,7 @@ class MetadataRequest(Message):
 
 @message()
 class MetadataBroker(Message):
-    """A broker that is not fenced, where the caller's listener reaches it."""
+    """An active broker, with its address on the caller's listener."""
 
     node_id: int = wire(INT32)
     host: str = wire(STRING)
@@ -78,7 +78,7 @@ class MetadataTopic(Message):
 
 @message(flexible_since=9)
 class MetadataResponse(Message):
-    """Metadata response; `controller_id` is some broker: clients send there what the controller decides."""
+    """Metadata response; `controller_id` is any broker: clients send it their requests for the controller."""
 
     throttle_time_ms: int = wire(INT32, since=3, default=0, ignorable=True)
     brokers: tuple[MetadataBroker, ...] = wire(Array(MetadataBroker))

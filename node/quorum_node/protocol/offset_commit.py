@@ -1,4 +1,4 @@
-"""OffsetCommit: how far a group has read (as shipped in 4.3; KIP-211, KIP-320, KIP-848)."""
+"""OffsetCommit: commits offsets of a group (as shipped in 4.3; KIP-211, KIP-320, KIP-848)."""
 
 from uuid import UUID
 
@@ -49,7 +49,7 @@ class OffsetCommitRequest(Message):
 
 @message()
 class OffsetCommitPartitionResponse(Message):
-    """The outcome for one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -57,7 +57,7 @@ class OffsetCommitPartitionResponse(Message):
 
 @message()
 class OffsetCommitTopicResponse(Message):
-    """The outcomes for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING, until=9, default="", ignorable=True)
     topic_id: UUID | None = wire(UUID_TYPE, since=10, default=None, ignorable=True)

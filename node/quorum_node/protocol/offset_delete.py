@@ -1,4 +1,4 @@
-"""OffsetDelete: forget how far a group has read in some partitions (KIP-496)."""
+"""OffsetDelete: deletes committed offsets of a group (KIP-496)."""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -37,7 +37,7 @@ class OffsetDeleteRequest(Message):
 
 @message()
 class OffsetDeletePartitionResponse(Message):
-    """The outcome for one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -45,7 +45,7 @@ class OffsetDeletePartitionResponse(Message):
 
 @message()
 class OffsetDeleteTopicResponse(Message):
-    """The outcomes for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[OffsetDeletePartitionResponse, ...] = wire(

@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read (as shipped in 4.3; KIP-447, KIP-709, KIP-848)."""
+"""OffsetFetch: committed offsets of groups (as shipped in 4.3; KIP-447, KIP-709, KIP-848)."""
 
 from uuid import UUID
 
@@ -36,7 +36,7 @@ class FetchedTopic(Message):
 
 @message()
 class FetchedGroup(Message):
-    """A group; no `topics` (None) asks for all."""
+    """A group; `topics` of None means all."""
 
     group_id: str = wire(STRING, since=8, default="")
     member_id: str | None = wire(STRING, since=9, nullable_since=9, default=None, ignorable=True)
@@ -60,7 +60,7 @@ class OffsetFetchRequest(Message):
 
 @message()
 class OffsetFetchPartitionResponse(Message):
-    """The answer for one partition, below version 8; offset -1: nothing is committed."""
+    """Result for one partition, below version 8; offset -1: nothing is committed."""
 
     partition_index: int = wire(INT32, until=7, default=0)
     committed_offset: int = wire(INT64, until=7, default=0)
@@ -71,7 +71,7 @@ class OffsetFetchPartitionResponse(Message):
 
 @message()
 class OffsetFetchTopicResponse(Message):
-    """The answers for one topic, below version 8."""
+    """Results for one topic, below version 8."""
 
     name: str = wire(STRING, until=7, default="")
     partitions: tuple[OffsetFetchPartitionResponse, ...] = wire(
@@ -81,7 +81,7 @@ class OffsetFetchTopicResponse(Message):
 
 @message()
 class FetchedPartitionResponse(Message):
-    """The answer for one partition; offset -1: nothing is committed."""
+    """Result for one partition; offset -1: nothing is committed."""
 
     partition_index: int = wire(INT32, since=8, default=0)
     committed_offset: int = wire(INT64, since=8, default=0)
@@ -92,7 +92,7 @@ class FetchedPartitionResponse(Message):
 
 @message()
 class FetchedTopicResponse(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING, since=8, until=9, default="", ignorable=True)
     topic_id: UUID | None = wire(UUID_TYPE, since=10, default=None, ignorable=True)
@@ -103,7 +103,7 @@ class FetchedTopicResponse(Message):
 
 @message()
 class FetchedGroupResponse(Message):
-    """The answers for one group."""
+    """Results for one group."""
 
     group_id: str = wire(STRING, since=8, default="")
     topics: tuple[FetchedTopicResponse, ...] = wire(

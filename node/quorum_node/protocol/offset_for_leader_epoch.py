@@ -8,7 +8,7 @@ NO_REPLICA = -2
 
 @message()
 class OffsetForLeaderPartition(Message):
-    """The epoch that is asked for in one partition."""
+    """Requested epoch of one partition."""
 
     partition: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=2, default=-1, ignorable=True)
@@ -33,7 +33,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message()
 class EpochEnd(Message):
-    """The largest known epoch that is not above the one that was asked for, and its end; -1: none is known."""
+    """The largest known epoch at or below the requested one, and its end; -1: none is known."""
 
     error_code: int = wire(INT16)
     partition: int = wire(INT32)
@@ -43,7 +43,7 @@ class EpochEnd(Message):
 
 @message()
 class OffsetForLeaderTopicResult(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     topic: str = wire(STRING)
     partitions: tuple[EpochEnd, ...] = wire(Array(EpochEnd))

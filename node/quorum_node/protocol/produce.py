@@ -1,6 +1,8 @@
-"""Produce: a producer's batches for the leaders of partitions (as shipped in 4.3, versions 3-13; KIP-951 for the leader's endpoint).
+"""Produce: batches of a producer for partition leaders (as shipped in 4.3, versions 3-13; KIP-951
+for the leader's endpoint).
 
-Versions 0 to 2 are announced and not served, as stock brokers do: librdkafka does not compress otherwise (KAFKA-18659).
+Versions 0 to 2 are announced but not served, as in stock brokers: otherwise librdkafka does not
+compress (KAFKA-18659).
 """
 
 from uuid import UUID
@@ -41,7 +43,7 @@ class TopicProduceData(Message):
 
 @message(flexible_since=9)
 class ProduceRequest(Message):
-    """Produce request; `acks`: -1 (all in-sync replicas), 0 (no answer) or 1 (the leader)."""
+    """Produce request; `acks`: -1 (all in-sync replicas), 0 (no response) or 1 (the leader)."""
 
     transactional_id: str | None = wire(STRING, since=3, nullable_since=3, default=None)
     acks: int = wire(INT16)
@@ -70,7 +72,7 @@ NO_LEADER = ProducedLeader()
 
 @message()
 class PartitionProduceResponse(Message):
-    """What became of the batch of one partition."""
+    """Result for the batch of one partition."""
 
     index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -90,7 +92,7 @@ class PartitionProduceResponse(Message):
 
 @message()
 class TopicProduceResponse(Message):
-    """The answers for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING, until=12, default="", ignorable=True)
     topic_id: UUID | None = wire(UUID_TYPE, since=13, default=None, ignorable=True)
@@ -101,7 +103,7 @@ class TopicProduceResponse(Message):
 
 @message()
 class ProduceNodeEndpoint(Message):
-    """Where a leader that was named above listens."""
+    """Address of a leader named in the response."""
 
     node_id: int = wire(INT32, since=10, default=-1)
     host: str = wire(STRING, since=10, default="")

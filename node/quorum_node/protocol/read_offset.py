@@ -1,7 +1,8 @@
-"""ReadOffset (KIP-650, "Non-leader Linearizable Read"): up to where must a replica have applied?
+"""ReadOffset (KIP-650, "Non-leader Linearizable Read"): the offset that a replica has to apply
+before a read.
 
-Field for field as the draft defines it, which knows neither errors nor a stale read: those are private
-tagged fields from 20000 up. The API key is private as well (`apis.py`).
+Field for field as in the KIP, which has neither errors nor stale reads: those are private tagged
+fields from 20000 up. The API key is private as well (`apis.py`).
 """
 
 from quorum_node.protocol.api import Api
@@ -37,7 +38,7 @@ class ReadOffsetRequestTopic(Message):
 
 @message(flexible_since=0)
 class ReadOffsetRequest(Message):
-    """`stale`: answer at once, confirmed or not, leader or not."""
+    """`stale`: respond at once, without confirmation and in any role."""
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
     read_timestamp: int = wire(INT64)
@@ -47,7 +48,7 @@ class ReadOffsetRequest(Message):
 
 @message()
 class ReadOffsetResponsePartition(Message):
-    """`applied_offset` is -1 with an error; `age_ms` belongs to a stale answer, -1 when unknown."""
+    """`applied_offset` is -1 with an error; `age_ms` belongs to a stale read, -1 if unknown."""
 
     partition_index: int = wire(INT32)
     applied_offset: int = wire(INT64)
@@ -66,7 +67,7 @@ class ReadOffsetResponseTopic(Message):
 
 @message(flexible_since=0)
 class ReadOffsetResponse(Message):
-    """An error on top concerns the whole request: a wrong cluster id."""
+    """A top-level error concerns the whole request: a wrong cluster id."""
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
     topics: tuple[ReadOffsetResponseTopic, ...] = wire(Array(ReadOffsetResponseTopic))

@@ -15,7 +15,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class ReassignablePartition(Message):
-    """The replicas that a partition shall have; null cancels what is under way."""
+    """New replicas of a partition; null cancels its reassignment."""
 
     partition_index: int = wire(INT32)
     replicas: tuple[int, ...] | None = wire(Array(INT32), nullable_since=0, default=None)
@@ -40,7 +40,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message()
 class ReassignablePartitionResponse(Message):
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -49,7 +49,7 @@ class ReassignablePartitionResponse(Message):
 
 @message()
 class ReassignableTopicResponse(Message):
-    """What became of the partitions of one topic."""
+    """Result for the partitions of one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[ReassignablePartitionResponse, ...] = wire(
@@ -72,7 +72,7 @@ class AlterPartitionReassignmentsResponse(Message):
 
 @message()
 class ListedTopic(Message):
-    """Partitions of one topic to look at."""
+    """Requested partitions of one topic."""
 
     name: str = wire(STRING)
     partition_indexes: tuple[int, ...] = wire(Array(INT32))
@@ -90,7 +90,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message()
 class OngoingPartitionReassignment(Message):
-    """A partition that is moving."""
+    """A partition in reassignment."""
 
     partition_index: int = wire(INT32)
     replicas: tuple[int, ...] = wire(Array(INT32))
@@ -100,7 +100,7 @@ class OngoingPartitionReassignment(Message):
 
 @message()
 class OngoingTopicReassignment(Message):
-    """Partitions of one topic that are moving."""
+    """Partitions of one topic in reassignment."""
 
     name: str = wire(STRING)
     partitions: tuple[OngoingPartitionReassignment, ...] = wire(Array(OngoingPartitionReassignment))

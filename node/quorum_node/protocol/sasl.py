@@ -6,14 +6,14 @@ from quorum_node.schema.schema import BYTES, INT16, INT64, STRING, Array, Messag
 
 @message()
 class SaslHandshakeRequest(Message):
-    """A client names the mechanism it wants to use."""
+    """The mechanism that the client wants to use."""
 
     mechanism: str = wire(STRING)
 
 
 @message()
 class SaslHandshakeResponse(Message):
-    """The mechanisms that the listener has."""
+    """The mechanisms of the listener."""
 
     error_code: int = wire(INT16)
     mechanisms: tuple[str, ...] = wire(Array(STRING), default=())
@@ -28,7 +28,7 @@ class SaslAuthenticateRequest(Message):
 
 @message(flexible_since=2)
 class SaslAuthenticateResponse(Message):
-    """The listener's step."""
+    """The server's step of a mechanism."""
 
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)

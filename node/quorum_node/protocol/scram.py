@@ -43,7 +43,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @message()
 class AlterUserScramCredentialsResult(Message):
-    """What became of one user."""
+    """Result for one user."""
 
     user: str = wire(STRING)
     error_code: int = wire(INT16)
@@ -69,14 +69,14 @@ class UserName(Message):
 
 @message(flexible_since=0)
 class DescribeUserScramCredentialsRequest(Message):
-    """DescribeUserScramCredentials request; null or nothing means all users."""
+    """DescribeUserScramCredentials request; null or an empty array means all users."""
 
     users: tuple[UserName, ...] | None = wire(Array(UserName), nullable_since=0)
 
 
 @message()
 class CredentialInfo(Message):
-    """A credential, without anything secret."""
+    """A credential, without secrets."""
 
     mechanism: int = wire(INT8)
     iterations: int = wire(INT32)

@@ -1,4 +1,6 @@
-"""SyncGroup: the leader hands in the assignments of a generation, every member gets its own (as shipped in 4.3)."""
+"""SyncGroup: the leader sends the assignments of a generation, every member gets its own (as
+shipped in 4.3).
+"""
 
 from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
@@ -15,7 +17,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class SyncGroupAssignment(Message):
-    """What the leader gives to a member."""
+    """Assignment of one member."""
 
     member_id: str = wire(STRING)
     assignment: bytes = wire(BYTES)
@@ -23,7 +25,7 @@ class SyncGroupAssignment(Message):
 
 @message(flexible_since=4)
 class SyncGroupRequest(Message):
-    """SyncGroup request; `assignments` come from the leader alone."""
+    """SyncGroup request; only the leader sends `assignments`."""
 
     group_id: str = wire(STRING)
     generation_id: int = wire(INT32)

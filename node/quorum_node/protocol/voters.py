@@ -1,9 +1,11 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853; as shipped, KIP-1186 for AckWhenCommitted).
 
-Private tagged fields 20000 and 20001 of all three carry the expected offset and epoch of the committed
-voters record: compare-and-set. 20002 of Add asks for the order "add first": the newcomer, caught up, counts as
-alive in the safety check. 20003 of all three is the quorum partition that is meant, 0 if nothing is said. 20000 of the answers to Add and Remove is the current leader, as in the answer to
-Update. Stock peers skip them.
+Private tagged fields, which stock peers ignore:
+20000 and 20001 of all requests: expected offset and epoch of the committed voters record
+(compare-and-set).
+20002 of Add: the order "add first": the new voter, caught up, counts as live in the safety check.
+20003 of all requests: the quorum partition; 0 by default.
+20000 of the responses to Add and Remove: the current leader, as in the response to Update.
 """
 
 from uuid import UUID

@@ -44,7 +44,7 @@ class WriteTxnMarkersRequest(Message):
 
 @message()
 class MarkedPartitionResult(Message):
-    """The outcome for one partition."""
+    """Result for one partition."""
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -52,7 +52,7 @@ class MarkedPartitionResult(Message):
 
 @message()
 class MarkedTopicResult(Message):
-    """The outcomes for one topic."""
+    """Results for one topic."""
 
     name: str = wire(STRING)
     partitions: tuple[MarkedPartitionResult, ...] = wire(Array(MarkedPartitionResult))
@@ -60,7 +60,7 @@ class MarkedTopicResult(Message):
 
 @message()
 class MarkerResult(Message):
-    """The outcomes for one transaction."""
+    """Results for one transaction."""
 
     producer_id: int = wire(INT64)
     topics: tuple[MarkedTopicResult, ...] = wire(Array(MarkedTopicResult))

@@ -1,1 +1,1 @@
-"""The command line for people: describe, change and watch a quorum through its admin API."""
+"""`quorumctl`, the command line tool: describe, change and watch a quorum through its admin API."""

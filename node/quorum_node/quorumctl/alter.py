@@ -1,7 +1,7 @@
-"""`alter`: the target voters of a quorum, and its way there as it happens.
+"""`alter`: sets the target voters of a quorum and shows the progress.
 
-The two lines that are printed are the draft's (KIP-595, "Altering Voters"). The call returns when the
-target is committed; `--follow` goes on until it is reached.
+The first two lines of output follow KIP-595, "Altering Voters". The call returns when the target is
+committed; `--follow` waits until it is reached.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def alter(client: AdminClient, arguments: argparse.Namespace) -> tuple[BaseModel
 
 
 def follow(client: AdminClient, *, quiet: bool) -> list[str]:
-    """A line for every change, until there is no target any more; the last line is returned."""
+    """Print a line for every change until there is no target any more. Returns the last line."""
     last = ""
     while True:
         quorum = _look(client)
@@ -66,7 +66,7 @@ def follow(client: AdminClient, *, quiet: bool) -> list[str]:
 
 
 def _way(quorum: QuorumDescription) -> str:
-    """Where it stands; the target is gone before the record that reached it is committed."""
+    """One line of progress. The target is removed before the record that reached it is committed."""
     voters = render.ids(quorum.voters)
     if quorum.target_voters is None:
         return f"{voters}  the last change is not committed yet"
@@ -74,7 +74,7 @@ def _way(quorum: QuorumDescription) -> str:
 
 
 def _look(client: AdminClient) -> QuorumDescription | None:
-    """The leader's view; None while nobody leads, which is part of a hand-over."""
+    """The leader's description; None while there is no leader, as during a hand-over."""
     try:
         return client.call(
             QuorumDescription, "GET", "/v1/quorum", confirmed="true", timeoutMs=client.timeout_ms
@@ -89,6 +89,6 @@ def _voter(text: str) -> int | TargetVoterModel:
     number, _, uuid = text.strip().partition(":")
     if not number.isdigit():
         raise CommandFailed(
-            f"{text.strip()!r} is no voter: write ids as 0,3,4, with a replica UUID as 3:UUID"
+            f"{text.strip()!r} is not a list of voters: write ids as 0,3,4, or 3:UUID to name a replica UUID"
         )
     return TargetVoterModel(id=int(number), uuid=uuid) if uuid else int(number)

@@ -1,7 +1,8 @@
-"""Calls to the admin API of whichever node answers.
+"""Calls of the admin API of a quorum, on whichever node answers.
 
-Owns the choice of node and the retries. What only the leader can do is sent to the leader: a node that does
-not lead names its URL, which is used if `trust` covers it. Knows the API's models, not the node's inside.
+Owns the choice of the node and the retries. Requests that only the leader can serve are sent to the
+leader: another node names the leader's URL, which is used if `trust` covers it. Must know the
+models of the API only.
 """
 
 import ssl
@@ -28,7 +29,7 @@ _TRY_AGAIN = frozenset(
         ErrorCode.OWN_EPOCH_NOT_COMMITTED,
     }
 )
-"""Nothing was changed, and a moment later it may work."""
+"""Error codes after which a retry may succeed. Nothing was changed."""
 
 
 _SECRETS_IN_URLS = ("@", "?", "#")
@@ -39,9 +40,10 @@ _NOT_IN_URLS = (
 
 
 class CommandFailed(Exception):
-    """The call failed for good; the message says what to do. `code` is the API's, if it came.
+    """The call failed and was not retried further; the message says what to do.
 
-    `leader_url`: where the leader is, as the node said that refused.
+    `code`: code of the API, if there was a response. `leader_url`: URL of the leader, as the
+    refusing node named it.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class CommandFailed(Exception):
 
 
 class AdminClient:
-    """One or more admin URLs of one quorum; `partition`: which of theirs, the first if None.
+    """Client for one or more admin URLs of one quorum.
 
-    `trusted_hosts`: where a leader may be sent the token besides the given URLs, see `trust`. `tls`: what is shown to https URLs,
-    and which authorities are believed; without it those of the machine.
+    `partition`: the quorum partition; None: the first. `trusted_hosts`: hosts besides the given
+    URLs that may receive the token, see `trust`. `tls`: certificate and trusted authorities for
+    https URLs; None: the authorities of the operating system.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class AdminClient:
     def call(
         self, model: type[M], method: str, path: str, body: BaseModel | None = None, **query: Any
     ) -> M:
-        """The first useful answer of any node, within the timeout. Raises CommandFailed."""
+        """The first successful response of any node. Raises CommandFailed after the timeout."""
         deadline = time.monotonic() + self.timeout_ms / 1000
         while True:
             failure = CommandFailed("no admin URL is given")
@@ -117,7 +120,7 @@ class AdminClient:
         body: BaseModel | None,
         **query: Any,
     ) -> M:
-        """The answer of the node at `url`, or of the leader that it names, if that may be asked."""
+        """The response of the node at `url`, or of the leader that it names if that URL is trusted."""
         try:
             return self.call_one(url, model, method, path, body, **query)
         except CommandFailed as error:
@@ -131,11 +134,11 @@ class AdminClient:
 
     def _may_follow(self, leader_url: str) -> bool:
         if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
-            return False  # what was asked by TLS is never sent in clear text
+            return False  # A request that was sent over TLS is never repeated in clear text.
         return not self._has_token or self._trust.covers(leader_url)
 
     def _is_out_of_reach(self, error: CommandFailed) -> bool:
-        """The leader is known, and asking again changes nothing."""
+        """Whether the leader is known but not trusted, so that a retry would not help."""
         leader = error.leader_url
         refused = error.code == ErrorCode.NOT_LEADER and leader is not None
         return refused and not self._may_follow(leader or "")
@@ -149,7 +152,7 @@ class AdminClient:
         body: BaseModel | None = None,
         **query: Any,
     ) -> M:
-        """One node's answer. Raises CommandFailed, without a code when nothing was answered."""
+        """The response of one node. Raises CommandFailed, without a code if there was no response."""
         if any(each in url for each in _SECRETS_IN_URLS):
             raise CommandFailed(_NOT_IN_URLS, ErrorCode.INVALID_REQUEST)
         content = None if body is None else body.model_dump_json(by_alias=True)
@@ -165,7 +168,7 @@ class AdminClient:
             )
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise CommandFailed(
-                f"{url!r} is no admin URL: write http://host:8080 or https://host:8443",
+                f"{url!r} is not an admin URL: write http://host:8080 or https://host:8443",
                 ErrorCode.INVALID_REQUEST,
             ) from error
         except httpx.TransportError as error:
@@ -178,13 +181,16 @@ class AdminClient:
                 return model.model_validate_json(answer.content)
             except ValidationError as error:
                 raise CommandFailed(
-                    f"{url} answered with something else than this quorumctl expects: {error}",
+                    f"{url} sent a response that this version of quorumctl can't read: {error}",
                     ErrorCode.INTERNAL,
                 ) from error
         raise self._refusal(url, answer)
 
     def log_pages(self, model: type[M], from_offset: int | None, max_records: int) -> Iterator[M]:
-        """Pages of one node's committed log, from the first node that answers; None: from its start."""
+        """Pages of the committed log of the first node that answers.
+
+        A start offset of None: from the start of its log.
+        """
         while True:
             page = self.call(
                 model, "GET", "/v1/log", fromOffset=from_offset, maxRecords=max_records
@@ -206,14 +212,15 @@ class AdminClient:
     def _advice(self, body: ErrorBody) -> str:
         if body.code == ErrorCode.UNAUTHORIZED:
             if self._has_token:
-                return "; the token that was given is not this quorum's"
+                return "; the given token is not the admin token of this quorum"
             return "; give it with --token-file or QUORUMCTL_TOKEN_FILE"
         return _ADVICE.get(body.code, "")
 
 
 def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
     if tls is None:
-        # Reading the machine's certificates takes longer than a command over plain HTTP.
+        # Loading the certificates of the operating system takes longer than a command over plain
+        # HTTP.
         return any(url.startswith("https:") for url in urls)
     try:
         return tls.context()
@@ -222,20 +229,20 @@ def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
 
 
 _ADVICE = {
-    ErrorCode.NOT_FORMED.value: "; see 'quorumctl describe status' for who is missing",
-    ErrorCode.CHANGE_PENDING.value: "; wait for it, then try again",
+    ErrorCode.NOT_FORMED.value: "; 'quorumctl describe status' shows which voters are missing",
+    ErrorCode.CHANGE_PENDING.value: "; try again when it is done",
     ErrorCode.ALTERATION_PENDING.value: " (quorumctl alter --cancel, or quorumctl alter --voters ...)",
-    ErrorCode.LEADER_IS_STOCK.value: "; what the asked node knows by itself: 'describe status"
+    ErrorCode.LEADER_IS_STOCK.value: "; for the node's own, unconfirmed view use 'describe status"
     " --unconfirmed', 'describe local', 'list', 'get --consistency local'",
-    ErrorCode.READS_UNSUPPORTED.value: "; read the asked node's own state with --consistency local",
-    ErrorCode.STALE_POSITION.value: "; look at the voters again, then decide",
+    ErrorCode.READS_UNSUPPORTED.value: "; read the node's own state with --consistency local",
+    ErrorCode.STALE_POSITION.value: "; check the present voters before you repeat the command",
     ErrorCode.NOT_CAUGHT_UP.value: "; see its lag with 'quorumctl describe replication'",
-    ErrorCode.DUPLICATE_VOTER.value: "; nothing is to be done",
+    ErrorCode.DUPLICATE_VOTER.value: "; nothing to do",
     ErrorCode.VOTER_NOT_FOUND.value: "; 'quorumctl describe replication' lists the voters",
     ErrorCode.DISK_LOW.value: "; give the leader's volume more space",
-    ErrorCode.NOT_CONFIRMED.value: "; too few voters answer the leader",
+    ErrorCode.NOT_CONFIRMED.value: "; too few voters respond to the leader",
     ErrorCode.REPLICA_BEHIND.value: "; ask another node",
-    ErrorCode.READS_UNSUPPORTED.value: "; read what a node has with --consistency local",
-    ErrorCode.TIMED_OUT.value: "; a repeat is harmless",
-    ErrorCode.LEADERSHIP_LOST.value: "; a repeat is harmless",
+    ErrorCode.READS_UNSUPPORTED.value: "; read a node's own state with --consistency local",
+    ErrorCode.TIMED_OUT.value: "; it is safe to repeat the command",
+    ErrorCode.LEADERSHIP_LOST.value: "; it is safe to repeat the command",
 }

@@ -1,4 +1,4 @@
-"""What each command does: one function per command, from parsed arguments to lines of output."""
+"""The commands: one function per command, from parsed arguments to lines of output."""
 
 import argparse
 from collections.abc import Callable
@@ -27,20 +27,20 @@ from quorum_node.quorumctl.client import AdminClient, CommandFailed
 from quorum_node.reassignment_api import PartitionDescriptions
 
 Result = tuple[BaseModel, list[str]]
-"""The document for --json, and the lines for people."""
+"""The document for --json, and the lines of text for the terminal."""
 Command = Callable[[AdminClient, argparse.Namespace], Result]
 
 _LOG_PAGE_RECORDS = 1000
 
 
 def describe_summary(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """Leader, lag, current and target voters, as the draft has it."""
+    """`describe`: leader, lag, current and target voters (KIP-595, "Describing Current Status")."""
     quorum = _quorum(client, confirmed=not arguments.unconfirmed)
     return quorum, render.summary(quorum)
 
 
 def describe_status(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """The quorum, confirmed by a majority unless told otherwise."""
+    """`describe status`: the quorum, confirmed by a majority unless `--unconfirmed` is given."""
     quorum = _quorum(client, confirmed=not arguments.unconfirmed)
     return quorum, render.status(quorum)
 
@@ -52,13 +52,13 @@ def describe_replication(client: AdminClient, arguments: argparse.Namespace) -> 
 
 
 def describe_local(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """One node's own view; never depends on the others."""
+    """`describe local`: one node's own view; needs no other node."""
     node = client.call(NodeDescription, "GET", "/v1/node")
     return node, render.local(node)
 
 
 def discover(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """Where the voters listen, as the asked node has heard; never depends on the others."""
+    """`discover`: where the voters listen, as the node knows it; needs no other node."""
     found = client.call(DiscoveredBrokers, "GET", "/v1/brokers")
     return found, render.discovered(found)
 
@@ -87,11 +87,11 @@ def remove_voter(client: AdminClient, arguments: argparse.Namespace) -> Result:
         expectedEpoch=arguments.expected_epoch,
         timeoutMs=client.timeout_ms,
     )
-    return result, [_changed(f"({arguments.id}, {arguments.uuid}) is no voter any more", result)]
+    return result, [_changed(f"({arguments.id}, {arguments.uuid}) is not a voter any more", result)]
 
 
 def resign(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """Let the leader hand over."""
+    """Ask the leader to hand over leadership."""
     result = client.call(
         ResignResult, "POST", "/v1/resign", ResignRequest(successor_id=arguments.successor)
     )
@@ -102,14 +102,14 @@ def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """Set one value; returns after the commit."""
     value = None if arguments.delete else arguments.value
     if value is None and not arguments.delete:
-        raise CommandFailed("a value is missing; to delete the key say --delete")
+        raise CommandFailed("the value is missing; use --delete to delete the key")
     body = PutConfigRequest(value=value, timeout_ms=client.timeout_ms)
     result = client.call(AppendResult, "PUT", _key_path(arguments.key), body)
     return result, [f"committed at offset {result.offset} in epoch {result.epoch}"]
 
 
 def get(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """One value of the asked node's own state, linearizable unless told otherwise."""
+    """One value from the node's own state; linearizable unless another consistency is given."""
     found = client.call(
         ConfigValue,
         "GET",
@@ -157,7 +157,7 @@ def voter_history(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 
 def reassignments(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """Partitions that move now, whoever moves them."""
+    """All partitions in reassignment, whoever started it."""
     found = client.call(
         PartitionDescriptions, "GET", "/v1/reassignments", timeoutMs=client.timeout_ms
     )
@@ -165,7 +165,7 @@ def reassignments(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 
 def snapshot(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """Let the asked node write a snapshot of its own state now."""
+    """Make the node write a snapshot of its own state now."""
     result = client.call(SnapshotResult, "POST", "/v1/snapshot", timeoutMs=client.timeout_ms)
     return result, render.snapshot(result)
 
@@ -181,7 +181,7 @@ def _quorum(client: AdminClient, *, confirmed: bool) -> QuorumDescription:
 
 
 def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterRequest:
-    """Who is to be added: a node that is asked itself, or id, UUID and endpoints by hand."""
+    """The replica to be added: read from a node, or id, UUID and endpoints from the command line."""
     if arguments.node is not None:
         url = arguments.node.rstrip("/")
         node = client.call_one(url, NodeDescription, "GET", "/v1/node")
@@ -194,7 +194,7 @@ def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterReq
         )
     if None in (arguments.id, arguments.uuid, arguments.controller):
         raise CommandFailed(
-            "say who is to be added: --node http://host:8080, or --id, --uuid and --controller"
+            "name the replica to add: --node http://host:8080, or --id, --uuid and --controller"
         )
     endpoints = [_endpoint("CONTROLLER", arguments.controller)]
     if arguments.admin_endpoint is not None:
@@ -219,7 +219,7 @@ def _key_path(key: str) -> str:
     parts = key.split("/", 2)
     if len(parts) != 3 or not all(parts):
         raise CommandFailed(
-            f"{key!r} is no key: write type/resource/name, as topic/orders/retention.ms"
+            f"{key!r} is not a key: write type/resource/name, such as topic/orders/retention.ms"
             " (resource '-' is the cluster default)"
         )
     return "/v1/configs/" + "/".join(parts)

@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
-    """What the options say, else the environment, else the folder that a pod of a member has."""
+    """TLS settings from the options, else the environment, else the certificate mounted in a member's pod."""
     if not folder and not command_config:
         folder = os.environ.get("QUORUMCTL_TLS")
         command_config = "" if folder else os.environ.get("QUORUMCTL_COMMAND_CONFIG")
@@ -103,7 +103,7 @@ def _token(path: str | None) -> str | None:
     try:
         return Path(path).read_text().strip()
     except OSError as error:
-        # Its name is not shown: who takes --token for an option has put the token there.
+        # The file name is not shown: by mistake the user may have passed the token itself.
         why = error.strerror or type(error).__name__
         raise CommandFailed(f"the token file (--token-file) can't be read: {why}") from error
 
@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
-    """Options that may stand before the command or behind it; only before it they have defaults."""
+    """Options that may precede or follow the command. Only those before it have defaults."""
 
     def default(value: object) -> object:
         return argparse.SUPPRESS if again else value
@@ -159,7 +159,7 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         action="append",
         default=default([]),
         metavar="HOST[,HOST...]",
-        help="further hosts that may receive the token when they lead: a host name, or a .SUFFIX of names"
+        help="more hosts that may receive the token if they are the leader: a host name, or .SUFFIX for all names below it"
         " (or QUORUMCTL_TRUST; default in a pod: the pods of its Service)",
     )
     parser.add_argument(
@@ -186,7 +186,7 @@ def _command(names: "Names", name: str, text: str) -> argparse.ArgumentParser:
 
 def _add_describe(names: "Names") -> None:
     describe = _command(names, "describe", "a summary; or: status, replication, local")
-    unconfirmed = "the asked node's own view, without waiting for a majority"
+    unconfirmed = "the node's own view, without waiting for a majority"
     describe.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
     describe.set_defaults(command=commands.describe_summary)
     views = describe.add_subparsers(metavar="VIEW")
@@ -197,9 +197,9 @@ def _add_describe(names: "Names") -> None:
         view = _command(views, name, text)
         view.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
         view.set_defaults(command=command)
-    local = _command(views, "local", "the asked node's own state, without a leader")
+    local = _command(views, "local", "the node's own state; works without a leader")
     local.set_defaults(command=commands.describe_local)
-    discover = _command(names, "discover", "where the voters listen, as the asked node has heard")
+    discover = _command(names, "discover", "where the voters listen, as far as the node knows")
     discover.set_defaults(command=commands.discover)
     live = _command(names, "watch", "the quorum, live")
     live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
@@ -228,14 +228,16 @@ def _add_voters(names: "Names") -> None:
     remove.add_argument("id", type=int)
     remove.add_argument("uuid")
     remove.set_defaults(command=commands.remove_voter)
-    change = _command(names, "alter", "set target voters; the quorum goes there step by step")
+    change = _command(
+        names, "alter", "set the target voters; the leader then changes one voter at a time"
+    )
     which = change.add_mutually_exclusive_group(required=True)
     which.add_argument("--voters", metavar="ID[:UUID],...", help="the target voters")
     which.add_argument(
-        "--cancel", action="store_true", help="drop the target, and keep the present voters"
+        "--cancel", action="store_true", help="cancel the target and keep the present voters"
     )
     change.add_argument(
-        "--follow", action="store_true", help="show each step until the target is reached"
+        "--follow", action="store_true", help="print each step until the target is reached"
     )
     change.set_defaults(command=alter)
     for parser in (add, remove, change):
@@ -245,25 +247,27 @@ def _add_voters(names: "Names") -> None:
         parser.add_argument(
             "--expected-epoch", type=int, help="refuse unless the voters record has this epoch"
         )
-    resign = _command(names, "resign", "let the leader hand leadership over")
+    resign = _command(names, "resign", "ask the leader to hand over leadership")
     resign.add_argument("--successor", type=int, metavar="ID")
     resign.set_defaults(command=commands.resign)
 
 
 def _add_values(names: "Names") -> None:
     put = _command(names, "put", "set one value; returns after the commit")
-    put.add_argument("key", help="type/resource/name, as topic/orders/retention.ms")
+    put.add_argument("key", help="type/resource/name, such as topic/orders/retention.ms")
     put.add_argument("value", nargs="?")
     put.add_argument("--delete", action="store_true")
     put.set_defaults(command=commands.put)
-    get = _command(names, "get", "one value, from the asked node's own state")
+    get = _command(names, "get", "one value from the node's own state")
     get.add_argument("key")
     get.add_argument(
-        "--offset", action="store_true", help="a second line: as of which offset, and how old"
+        "--offset",
+        action="store_true",
+        help="print a second line with the offset of the read state, and its age",
     )
     _add_consistency(get, Consistency.LINEARIZABLE)
     get.set_defaults(command=commands.get)
-    listing = _command(names, "list", "values of the asked node's own state")
+    listing = _command(names, "list", "values from the node's own state")
     listing.add_argument("prefix", nargs="?", default="")
     _add_consistency(listing, Consistency.LOCAL)
     listing.set_defaults(command=commands.list_configs)
@@ -274,8 +278,7 @@ def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> N
         "--consistency",
         choices=[each.value for each in Consistency],
         default=default.value,
-        help="linearizable: not older than this call, on any node; local: the asked node's own state,"
-        f" at once (default {default.value})",
+        help=f"linearizable: reflects all writes before this call, on any node; local: the node's own state, without a round trip (default {default.value})",
     )
     parser.add_argument(
         "--local",
@@ -287,15 +290,15 @@ def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> N
 
 
 def _add_log(names: "Names") -> None:
-    log = _command(names, "log", "committed records of the asked node's own log")
+    log = _command(names, "log", "committed records from the node's own log")
     log.add_argument("--from-offset", type=int, help="default: where the node's log starts")
     log.add_argument("--max-records", type=int, default=100)
     log.set_defaults(command=commands.log)
     moving = _command(names, "reassignments", "partitions that are moving to other brokers now")
     moving.set_defaults(command=commands.reassignments)
-    snapshot = _command(names, "snapshot", "let the asked node write a snapshot of its state now")
+    snapshot = _command(names, "snapshot", "make the node write a snapshot of its state now")
     snapshot.set_defaults(command=commands.snapshot)
-    history = _command(names, "voter-history", "every voter set of the asked node's log")
+    history = _command(names, "voter-history", "all voter sets in the node's log")
     history.set_defaults(command=commands.voter_history)
 
 

@@ -1,4 +1,4 @@
-"""Tables and texts for people. Pure: models in, lines out.
+"""Text output: tables and lines. Pure: models in, lines out.
 
 `status` and `replication` have the fields of the stock tool's `describe` (KIP-595, "Describe").
 """
@@ -29,7 +29,7 @@ _UNKNOWN = "-"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Columns padded to their widest cell, two blanks between."""
+    """Columns padded to their widest cell, separated by two blanks."""
     cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     return [
@@ -39,15 +39,15 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> list[str]:
-    """Name: value, the values aligned."""
+    """`Name: value` lines with aligned values."""
     width = max(len(name) for name, _ in pairs) + 2
     return [f"{name + ':':<{width}}{value}" for name, value in pairs]
 
 
 def reassignments(found: PartitionDescriptions) -> list[str]:
-    """`reassignments`: a line per partition that moves."""
+    """`reassignments`: one line per partition in reassignment."""
     if not found.partitions:
-        return ["no partition moves"]
+        return ["no partition is in reassignment"]
     rows = [
         (
             each.topic,
@@ -65,7 +65,7 @@ def reassignments(found: PartitionDescriptions) -> list[str]:
 
 
 def summary(quorum: QuorumDescription) -> list[str]:
-    """`describe`, as the draft has it (KIP-595, "Describing Current Status")."""
+    """`describe`, in the format of KIP-595, "Describing Current Status"."""
     return fields(
         [
             *_head(quorum),
@@ -76,7 +76,7 @@ def summary(quorum: QuorumDescription) -> list[str]:
 
 
 def altered(result: AlterQuorumResult) -> list[str]:
-    """`alter`, as the draft has it (KIP-595, "Altering Voters")."""
+    """`alter`, in the format of KIP-595, "Altering Voters"."""
     return fields(
         [
             ("CurrentVoters", _listed(result.current_voters)),
@@ -86,12 +86,12 @@ def altered(result: AlterQuorumResult) -> list[str]:
 
 
 def ids(replicas: Sequence[ReplicaStatus]) -> str:
-    """[0, 1, 2]"""
+    """Ids as text: `[0, 1, 2]`."""
     return _listed([replica.id for replica in replicas])
 
 
 def targets(quorum: QuorumDescription) -> str:
-    """Where an AlterQuorum is heading; [] without one."""
+    """Target voters of an AlterQuorum as text; `[]` if there is none."""
     return _listed([target.id for target in quorum.target_voters or []])
 
 
@@ -181,7 +181,7 @@ def discovered(found: DiscoveredBrokers) -> list[str]:
 
 def _boot_text(boot_timestamp_ms: int | None) -> str:
     if boot_timestamp_ms is None:
-        return "not heard of; from the voters record"
+        return "unknown; from the voters record"
     booted = datetime.fromtimestamp(boot_timestamp_ms / 1000, UTC)
     return booted.isoformat(timespec="milliseconds")
 
@@ -206,7 +206,7 @@ def configs(entries: Sequence[ConfigEntry]) -> list[str]:
 
 
 def read_at(found: ConfigValue) -> str:
-    """`get --offset`: as of when the value is."""
+    """`get --offset`: offset and age of the value."""
     if found.consistency is Consistency.LINEARIZABLE:
         return f"as of offset {found.offset}, confirmed by the leader"
     age = "an unknown time" if found.age_ms is None else f"at most {found.age_ms} ms"
@@ -223,7 +223,7 @@ def log_lines(records: Sequence[LogRecord]) -> list[str]:
 
 
 def voter_history(history: VoterHistory) -> list[str]:
-    """`voter-history`: every voter set of the log, and what changed from one to the next."""
+    """`voter-history`: every voter set of the log, and the difference to the one before."""
     rows: list[tuple[object, ...]] = []
     before: set[str] = set()
     for entry in history.history:
@@ -255,11 +255,13 @@ def _head(quorum: QuorumDescription) -> list[tuple[str, object]]:
 def _doubts(quorum: QuorumDescription) -> list[str]:
     if quorum.confirmed:
         return []
-    return [f"(not confirmed by a majority: what node {quorum.node_id} believes right now)"]
+    return [f"(not confirmed by a majority: present view of node {quorum.node_id})"]
 
 
 def _target_keys(quorum: QuorumDescription) -> set[tuple[int, str]]:
-    """Replicas that an entry of the target means: by UUID, else the newest voter, else observers."""
+    """The replicas that an entry of the target means: by UUID, else the newest voter with the id,
+    else observers.
+    """
     found: set[tuple[int, str]] = set()
     for target in quorum.target_voters or []:
         voters = [each for each in quorum.voters if each.id == target.id]
@@ -313,7 +315,7 @@ def _voter_status(voter: ReplicaStatus, quorum: QuorumDescription) -> str:
 
 
 def _traits(replica: ReplicaStatus) -> str:
-    """What sets a replica apart from its equals."""
+    """Notes on a replica: stock Kafka, lost records, not a voter, witness."""
     traits = ["witness"] if replica.witness else ["stock Kafka"] if replica.stock else []
     if replica.went_back is not None:
         lost = replica.went_back

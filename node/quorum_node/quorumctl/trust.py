@@ -1,7 +1,8 @@
-"""To which address of a leader the admin token may be sent.
+"""Which leader URLs may receive the admin token.
 
-A node that does not lead names the leader's URL. The URL comes from a log record, so it is a hint and no
-proof: it is used if the caller named that address, or trusts its host. Knows URLs and names, no HTTP.
+A node that is not the leader names the leader's URL. It comes from a log record and is not
+authenticated, so it is used only if the user gave that URL or trusts its host. Pure: URLs and
+names, no HTTP.
 """
 
 import socket
@@ -9,17 +10,20 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 _SERVICE_LABEL = "svc"
-"""In the names of Kubernetes: POD.SERVICE.NAMESPACE.svc[.CLUSTER-DOMAIN]."""
+"""Format of a pod's DNS name: POD.SERVICE.NAMESPACE.svc[.CLUSTER-DOMAIN]."""
 
 
 def own_domain() -> str:
-    """The domain of the pod that this runs in, empty elsewhere: its headless Service names members only."""
+    """DNS domain of the pod that this process runs in; empty outside of Kubernetes.
+
+    The headless Service of a quorum names its members only.
+    """
     _, _, domain = socket.getfqdn().partition(".")
     return domain if _SERVICE_LABEL in domain.split(".")[2:] else ""
 
 
 class Trust:
-    """`urls`: what was given; `hosts`: names or addresses, or .SUFFIX for every name below it."""
+    """`urls`: the given admin URLs. `hosts`: names or addresses, or .SUFFIX for all names below it."""
 
     def __init__(
         self, urls: Iterable[str], hosts: Iterable[str], domain: Callable[[], str] = own_domain
@@ -29,7 +33,7 @@ class Trust:
         self._domain = domain
 
     def covers(self, url: str) -> bool:
-        """Whether a secret may go there."""
+        """Whether the token may be sent to this URL."""
         place = _place(url)
         if place is None:
             return False
@@ -41,7 +45,7 @@ class Trust:
         return self._is_neighbour(host)
 
     def _is_neighbour(self, host: str) -> bool:
-        """A pod of the Service that this pod belongs to, with or without the cluster's domain."""
+        """Whether the host is a pod of this pod's Service, with or without the cluster domain."""
         name, _, parent = host.partition(".")
         if not name or _SERVICE_LABEL not in parent.split(".")[2:3]:
             return False
@@ -50,7 +54,7 @@ class Trust:
 
 
 def _place(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port; None for what is no URL of an admin API."""
+    """Scheme, host and port; None if it is not an admin URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]

@@ -1,4 +1,7 @@
-"""`watch`: the quorum as it changes. A terminal is redrawn in place; otherwise a line per change."""
+"""`watch`: shows changes of the quorum.
+
+A terminal is redrawn in place; other output gets a line per change.
+"""
 
 import sys
 import time
@@ -12,7 +15,7 @@ _CLEAR = "\x1b[H\x1b[J"
 
 
 def watch(client: AdminClient, interval_seconds: float, count: int | None) -> None:
-    """Until interrupted, or `count` times."""
+    """Run until interrupted, or for `count` updates."""
     last = ""
     rounds = 0
     while count is None or rounds < count:
@@ -35,7 +38,7 @@ Nodes = list[tuple[str, NodeDescription | None]]
 
 
 def _look(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
-    """Every given node's own view, and the view of the leader among them, if it answers."""
+    """The view of every given node, and the leader's description if it is among them and answers."""
     nodes: Nodes = []
     quorum: QuorumDescription | None = None
     for url in client.urls:

@@ -1,8 +1,8 @@
 """The sans-I/O Raft core of one partition: events in, outputs out (pure).
 
 `Replica(config, key, quorum_state, log_state, jitter, wall_clock_ms).step(event, now_ms)` returns the
-outputs of one event, in the order in which they must be executed; `next_deadline_ms()` says when a
-TimerExpired is due; `describe(now_ms)` is a snapshot. The first TimerExpired starts the replica.
+outputs of one event, in the order in which they must be executed; `next_deadline_ms()` returns the
+time of the next TimerExpired; `describe(now_ms)` is a snapshot. The first TimerExpired starts the replica.
 Nothing here reads a clock, a file or a socket: `server/driver.py` executes outputs, `server/wire/`
 translates messages. Types: `config`, `events`, `outputs`, `messages`, `errors`, `quorum_state`,
 `log_state`, `description`, `roles`.

@@ -1,21 +1,24 @@
-"""Which Fetch is a replica's newest word on what its disk holds, and what follows if it holds less than before.
+"""Acknowledgements: which Fetch of a replica is the newest, and what follows if its offset is lower
+than before.
 
-Owns `end_offset` of a Progress, upwards and downwards, and the proof that a replica went back. Must not know
-what is committed, nor how a fetch is answered.
+Owns `end_offset` of a Progress, upwards and downwards, and the proof that a replica lost records.
+Must not know what is committed, nor how a fetch is answered.
 
-A fetch offset is an acknowledgement (KIP-595, "FetchRequest"), and its sender may come back with an older image of
-its disk under the same UUID. So the newest fetch counts, also if it is lower. Requests may arrive late, twice or
-out of order, though, also those of a process that is gone. What is newest is told by the rounds that answers
-carry and fetches echo (`reads.py`). Every process begins with a fetch that echoes nothing: from then on, and from
-any fetch that is lower, an echo counts upwards only if its round was told later. Its sender then processed that
-answer, so it is alive, and what an earlier process sent never counts upwards again.
+A fetch offset is an acknowledgement (KIP-595, "FetchRequest"). A replica may restart with an older
+image of its disk under the same UUID, so the newest fetch counts even if its offset is lower. But
+requests may arrive late, twice or out of order, also requests of a process that has ended. The
+answer rounds that answers carry and fetches echo (`reads.py`) define what is newest. The first
+fetch of every process echoes no round. From that fetch on, and from any fetch with a lower offset,
+a higher offset is accepted only if the fetch echoes a round that was sent later. Then its sender
+has processed that answer, so it is alive, and requests of an earlier process can no longer raise
+the offset.
 
-* Downwards every fetch counts at once. A late one costs its sender one more round trip and no safety.
-* That the replica has lost something is reported only when a fetch in order confirms it, which is one that echoes a
-  round told after the lower one. The first fetch of a process echoes nothing and may itself be late, so it confirms
-  nothing, also if its sender has never echoed. Nobody is condemned for it.
-* Replicas of stock Kafka echo nothing: of these the fetch that arrives last is the newest one, and each that is lower
-  is reported, as in stock Kafka.
+* A lower offset is accepted at once. A late fetch costs its sender one more round trip, and no
+safety.
+* A loss of records is reported only when a fetch in order confirms it: one that echoes a round sent
+after the lower fetch. The first fetch of a process may itself be late, so it confirms nothing.
+* Replicas of stock Kafka echo no rounds. Their last fetch to arrive counts as the newest, and each
+lower one is reported, as in stock Kafka.
 """
 
 from quorum_node.raft.leadership import Leader, Progress
@@ -27,9 +30,9 @@ from quorum_node.raft.replica_state import ReplicaState
 def acknowledge(
     replica: ReplicaState, leader: Leader, progress: Progress, request: FetchRequest
 ) -> bool:
-    """Take the fetch offset as everything that the sender has; True if that is known to be in order.
+    """Take the fetch offset as the sender's acknowledgement; True if the fetch is known to be in order.
 
-    Call it before the echo of the request is noted in `progress`.
+    Call it before the echoed round is stored in `progress`.
     """
     offset, answer = request.fetch_offset, request.answer
     if (answer < progress.counts_from or answer < 0) and _is_doubtful(leader, progress, request):
@@ -39,7 +42,7 @@ def acknowledge(
     if offset < progress.end_offset:
         acknowledged = progress.end_offset
         _lower(leader, progress, offset)
-        if answer < 0:  # stock Kafka's: nothing that comes later could confirm it
+        if answer < 0:  # a stock replica: no later fetch can confirm it
             progress.doubted = -1
             _report(replica, progress, acknowledged, offset)
         return True
@@ -54,9 +57,9 @@ def acknowledge(
 def holds_at_most(
     replica: ReplicaState, leader: Leader, progress: Progress, request: FetchRequest, offset: int
 ) -> bool:
-    """The sender's log parts from this leader's at `offset`, or needs a snapshot from there on.
+    """The sender's log diverges from the leader's at `offset`, or it needs a snapshot from there on.
 
-    True if it seems to have lost records and only its next fetch can tell.
+    True if it seems to have lost records and only its next fetch can confirm that.
     """
     acknowledged = progress.end_offset
     in_order = request.answer >= progress.counts_from
@@ -72,7 +75,7 @@ def holds_at_most(
 
 
 def _is_doubtful(leader: Leader, progress: Progress, request: FetchRequest) -> bool:
-    """Whether a fetch that echoes nothing, or too old a round, may be out of order."""
+    """Whether a fetch that echoes no round, or too old a round, may be out of order."""
     if request.answer >= 0:
         return True
     if request.answer == STOCK_SENDER:
@@ -80,14 +83,19 @@ def _is_doubtful(leader: Leader, progress: Progress, request: FetchRequest) -> b
             progress.answer = -1
             progress.counts_from = _fresh_round(leader)
         return False
-    if progress.last_fetch_ms is not None:  # another process: what the one before it sent is void
+    if (
+        progress.last_fetch_ms is not None
+    ):  # a new process: requests of the process before it are void
         progress.counts_from = _fresh_round(leader)
     went_back = progress.went_back is not None or progress.doubted >= 0
     return went_back or request.fetch_offset < progress.end_offset
 
 
 def _lower(leader: Leader, progress: Progress, offset: int) -> None:
-    """What it had is not counted any more; while `doubted`, it is not caught up either (`safety.py`)."""
+    """Lower the acknowledged offset.
+
+    While `doubted` is set, the replica does not count as caught up (`safety.py`).
+    """
     if offset >= progress.end_offset:
         return
     progress.doubted = max(progress.doubted, progress.end_offset)
@@ -96,7 +104,7 @@ def _lower(leader: Leader, progress: Progress, offset: int) -> None:
 
 
 def _fresh_round(leader: Leader) -> int:
-    """A round that no answer has carried yet."""
+    """A new answer round, which no answer has carried yet."""
     if leader.round_sent:
         leader.answer_round += 1
         leader.round_sent = False

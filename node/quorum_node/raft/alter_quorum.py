@@ -1,15 +1,20 @@
-"""AlterQuorum on the leader: taking target voters, or giving them up.
+"""AlterQuorum on the leader: setting or cancelling target voters.
 
-Owns the course of a request. Must not know how the quorum gets to its target (`planned_steps.py`).
+Owns the life cycle of a request. Must not know how the quorum reaches its target
+(`planned_steps.py`).
 Source: KIP-595, "AlterQuorum Request Handling" (K595-24).
 
-1. The receiver leads and is not handing over; every voter keeps target voters as a leader.
-2. The target is the one of the latest voters record: answered when that record is committed.
-3. Another one, or null (cancel): the record is written again with the same voters and the new target,
-   as soon as the record before it is committed. A planned add that is not written yet is dropped.
+1. Preconditions: the receiver is the leader and is not handing over; every voter would preserve
+target voters if it became leader.
+2. If the target equals that of the latest voters record, the request is answered when that record
+is committed.
+3. Otherwise, or for null (cancel), the voters record is written again with the same voters and the
+new target, as soon as the record before it is committed. A planned add that is not written yet is
+dropped.
 4. The answer follows the commit of the target, not the end of the plan.
 
-While there is a target, AddVoter and RemoveVoter are refused; UpdateVoter changes no key and goes through.
+While there is a target, AddVoter and RemoveVoter are refused. UpdateVoter changes no key and is
+allowed.
 """
 
 from quorum_node.raft import membership, planned_steps, safety
@@ -22,7 +27,7 @@ from quorum_node.raft.safety import Refusal
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
 
 MAX_TARGET_VOTERS = 100
-"""As in the admin API; the work of a plan grows faster than its voters."""
+"""The limit of the admin API. The cost of a plan grows faster than its number of voters."""
 MAX_WAITING = 16
 
 Target = tuple[ReplicaKey, ...] | None
@@ -31,7 +36,7 @@ Target = tuple[ReplicaKey, ...] | None
 def handle_alter_quorum(
     replica: ReplicaState, request_id: int, request: AlterQuorumRequest
 ) -> None:
-    """Take a new target, or the cancellation of the present one."""
+    """Accept a new target, or the cancellation of the present one."""
     leader = replica.role
     refusal = membership.refusal_of_leader(replica, request.cluster_id)
     if refusal is None:
@@ -51,12 +56,12 @@ def handle_alter_quorum(
 
 
 def is_busy(replica: ReplicaState, leader: Leader) -> bool:
-    """Whether `proceed` might have something to do (asked after every event)."""
+    """Whether `proceed` may have work to do; called after every event."""
     return bool(leader.alterations) or replica.voters.latest.record.target_voters is not None
 
 
 def proceed(replica: ReplicaState, leader: Leader) -> None:
-    """Requests first, in their order; then one step of the plan, if one is possible."""
+    """Handle requests in their order, then take one step of the plan if possible."""
     while leader.alterations and _advance_request(replica, leader):
         pass
     if not leader.alterations:
@@ -64,14 +69,14 @@ def proceed(replica: ReplicaState, leader: Leader) -> None:
 
 
 def next_deadline_ms(replica: ReplicaState, leader: Leader) -> float:
-    """When a request's time is over, or the plan is to look again."""
+    """When a request times out, or the plan is to be checked again."""
     if leader.alterations:
         return min(each.deadline_ms for each in leader.alterations)
     return planned_steps.next_look_ms(replica, leader)
 
 
 def expire_alterations(replica: ReplicaState, leader: Leader) -> None:
-    """Requests whose time is over."""
+    """Answer requests that have timed out."""
     for waiting in list(leader.alterations):
         if replica.now_ms < waiting.deadline_ms:
             continue
@@ -88,7 +93,7 @@ def expire_alterations(replica: ReplicaState, leader: Leader) -> None:
 
 
 def abandon_alteration(leader: Leader, request_id: int) -> None:
-    """Whoever asked is gone: what is not written yet is dropped."""
+    """The requester's connection closed: drop what is not written yet."""
     for waiting in list(leader.alterations):
         if waiting.request_id == request_id:
             waiting.request_id = None
@@ -141,10 +146,11 @@ def _refusal(replica: ReplicaState, leader: Leader, request: AlterQuorumRequest)
 
 
 def _voters_without_feature(replica: ReplicaState, leader: Leader) -> list[ReplicaKey]:
-    """Voters that neither their entry nor a fetch of this epoch shows to know our tagged fields.
+    """Voters of which neither their entry nor a fetch of this epoch shows that they know our tagged
+    fields.
 
-    The entry says what ApiVersions told when the voter was added; a stock leader drops that. But only
-    this software speaks of answer rounds when it fetches.
+    The entry has what ApiVersions reported when the voter was added; a stock leader drops that
+    information. Only this software sends answer rounds in its fetches.
     """
     lacking = []
     for voter in replica.voters.latest.voters:
@@ -157,7 +163,7 @@ def _voters_without_feature(replica: ReplicaState, leader: Leader) -> list[Repli
 
 
 def _advance_request(replica: ReplicaState, leader: Leader) -> bool:
-    """The first request: write it, or answer it. False if it has to wait."""
+    """Write or answer the first request; False if it has to wait."""
     waiting = leader.alterations[0]
     latest = replica.voters.latest
     if waiting.position is None:
@@ -182,7 +188,9 @@ def _advance_request(replica: ReplicaState, leader: Leader) -> bool:
 
 
 def _is_there(wanted: Target, target: Target, voters: tuple[ReplicaKey, ...]) -> bool:
-    """The committed record says so already: the same target, or none and the voters are as wanted."""
+    """Whether the committed record fulfils the request: the same target, or no target and the
+    wanted voters.
+    """
     if wanted is None or target is None:
         if wanted is None:
             return target is None

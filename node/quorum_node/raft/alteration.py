@@ -1,21 +1,22 @@
-"""The next step from the voters of a quorum to its target voters (pure).
+"""Chooses the next step from the voters of a quorum to its target voters (pure).
 
-Owns the choice of one single-member change at a time. Must not know how a change is made, replicas,
-messages or time: the same situation gives the same step, on whatever leader.
-Source: KIP-595, "Reassignment Algorithm" (K595-23); the project's change rule and tolerance rule.
+Owns the choice of one single-voter change at a time. Must not know how a change is made, replicas,
+messages or time. It is deterministic: every leader chooses the same step in the same situation.
+Source: KIP-595, "Reassignment Algorithm" (K595-23); change rule and tolerance rule of this project.
 
-1. Compare: voters that stay, that leave, and targets that are still to come.
-2. Nobody is to come and nobody is to leave: the target is reached, it can be cleared.
-3. As many or more to come than to leave: add one that has caught up as an observer, if the live voters
-   are a majority of the larger set even with it counted dead. If they are not, a dead voter that is to
-   leave goes first, its successor being ready.
-4. Else remove one, the dead first, this leader last: it hands leadership over, and the next leader
-   removes it.
-5. A removal may not leave fewer live voters than a majority, nor lower the failure tolerance below that
-   of the target less one. Witnesses stay fewer than a majority: if that bars all who are to come, a
-   witness that is to leave goes first.
-6. From an odd size, with nobody to leave and two or more to come, two have to be ready: an even size,
-   which tolerates no more failures and has one more replica that can fail, then lasts one commit.
+1. Compare: voters that stay, voters to remove, and targets to add.
+2. Nothing to add and nothing to remove: the target is reached and can be cleared.
+3. At least as many to add as to remove: add an observer that has caught up, if the live voters are
+a majority of the larger set even with the new voter counted as dead. If they are not, and a
+successor is ready, first remove a dead voter.
+4. Otherwise remove one voter, dead ones first, this leader last. The leader hands over leadership,
+and the next leader removes it.
+5. A removal must leave a majority of live voters, and a failure tolerance of at least that of the
+target less one. Witnesses stay fewer than a majority: if this blocks all additions, first remove a
+witness.
+6. With an odd number of voters, none to remove and at least two to add, two observers have to be
+ready. An even number of voters tolerates no more failures and has one more voter that can fail;
+this rule limits that state to the time of one commit.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ from quorum_node.records.identity import ReplicaKey
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """A replica that is no voter. `ready`: caught up, and where it listens is known."""
+    """A replica that is not a voter. `ready`: it has caught up, and its address is known."""
 
     key: ReplicaKey
     ready: bool
@@ -42,10 +43,10 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a leader sees. `live`: voters that fetch and have caught up, itself included.
+    """The state that the leader sees. `live`: voters that fetch and have caught up, including the leader.
 
-    `witnesses`: replicas that never lead. `failures`: how often this leader tried in vain to add or remove
-    a replica since the voters changed; others go before it.
+    `witnesses`: replicas that never become leader. `failures`: failed attempts of this leader to
+    add or remove a replica since the voters changed; replicas with fewer failures are tried first.
     """
 
     leader: ReplicaKey
@@ -69,19 +70,19 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """The leader gives leadership to a voter that stays."""
+    """Hand over leadership to a voter that stays."""
 
     successor: ReplicaKey
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The voters are the target: clear it."""
+    """The voters equal the target: clear it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing can be done now. `reason` says what is missing."""
+    """No step is possible now. `reason` states what is missing."""
 
     reason: str
 
@@ -91,7 +92,7 @@ Step = Add | Remove | HandOver | Finish | Wait
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`new` are entries of the target (a UUID may be open), the others are voters."""
+    """`new`: entries of the target, possibly without UUID. The other fields are voters."""
 
     retained: tuple[ReplicaKey, ...]
     removing: tuple[ReplicaKey, ...]
@@ -99,7 +100,10 @@ class Comparison:
 
 
 def compare(voters: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...]) -> Comparison:
-    """An entry without UUID means the newest voter of its id, or, if there is none, any replica."""
+    """Match voters and target.
+
+    An entry without UUID matches the newest voter of its id, or else any replica.
+    """
     retained, new = [], []
     for wanted in target:
         fitting = [key for key in voters if fits(wanted, key)]
@@ -112,7 +116,7 @@ def compare(voters: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...]) -> C
 
 
 def next_step(situation: Situation) -> Step:
-    """See the module."""
+    """The next step; see the module."""
     plan = compare(situation.voters, situation.target)
     if not plan.new and not plan.removing:
         return Finish()
@@ -143,7 +147,9 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
         if dead and _unsafe_removal(situation, dead[0]) is None:
             return Remove(dead[0])
         silent = _listed([str(key) for key in situation.voters if key not in situation.live])
-        return Wait(f"{live} live voters, {enough} needed to add {newcomer}; silent: {silent}")
+        return Wait(
+            f"{live} live voters, {enough} needed to add {newcomer}; voters without contact: {silent}"
+        )
     if newcomer.id == situation.leader.id:
         return _hand_over(situation, plan)
     return Add(newcomer)
@@ -155,8 +161,8 @@ def _too_many_witnesses(situation: Situation, newcomer: ReplicaKey) -> bool:
 
 
 def _witness_removal(situation: Situation, plan: Comparison) -> Step:
-    """A witness makes room for the next one."""
-    reason = "half of the voters would be witnesses, which never lead"
+    """The removal of a witness, so that another one can be added."""
+    reason = "half of the voters would be witnesses, which can't become leader"
     for key in plan.removing:
         if key in situation.witnesses and key != situation.leader:
             unsafe = _unsafe_removal(situation, key)
@@ -170,7 +176,7 @@ def _removal(situation: Situation, plan: Comparison) -> Step:
     others = [key for key in plan.removing if key != situation.leader]
     if not others:
         return _hand_over(situation, plan)
-    # Of equals the one with the highest id, as in the document's example; of one id the oldest.
+    # Among equals the highest id first, as in the KIP's example; with the same id the oldest.
     order = sorted(
         others, key=lambda key: (_failures(situation, key), key in situation.live, -key.id)
     )
@@ -180,7 +186,7 @@ def _removal(situation: Situation, plan: Comparison) -> Step:
 
 
 def _hand_over(situation: Situation, plan: Comparison) -> Step:
-    """To the last of the live voters that stay: it has been added most recently."""
+    """Hand over to the last of the live voters that stay: it was added most recently."""
     for key in reversed(plan.retained):
         newest = next(each for each in reversed(situation.voters) if each.id == key.id)
         may_lead = key == newest and key not in situation.witnesses and key != situation.leader
@@ -200,25 +206,29 @@ def _unsafe_removal(situation: Situation, leaving: ReplicaKey) -> str | None:
         return f"without {leaving} {live} live voters would remain, {needed} needed"
     if lowers_tolerance(size, _live(situation, situation.voters), live, len(situation.target)):
         after, floor = tolerance(len(remaining), live), least_tolerance(len(situation.target))
-        return f"without {leaving} only {after} more failures would be survived, {floor} are to be"
+        return (
+            f"without {leaving} only {after} more failures would be tolerated, {floor} are required"
+        )
     return None
 
 
 def _best_for(situation: Situation, wanted: ReplicaKey) -> Observer | None:
-    """The ready observer for an entry of the target; of several the one that failed least."""
+    """The ready observer for an entry of the target; among several the one with the fewest failures."""
     fitting = [each for each in situation.observers if each.ready and fits(wanted, each.key)]
     return min(fitting, key=lambda each: _failures(situation, each.key), default=None)
 
 
 def fits(wanted: ReplicaKey, key: ReplicaKey) -> bool:
-    """Whether a replica is the one that an entry of the target means."""
+    """Whether a replica matches an entry of the target."""
     return wanted == key or (wanted.uuid is None and wanted.id == key.id)
 
 
 def _unnamed_successors(situation: Situation, plan: Comparison) -> str:
-    """What to do where a silent voter fits the target by its id alone and a new replica of that id is ready.
+    """A hint for targets without UUID that a voter without contact matches by its id alone, while a
+    new replica of that id is ready.
 
-    The plan never swaps the two unasked: whether the voter's disk is gone for good is not seen from here.
+    The plan never replaces one by the other without being asked: the leader can't see whether the
+    voter's disk is lost for good.
     """
     bare = {wanted.id for wanted in situation.target if wanted.uuid is None}
     silent = [key for key in plan.retained if key.id in bare and key not in situation.live]

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it is one, or is none any more.
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces the start or the end of its leadership.
 
 Owns both sides of Begin and the receiving side of End (`handover.py` sends it).
 Source: KIP-595, "BeginQuorumEpoch" (K595-11) and "EndQuorumEpoch" (K595-12).
@@ -35,7 +35,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
 def send_begin(replica: ReplicaState, leader: Leader) -> None:
-    """To every voter that has neither answered nor fetched in this epoch; again after a backoff."""
+    """Send to every voter that has neither responded nor fetched in this epoch; repeat after a backoff."""
     asked = {
         sent.peer
         for sent in replica.outstanding.values()
@@ -60,7 +60,7 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
 def handle_begin_response(
     replica: ReplicaState, sent: Outstanding, response: BeginQuorumEpochResponse
 ) -> None:
-    """An endorsement, or a newer epoch."""
+    """The response: the voter accepts the leader, or reports a newer epoch."""
     if observe_leader(replica, response.leader):
         return
     leader = replica.role
@@ -71,7 +71,7 @@ def handle_begin_response(
 
 
 def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpochRequest) -> None:
-    """Follow the leader of that epoch, if the request alone is enough to believe it."""
+    """Follow the leader of that epoch, if the request alone is sufficient evidence."""
     error = _begin_error(replica, request)
     if error is RaftError.NONE:
         claimed = CurrentLeader(request.leader_id, request.leader_epoch, request.leader_endpoint)
@@ -90,12 +90,13 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
 
 
 def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoint) -> bool:
-    """Whether a BeginQuorumEpoch is followed at once; else somebody else is asked (`inquiry.py`).
+    """Whether a BeginQuorumEpoch is followed at once. Otherwise the leader is verified first
+    (`inquiry.py`).
 
-    It says who sent it, and proves nothing. So the epoch may not be too far away, the sender has to be a
-    voter that listens where a voters record says, and whoever hears a leader asks before it leaves it. A
-    replica that is no voter asks in any case: with an epoch that nobody has it could follow no leader, and no
-    leader would join its epoch, as it does for a voter.
+    The request is not authenticated. So its epoch must not be too far ahead, and its sender has to
+    be a voter whose address matches a voters record. A replica that has a live leader verifies the
+    claim before it leaves that leader. An observer always verifies it: in an epoch that was made up
+    it could follow no leader, and unlike for a voter, no leader would join its epoch.
     """
     if not within_step(replica.epoch, claimed.leader_epoch):
         inquiry.ask_voter(replica, claimed.leader_id)
@@ -114,7 +115,7 @@ def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoi
 
 
 def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRequest) -> None:
-    """The leader (or a candidate, leader -1) gives up: campaign in the order it names."""
+    """The leader (or a candidate, leader -1) gives up: start an election in the order of its successors."""
     error = _end_error(replica, request)
     if error is not RaftError.NONE:
         replica.respond(request_id, EndQuorumEpochResponse(error, replica.current_leader()))
@@ -130,12 +131,12 @@ def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRe
     if not by_leader:
         _campaign_sooner(replica, rank)
     elif rank == 0 and replica.may_campaign():
-        # The leader itself said that it is none any more: nobody has to be asked about that.
+        # The leader itself announced its resignation, so nothing has to be verified.
         start_candidacy(replica)
 
 
 def _campaign_sooner(replica: ReplicaState, rank: int | None) -> None:
-    """A candidate gave up. Nobody said that there is no leader, so a pre-vote asks first."""
+    """A candidate gave up. There may still be a leader, so a pre-vote comes first."""
     role = replica.role
     if rank is None or not isinstance(role, Unattached) or role.election_deadline_ms is None:
         return
@@ -168,13 +169,14 @@ def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> Raf
 
 
 def _end_error(replica: ReplicaState, request: EndQuorumEpochRequest) -> RaftError:
-    """KIP-595: refused if "the leader id is not known for this epoch". -1 is a candidate's."""
+    """KIP-595: refused if "the leader id is not known for this epoch". -1 is sent by a candidate."""
     if is_foreign(replica, request.cluster_id, member=True):
         return RaftError.INVALID_CLUSTER_ID
     if request.leader_epoch < replica.epoch:
         return RaftError.FENCED_LEADER_EPOCH
     if request.leader_epoch > replica.epoch:
-        # Who led that epoch is not known here. (A stock leader would die of INVALID_QUORUM_STATE.)
+        # The leader of that epoch is not known here. (A stock leader would fail with
+        # INVALID_QUORUM_STATE.)
         if not replica.has_live_leader():
             inquiry.ask_voter(replica, request.leader_id)
         return RaftError.UNKNOWN_LEADER_EPOCH

@@ -1,13 +1,14 @@
-"""A leader that nobody fetches from any more (zombie leader).
+"""Check quorum: detects a leader that a majority of voters no longer fetches from (zombie leader).
 
-Owns when that is noticed. Must not know elections.
+Owns when that is detected. Must not know elections.
 Source: KIP-595, "Replication Progress Timeout for Zombie Leader" (K595-16): without fetches from a
-majority of voters for the fetch timeout the leader stops serving and looks for the current quorum;
-it becomes follower or observer of the newer epoch when it finds one. As shipped, it resigns at once
-instead of leading on until then: who waits for it is answered sooner.
+majority of voters for the fetch timeout the leader stops serving and looks for the current quorum.
+It becomes follower or observer of the newer epoch when it finds one. As in shipped Kafka, it
+resigns at once instead of staying leader until then, so waiting requests are answered sooner.
 
-A voter that stopped fetching while a majority goes on is told again who leads, as shipped. Its answer may tell
-of a newer epoch, of which a leader that has a majority hears from nobody else: so it is after a recovery.
+A voter that stopped fetching while a majority continues receives BeginQuorumEpoch again, as in
+shipped Kafka. Its response may contain a newer epoch, which the leader can't learn from its other
+voters. This happens after a recovery.
 """
 
 from quorum_node.raft.leadership import Leader
@@ -18,7 +19,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def check_quorum(replica: ReplicaState, leader: Leader) -> None:
-    """Timer: resign, or compute when to look again (nothing is done per fetch)."""
+    """Timer: resign, or compute the next check. Nothing is done per fetch."""
     if replica.now_ms < leader.check_quorum_deadline_ms:
         return
 

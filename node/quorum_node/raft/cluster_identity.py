@@ -1,16 +1,18 @@
-"""Which cluster a request or an answer belongs to.
+"""Checks of the cluster id in requests and answers.
 
-Owns when a request needs a cluster id, and when peers that refuse this replica's own are to be believed.
-Must not know the RPCs. Source: KIP-595, "Error Codes" (INVALID_CLUSTER_ID: another cluster id, or none
-"when one was expected") and "Quorum State" ("connect to a cluster with a different clusterId ... a fatal
-error"); K595-05, K595-20.
+Owns which requests need a cluster id, and when the replica halts because peers refuse its own. Must
+not know the RPCs.
+Source: KIP-595, "Error Codes" (INVALID_CLUSTER_ID: another cluster id, or none "when one was
+expected") and "Quorum State" ("connect to a cluster with a different clusterId ... a fatal error");
+K595-05, K595-20.
 
-* Whoever acts as a member of the quorum has to say which one: candidates, leaders, and voters that fetch.
-  Stock Kafka takes a request without a cluster id from anybody. Its replicas always send one, so nothing of
-  theirs is refused here for that. A newcomer learns the cluster id from the log, and a consumer needs none.
-* A replica that is refused by as many peers as make a majority of the voters halts: it has the directory or the
-  configuration of another cluster. One peer that lies can't do that, unless there is no other one. Once a leader
-  has served this replica in this run the cluster id is known to be right, and it never halts for this.
+* Requests of members have to name the cluster: those of candidates, leaders, and voters that fetch.
+Stock Kafka accepts requests without a cluster id, but its replicas always send one, so they are not
+affected. A new replica learns the cluster id from the log, and a consumer needs none.
+* A replica halts if so many peers refuse its cluster id that they form a majority of the voters. It
+has the directory or the configuration of another cluster. A single lying peer can't cause this,
+unless it is the only peer. Once a leader has served the replica in this run, its cluster id is
+known to be right and it never halts for this reason.
 """
 
 from quorum_node.quorum_arithmetic import majority
@@ -26,9 +28,10 @@ Peer = ReplicaKey | tuple[str, int]
 
 
 def is_foreign(replica: ReplicaState, told: str | None, *, member: bool) -> bool:
-    """Whether a request is of another cluster. `member`: its sender has to know the cluster id.
+    """Whether a request belongs to another cluster. `member`: its sender has to know the cluster id.
 
-    Before a voters record is known here nobody has to: the first leader may still have to make one up.
+    Before the first voters record is known here, no sender has to: the first leader may not have
+    created the id yet.
     """
     own = replica.cluster_id
     if own is None or told == own:
@@ -37,9 +40,9 @@ def is_foreign(replica: ReplicaState, told: str | None, *, member: bool) -> bool
 
 
 def fetcher_is_member(replica: ReplicaState, key: ReplicaKey, fetch_offset: int) -> bool:
-    """Whether a replica that fetches is a voter that can know the cluster id.
+    """Whether a fetching replica is a voter that can know the cluster id.
 
-    In a static quorum that has just formed it may not have the first voters record, which tells it.
+    In a newly formed static quorum it may lack the first voters record, which contains the id.
     """
     if key not in replica.voters.committed.voters:
         return False
@@ -54,7 +57,7 @@ def fetcher_is_member(replica: ReplicaState, key: ReplicaKey, fetch_offset: int)
 def note_answer(
     replica: ReplicaState, peer: ReplicaKey | None, place: Endpoint, error: RaftError
 ) -> bool:
-    """An answer to a request that carried the cluster id; True if the replica halted for it."""
+    """Process an answer to a request that carried the cluster id; True if the replica halted."""
     if error is not RaftError.INVALID_CLUSTER_ID:
         if replica.refused_by:
             replica.refused_by.discard(_name(replica, peer, place))
@@ -68,17 +71,17 @@ def note_answer(
     if len(refused) < min(majority(members), len(asked)):
         return False
     if replica.foreign_cluster_id is None and _has_question_out(replica):
-        return False  # the answer to DiscoverBrokers says which cluster it is, and counts as well
+        return False  # the answer to DiscoverBrokers carries the cluster id, so it counts as well
     names = ", ".join(sorted(map(_text, refused)))
     theirs = (
         ""
         if replica.foreign_cluster_id is None
-        else f", whose own is {replica.foreign_cluster_id[:100]!r}"
+        else f", which report cluster id {replica.foreign_cluster_id[:100]!r}"
     )
     replica.halt(
         HaltReason.IDENTITY_MISMATCH,
         f"cluster id {replica.told_cluster_id!r} is refused by {names}{theirs}: this data directory, or"
-        " cluster.id, belongs to another cluster than the voters that this node is told to join",
+        " cluster.id, belongs to another cluster than the voters in the configuration of this node",
     )
     return True
 

@@ -1,13 +1,14 @@
-"""The high watermark, and everything that waits for it.
+"""The high watermark, and what depends on it.
 
 Owns when a record is committed and what follows. Must not know how replicas reported their offsets.
-Source: KIP-595, "Extra condition on commitment" (Raft's figure 8): nothing is committed in an epoch
+Source: KIP-595, "Extra condition on commitment" (Raft, figure 8): nothing is committed in an epoch
 before a record of that epoch is on a majority of the latest voter set.
 
-While a change that this leader made itself is not committed, the majority must hold in the voter set
-before it as well. An uncommitted set of an earlier leader counts alone, as in Raft: what is missing may
-only be the news that it was committed, and a removed voter that has been switched off since can't be
-waited for. (The simulation showed such a quorum without commits for good.)
+While a voter change of this leader is not committed, a majority of the voter set before it is
+required as well. For an uncommitted voter set of an earlier leader only its own majority is
+required, as in Raft: it may be committed without this leader knowing, and a removed voter that was
+shut down can't be waited for. (The simulation found a quorum that could never commit again because
+of that.)
 """
 
 from quorum_node.raft import reads
@@ -21,7 +22,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def durable_end_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> int:
-    """What `key` is known to have durably; the leader counts its own durable end."""
+    """End offset that `key` is known to have durably. For the leader itself: its own durable end."""
     if key == replica.key:
         return replica.durable_end
     progress = leader.progress.get(key)
@@ -29,7 +30,7 @@ def durable_end_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> in
 
 
 def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
-    """Move the high watermark as far as both majorities allow."""
+    """Raise the high watermark as far as both majorities allow."""
     if replica.log_end <= replica.high_watermark:
         return
     voters = replica.voters
@@ -62,7 +63,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
 
 
 def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> None:
-    """Take the leader's high watermark as far as the own log reaches."""
+    """Take over the leader's high watermark, up to the end of the own log."""
     replica.leader_high_watermark = leader_high_watermark
     committed = min(leader_high_watermark, replica.log_end)
     if committed <= replica.high_watermark:
@@ -77,7 +78,10 @@ def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> No
 
 
 def required_to_form(replica: ReplicaState, initial_voters: int | None) -> int:
-    """Members that a new quorum needs: the record's own number goes before the configured one."""
+    """Number of voters that a new quorum needs.
+
+    The number in the voters record precedes the configured one.
+    """
     return initial_voters if initial_voters is not None else replica.config.initial_voters
 
 

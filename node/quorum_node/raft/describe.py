@@ -1,6 +1,7 @@
-"""Answers to "how is the quorum?": DescribeQuorum (leader only) and the local description.
+"""DescribeQuorum (leader only), and the local description of a replica.
 
-Owns how progress is reported. Must not change anything. Source: KIP-595, "DescribeQuorum" (K595-22).
+Owns how progress is reported. Must not change anything. Source: KIP-595, "DescribeQuorum"
+(K595-22).
 """
 
 from quorum_node.raft import planned_steps, safety
@@ -17,7 +18,7 @@ from quorum_node.raft.roles import Follower
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 OBSERVER_SILENCE_MS = 5 * 60 * 1000
-"""Observers that have not fetched for so long are not reported any more."""
+"""Observers that have not fetched for so long are no longer reported."""
 
 
 def handle_describe(replica: ReplicaState, request_id: int) -> None:
@@ -49,7 +50,7 @@ def voters_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProgr
 
 
 def observers_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProgress, ...]:
-    """Everyone else that fetches, by id."""
+    """All other replicas that fetch, by id."""
     voters, found = replica.voters.latest.voters, []
     for progress in leader.progress.values():
         if progress.key in voters or progress.last_fetch_ms is None:
@@ -60,7 +61,7 @@ def observers_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaPr
 
 
 def targets_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProgress, ...] | None:
-    """Every target voter: the voter or observer that it means, as far as one is known."""
+    """For every target voter the voter or observer that matches it, if one is known."""
     targets = replica.voters.latest.record.target_voters
     if targets is None:
         return None
@@ -75,7 +76,7 @@ def targets_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProg
 
 
 def describe(replica: ReplicaState) -> ReplicaDescription:
-    """A snapshot; cheap enough for every scrape."""
+    """The local description; cheap enough for every scrape of the metrics."""
     voters, role = replica.voters, replica.role
     leader = role if isinstance(role, Leader) else None
     current, partial = replica.current_leader(), replica.partial

@@ -1,6 +1,7 @@
-"""A snapshot of a replica for people, metrics and the admin API.
+"""Description of a replica for the admin API, metrics and `quorumctl`.
 
-Owns its shape. Must not know how it is served. Times are of the core's clock, in milliseconds.
+Owns its fields. Must not know how it is served. Times are those of the core's clock, in
+milliseconds.
 """
 
 from dataclasses import dataclass
@@ -13,19 +14,23 @@ from quorum_node.records.snapshot_id import SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """`voters_progress`/`observers_progress` are empty except on the leader.
+    """Fields that need an explanation:
 
-    `last_leader_contact_ms`: last successful fetch answer from the leader (a follower's own view).
+    `voters_progress`, `observers_progress`: empty except on the leader.
+    `last_leader_contact_ms`: last successful fetch response of the leader (a follower's own view).
     `own_epoch_committed`: the leader has committed a record of its epoch.
-    `witness`: this replica never campaigns. `refused_shorter`: who asked for its vote with a shorter
-    log, since a leader last answered.
-    `snapshot`: the newest of this replica. `partial_snapshot`: a download (id, bytes here, size if known).
-    `keeping_up`: what the leader said in its last answer, if this is an observer.
-    `as_of_ms`: nothing that the known leader had committed by then is missing here.
-    `target_voters`: where an AlterQuorum is heading, None without one; `plan`: what the leader does
-    about it, or waits for, in words.
-    `corrupt_fetch`: what the leader sent last can't be appended, and is asked for again.
-    `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
+    `witness`: this replica never starts an election.
+    `refused_shorter`: candidates that this replica refused since the last contact with a leader,
+    because their logs are less up to date.
+    `snapshot`: the newest snapshot. `partial_snapshot`: a download in progress (id, bytes received,
+    size if known).
+    `keeping_up`: on an observer, what the leader reported in its last response.
+    `as_of_ms`: this replica has everything that the known leader had committed at that time.
+    `target_voters`: target of an AlterQuorum in progress, else None. `plan`: text that states the
+    leader's next step towards it, or what it waits for.
+    `corrupt_fetch`: the last records of the leader can't be appended and are fetched again.
+    `pending_change`: a voter change is in progress on this leader, or the latest voters record is
+    uncommitted.
     """
 
     key: ReplicaKey

@@ -1,19 +1,20 @@
-"""DiscoverBrokers: voters tell each other where they listen; anyone may ask.
+"""DiscoverBrokers: voters exchange their addresses; any client may ask for them.
 
 Owns both sides of the RPC and when it is sent. Must not know what addresses are used for.
-Source: KIP-595, "DiscoverBrokers" and "Bootstrapping Procedure" (K595-18, K595-19). No leader and no
-majority is needed for it. As sent here:
+Source: KIP-595, "DiscoverBrokers" and "Bootstrapping Procedure" (K595-18, K595-19). It needs no
+leader and no majority.
 
-* A voter tells every other voter once in each run where it listens, and hears where they do; those that
-  can't be reached are told when they can. Two that moved at the same time find each other through a third.
-* What a target voter of an AlterQuorum announces is kept, too, from the record of the target until it is
-  reached or cancelled.
-* Whoever looks for the leader also asks the servers that it searches: voters that none of its bootstrap
-  servers is get known, and the answer names the leader.
-* A boot timestamp is the sender's wall clock. One that has gone back since the last boot is noticed when
-  a peer still tells the old address of this very key: the sender then raises its own above that.
+* In each run a voter sends its address once to every other voter and receives theirs. Unreachable
+voters get it when they are reachable again. Two voters that move at the same time find each other
+through a third one.
+* The addresses of target voters of an AlterQuorum are stored as well, while there is a target.
+* A replica that looks for the leader sends the request to every server it asks. Thus it learns of
+voters that are not among its bootstrap servers, and the response names the leader.
+* A boot timestamp is the wall clock of the sender. If the clock was set back since the last boot, a
+peer returns an older address of this key with a higher timestamp. The sender then raises its own
+above that.
 
-While voters of a static quorum are known by id alone, no address but the configured ones is believed.
+While the voters of a static quorum are known by id alone, only configured addresses are used.
 """
 
 from quorum_node.raft.cluster_identity import note_answer
@@ -29,7 +30,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 
 MAX_STRANGERS = 20
 LATEST_BOOT_MS = 1 << 53
-"""No clock says more; a later boot must still fit behind it on the wire."""
+"""Upper bound for boot timestamps; it leaves room on the wire for a later boot."""
 _PATIENCE = 8
 _SLOW_FACTOR = 5
 
@@ -37,7 +38,7 @@ _SLOW_FACTOR = 5
 def handle_discover_brokers(
     replica: ReplicaState, request_id: int, request: DiscoverBrokersRequest
 ) -> None:
-    """Hear where the sender listens if it is a voter or a target voter, and tell of all voters."""
+    """Store the sender's address if it is a voter or a target voter; return the addresses of all voters."""
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard, asked=False)
@@ -49,7 +50,9 @@ def handle_discover_brokers(
 
 
 def known_brokers(replica: ReplicaState) -> tuple[HeardEndpoint, ...]:
-    """Every voter with the address that is newest here; by record or configuration if unheard."""
+    """Every voter with its newest known address; the one of the record or the configuration if
+    there is no other.
+    """
     found = []
     for voter in replica.voters.latest.voters:
         heard = replica.gossip.get(voter.key)
@@ -69,7 +72,7 @@ def handle_discover_response(
     request: DiscoverBrokersRequest,
     response: DiscoverBrokersResponse,
 ) -> None:
-    """Hear what the peer knows; nothing from another cluster, or from one that can't say."""
+    """Store the addresses in a response, unless it comes from another cluster or names no cluster."""
     if _is_of_another_cluster(replica, response):
         replica.foreign_cluster_id = response.cluster_id
         note_answer(replica, sent.peer, sent.destination, RaftError.INVALID_CLUSTER_ID)
@@ -82,7 +85,8 @@ def handle_discover_response(
         if is_kept_from(response.leader):
             _ask_there(replica, response.brokers)
         if not replica.recovered_epoch:
-            # Else voters from before the recovery are told apart by the answer to a Fetch, which goes there as well.
+            # Without a cluster id the response to a Fetch, which is sent to the same peer,
+            # identifies voters of before a recovery.
             observe_leader(replica, response.leader)
     if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
         replica.gossip.was_told(sent.peer)
@@ -91,13 +95,13 @@ def handle_discover_response(
 def handle_discover_failure(
     replica: ReplicaState, sent: Outstanding, reason: FailureReason
 ) -> None:
-    """Tell it later; a peer that does not speak this will not learn it."""
+    """Send the address again later; a peer that does not support the RPC is left out."""
     if sent.peer is not None and reason is FailureReason.UNSUPPORTED:
         replica.gossip.was_told(sent.peer)
 
 
 def announce(replica: ReplicaState) -> None:
-    """Tell where this voter listens to every voter that does not know it yet."""
+    """Send this voter's address to every voter that does not know it yet."""
     gossip = replica.gossip
     if not gossip.untold or replica.now_ms < gossip.next_ms or replica.controller_endpoint is None:
         return
@@ -116,14 +120,14 @@ def announce(replica: ReplicaState) -> None:
 
 
 def next_deadline_ms(replica: ReplicaState) -> float | None:
-    """When `announce` has something to do."""
+    """When `announce` has work to do."""
     if not replica.gossip.untold or replica.controller_endpoint is None or replica.stopping:
         return None
     return replica.gossip.next_ms
 
 
 def ask_too(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> None:
-    """Beside a Fetch that looks for the leader: one question at a time."""
+    """Sent together with a Fetch that looks for the leader; one request at a time."""
     for sent in replica.outstanding.values():
         if isinstance(sent.request, DiscoverBrokersRequest) and sent.destination == endpoint:
             return
@@ -146,8 +150,8 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
     voters = replica.voters.latest.voters
     key, strangers = heard.key, replica.gossip.strangers
     if replica.ids_only or not len(voters):
-        # Nobody can be told apart yet: an address to ask for the leader, no more. Whoever only came and
-        # said that it listens there is not asked, as it would name itself.
+        # No keys are known yet, so the address is only used to look for the leader. A sender that
+        # merely announced its own address is not asked, as it would name itself.
         if asked and len(strangers) < MAX_STRANGERS and heard.endpoint not in strangers:
             strangers.append(heard.endpoint)
         return
@@ -164,7 +168,7 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
 
 
 def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> None:
-    """The leader tells a voter from before a recovery about itself, and nobody else does: ask all who may lead."""
+    """Ask all possible leaders: a voter of before a recovery learns the new leader only from that leader."""
     voters, strangers = replica.voters.latest.voters, replica.gossip.strangers
     for heard in brokers:
         if heard.key not in voters and heard.endpoint not in strangers:
@@ -173,7 +177,7 @@ def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> Non
 
 
 def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
-    """An old address of this key with a later boot: the wall clock has gone back since."""
+    """A peer returned an old address of this key with a later boot: the wall clock was set back since."""
     own = replica.controller_endpoint
     if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
         return

@@ -1,8 +1,9 @@
-"""Looking for the leader: Fetch, round robin, until someone names it.
+"""Looks for the leader: sends Fetch to the known servers, round robin, until a response names it.
 
 Owns the order and the pace. Must not know what is done once the leader is known.
-Source: KIP-595, "Quorum Bootstrapping"; as shipped, Fetch finds the leader: every answer carries it.
-DiscoverBrokers goes beside it, for peers that know addresses which this replica does not. (K595-17; a zombie leader finds the current quorum this way, K595-16.)
+Source: KIP-595, "Quorum Bootstrapping"; as in shipped Kafka, every Fetch response names the leader.
+DiscoverBrokers is sent as well, as peers may know addresses that this replica does not know
+(K595-17). A zombie leader finds the current quorum this way (K595-16).
 """
 
 from quorum_node.raft.cluster_identity import note_answer
@@ -20,7 +21,7 @@ _HAS_SOMEONE = (Leader, Follower, Candidate)
 
 
 def is_searching(replica: ReplicaState) -> bool:
-    """Roles that have nobody to fetch from, unless the replica is about to stop."""
+    """Whether the role has no leader to fetch from, unless the replica is about to stop."""
     role = replica.role
     if replica.stopping or isinstance(role, _HAS_SOMEONE):
         return False
@@ -28,7 +29,7 @@ def is_searching(replica: ReplicaState) -> bool:
 
 
 def search(replica: ReplicaState) -> None:
-    """Ask the next endpoint, if it is time and no question is out."""
+    """Ask the next endpoint, if it is time and no request is in flight."""
     discovery = replica.discovery
     if discovery.outstanding is not None or replica.now_ms < discovery.deadline_ms:
         return
@@ -51,7 +52,7 @@ def search(replica: ReplicaState) -> None:
         recovered_epoch=replica.recovered_epoch,
     )
     if replica.durable_end != replica.log_end:
-        # What is not durable is not acknowledged; asking for the leader can wait for the flush.
+        # What is not durable must not be acknowledged. The search can wait for the flush.
         discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_ms
         return
     discovery.outstanding = replica.send(endpoint, request, peer)
@@ -61,24 +62,28 @@ def search(replica: ReplicaState) -> None:
 def handle_search_response(
     replica: ReplicaState, sent: Outstanding, correlation: int, response: FetchResponse
 ) -> None:
-    """An answer to a searching fetch: its records are not used, its leader is followed."""
+    """The response to a searching Fetch: its records are not used, but the leader that it names is
+    followed.
+    """
     _search_done(replica, correlation)
     if not note_answer(replica, sent.peer, sent.destination, response.error):
         at, leader = sent.destination, response.leader
         end = leader.endpoint
         is_leader = end is not None and (at.host, at.port) == (end.host, end.port)
-        # (Who has just joined knows nothing of recoveries yet, and names the right leader.)
+        # A replica that has just joined knows of no recovery yet, but names the right leader.
         if is_leader and is_of_older_quorum(replica, leader):
             replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         led = isinstance(replica.role, Leader)
         observe_leader(replica, response.leader, NO_LEADER if sent.peer is None else sent.peer.id)
         role = replica.role
         if led and isinstance(role, Unattached) and role.election_deadline_ms is not None:
-            role.election_deadline_ms = replica.now_ms  # it has every record: it campaigns at once
+            role.election_deadline_ms = (
+                replica.now_ms
+            )  # its log is complete, so it starts an election at once
 
 
 def handle_search_failure(replica: ReplicaState, correlation: int) -> None:
-    """Nobody there: the next one, after a growing delay once all were asked."""
+    """The server did not respond: ask the next one, after a growing delay once all were asked."""
     _search_done(replica, correlation)
 
 

@@ -1,10 +1,12 @@
-"""Campaigns: pre-vote, candidacy, counting votes, backing off.
+"""Elections: pre-vote, candidacy, counting votes, backoff.
 
 Owns the sender's side of Vote. Must not know how votes are granted (`vote.py`).
-Source: KIP-595, "Vote Response Handling" and "Gridlocked Elections"; KIP-650, "Pre-vote". A candidate
-that can't win any more steps down at once (K595-09). A voter whose software knows no pre-vote can't be
-asked for one; it counts as if it had granted it, as such a voter gives its vote without one (K650-02).
-Nobody but the leader speaks for it then: such voters count when it has not answered the campaign either.
+Source: KIP-595, "Vote Response Handling" and "Gridlocked Elections"; KIP-650, "Pre-vote". A
+candidate that can't win any more steps down at once (K595-09).
+
+Voters whose software does not support pre-votes count as if they had granted one, as they grant
+votes without one (K650-02). But they may still be in contact with the leader. So they count only
+after the leader has not responded to the pre-vote either.
 """
 
 from quorum_node.raft import inquiry
@@ -27,7 +29,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def campaign(replica: ReplicaState) -> None:
-    """Ask first whether it would be elected; a single voter needs nobody."""
+    """Start a pre-vote; a single voter becomes candidate at once."""
     if not replica.may_campaign():
         return
     if is_only_voter(replica):
@@ -39,12 +41,12 @@ def campaign(replica: ReplicaState) -> None:
 
 
 def is_only_voter(replica: ReplicaState) -> bool:
-    """Nobody else has to be asked. (A set of one may also be a set without this replica.)"""
+    """Whether this replica is the only voter. (A set of one may also be a set without this replica.)"""
     return replica.voters.latest.voters.ordered_keys == (replica.key,)
 
 
 def start_candidacy(replica: ReplicaState) -> None:
-    """A new epoch; the own vote may already be a majority."""
+    """Begin a new epoch; the own vote may already be a majority."""
     candidate = become_candidate(replica)
     if has_won(replica, candidate.granted):
         _win(replica, candidate)
@@ -55,7 +57,7 @@ def start_candidacy(replica: ReplicaState) -> None:
 def handle_vote_response(
     replica: ReplicaState, sent: Outstanding, request: VoteRequest, response: VoteResponse
 ) -> None:
-    """Count it if it belongs to the campaign that is going on."""
+    """Count the vote if it belongs to the present election."""
     if note_answer(replica, sent.peer, sent.destination, response.error):
         return
     if observe_leader(replica, response.leader):
@@ -85,7 +87,7 @@ def handle_vote_response(
 def handle_vote_failure(
     replica: ReplicaState, sent: Outstanding, request: VoteRequest, reason: FailureReason
 ) -> None:
-    """No answer: ask again a little later, as long as the campaign can be won."""
+    """No response: ask again a little later, as long as the election can be won."""
     role = replica.role
     if not isinstance(role, Prospective | Candidate) or sent.peer is None:
         return
@@ -105,7 +107,7 @@ def handle_vote_failure(
 
 
 def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> None:
-    """Timer: ask those again who did not answer; give up at the deadline."""
+    """Timer: ask voters again that did not respond; give up at the deadline."""
     if role.deadline_ms <= replica.now_ms:
         if isinstance(role, Prospective):
             _count_unasked(replica, role)
@@ -119,24 +121,24 @@ def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> Non
 
 
 def voters_changed(replica: ReplicaState) -> None:
-    """The latest voter set changed under a campaign: only possible through truncation; start over."""
+    """The latest voter set changed during an election, which only a truncation can cause: start over."""
     if isinstance(replica.role, Prospective | Candidate):
         step_down(replica, replica.role)
 
 
 def leader_answered(replica: ReplicaState) -> None:
-    """What was tried while it was silent is over."""
+    """The leader responded: records about its silence are void."""
     replica.campaigns = 0
     replica.refused_shorter = None
 
 
 def refused_shorter_log(replica: ReplicaState, candidate: ReplicaKey) -> None:
-    """It asked for a vote and lacks what this replica has."""
+    """A candidate with a log that is less up to date asked for a vote."""
     replica.refused_shorter = candidate
 
 
 def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
-    """Random, in a window that grows with every campaign in vain, up to the election backoff."""
+    """Random delay in a window that doubles with every failed election, up to the election backoff."""
     config = replica.config
     window_ms: float = min(
         config.election_backoff_max_ms, config.link_jitter_ms * float(2 ** min(campaigns, 10))
@@ -152,7 +154,10 @@ def _granted(replica: ReplicaState, role: Prospective | Candidate, peer: Replica
 
 
 def _refused_pre_vote(replica: ReplicaState, role: Prospective, peer: ReplicaKey) -> None:
-    """Another voter may have heard the leader a little later than this replica; it is asked again while that is silent."""
+    """The voter may have had contact with the leader a little later than this replica.
+
+    It is asked again while the leader stays silent.
+    """
     doubted = _doubted(replica, role)
     if peer == doubted:
         role.rejected |= role.unasked - role.granted
@@ -164,7 +169,9 @@ def _refused_pre_vote(replica: ReplicaState, role: Prospective, peer: ReplicaKey
 def _knows_no_pre_vote(
     replica: ReplicaState, role: Prospective | Candidate, peer: ReplicaKey
 ) -> None:
-    """It can't be asked: it may well hear the leader, which can be asked."""
+    """The voter does not support pre-votes, but may be in contact with the leader: that one is
+    asked instead.
+    """
     doubted = _doubted(replica, role) if isinstance(role, Prospective) else None
     if doubted is None or doubted == peer or doubted in role.unreachable:
         _granted(replica, role, peer)
@@ -182,7 +189,7 @@ def _count_unasked(replica: ReplicaState, role: Prospective) -> None:
 
 
 def _doubted(replica: ReplicaState, role: Prospective) -> ReplicaKey | None:
-    """The leader that this replica has not heard for too long, if there was one."""
+    """The leader without contact for too long, if there was one."""
     if role.fallback is None:
         return None
     leader = replica.voters.latest.voters.newest(role.fallback.leader_id)
@@ -199,16 +206,17 @@ def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:
 
 
 def _step_down_if_hopeless(replica: ReplicaState, role: Prospective | Candidate) -> None:
-    """Rejections are final; whoever refuses connections won't help either, for now."""
+    """Refusals are final. Voters that refuse connections count as refusals for now."""
     if not can_still_win(replica, role.rejected | role.unreachable):
         step_down(replica, role)
 
 
 def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
-    """Back to where the campaign began, to try again after a growing, random delay."""
+    """Return to the role before the election, and retry after a growing, random delay."""
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)
-    # Its voters may all be others by now: whoever is no voter that it knows may know them.
+    # The voters that are known here may all have been replaced by now. Other servers may know the
+    # present ones.
     inquiry.ask_around(replica, voters=False)
     if isinstance(role, Prospective) and role.fallback is not None:
         follower: Follower = role.fallback

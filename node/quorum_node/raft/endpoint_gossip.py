@@ -1,13 +1,13 @@
-"""Where voters listen, by hearsay: the newest boot of a voter knows best.
+"""Addresses of voters as reported by peers; the address of a voter's latest boot is valid.
 
-Owns what was heard and which address is tried next. Must not know how it is asked for
-(`discover_brokers.py`). Nothing here is durable, and no vote and no commit depends on it: whoever
-listens at an address is asked under the voter's key.
-Source: KIP-595, "DiscoverBrokers": "update its local cache of connection information ... corresponding
-to the largest observed BootTimestamp".
+Owns the known addresses and which one is tried next. Must not know how they are exchanged
+(`discover_brokers.py`). They are not durable, and neither votes nor commits depend on them:
+requests to an address carry the voter's key.
+Source: KIP-595, "DiscoverBrokers": "update its local cache of connection information ...
+corresponding to the largest observed BootTimestamp".
 
-The voters record has an address too, without a boot timestamp, so neither is always the newer one: what
-was heard goes first, and an address at which nobody answered gives way to the other one.
+The voters record has an address too, without a boot timestamp, so either can be newer. The reported
+one is tried first. If it does not respond, the other one is tried.
 """
 
 from collections.abc import Container
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 NOT_HEARD_MS = -1
-"""Boot timestamp of an address that comes from a voters record or a configuration."""
+"""Boot timestamp of an address from a voters record or the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeardEndpoint:
-    """A voter's controller listener, as of its start at `boot_timestamp_ms` (its own wall clock)."""
+    """A voter's controller listener, as of its start at `boot_timestamp_ms` (wall clock of the voter)."""
 
     key: ReplicaKey
     boot_timestamp_ms: int
@@ -29,9 +29,10 @@ class HeardEndpoint:
 
 
 class EndpointGossip:
-    """Per replica key. `untold` voters don't know yet where this replica listens in this run of it.
+    """Addresses by replica key.
 
-    `strangers`: where someone may know the leader, while no voters are known to whom addresses belong.
+    `untold`: voters that have not received this replica's address in this run. `strangers`:
+    addresses of unknown owners that may know the leader, while no voters are known.
     """
 
     __slots__ = ("_doubted", "_heard", "_told", "failures", "next_ms", "strangers", "untold")
@@ -46,7 +47,7 @@ class EndpointGossip:
         self.next_ms = 0.0
 
     def hear(self, heard: HeardEndpoint) -> bool:
-        """Take it if it is of a later boot than what is known of that key; True if it was."""
+        """Store an address if its boot is later than the known one; True if it was stored."""
         known = self._heard.get(heard.key)
         newest_ms = NOT_HEARD_MS if known is None else known.boot_timestamp_ms
         if heard.boot_timestamp_ms <= newest_ms:
@@ -56,18 +57,18 @@ class EndpointGossip:
         return True
 
     def get(self, key: ReplicaKey) -> HeardEndpoint | None:
-        """What was heard of that key last."""
+        """Newest reported address of that key."""
         return self._heard.get(key)
 
     def address_of(self, key: ReplicaKey, recorded: Endpoint | None) -> Endpoint | None:
-        """The address to try; `recorded` is that of the voters record."""
+        """The address to try next; `recorded` is that of the voters record."""
         heard = self._heard.get(key)
         if heard is None or (recorded is not None and key in self._doubted):
             return recorded
         return heard.endpoint
 
     def nobody_answered(self, key: ReplicaKey, at: Endpoint) -> None:
-        """Try the other address next time, if there are two."""
+        """The address did not respond: try the other one next time, if there are two."""
         heard = self._heard.get(key)
         if heard is None:
             return
@@ -77,23 +78,23 @@ class EndpointGossip:
             self._doubted.discard(key)
 
     def was_told(self, key: ReplicaKey) -> None:
-        """It knows where this replica listens, or never will."""
+        """The voter knows this replica's address, or does not support the RPC."""
         self._told.add(key)
         self.untold = tuple(each for each in self.untold if each != key)
 
     def tell_again(self) -> None:
-        """What was told turned out to be too old."""
+        """The address that was sent is outdated: send it again to all voters."""
         self.untold = (*self.untold, *self._told)
         self._told = set()
 
     def tell_soon(self, now_ms: float) -> None:
-        """Someone who could not be told is there again."""
+        """A voter that could not be reached is available again."""
         self.failures, self.next_ms = 0, now_ms
 
     def hear_of_target(self, heard: HeardEndpoint, voters: Container[ReplicaKey]) -> bool:
-        """The same for a target voter, of which an AlterQuorum may have told the id alone.
+        """Store the address of a target voter, of which an AlterQuorum may have given the id alone.
 
-        One address for each id: of several keys that are no `voters` the one with the latest boot.
+        One address per id: of several keys that are not in `voters`, the one with the latest boot.
         """
         for known in [each for each in self._heard.values() if each.key.id == heard.key.id]:
             if known.key != heard.key and known.key not in voters:
@@ -109,7 +110,10 @@ class EndpointGossip:
         now_ms: float,
         targets: tuple[ReplicaKey, ...] = (),
     ) -> None:
-        """Nobody else is remembered but `targets`; new voters are told, if this replica is one of them."""
+        """Keep only addresses of `voters` and `targets`.
+
+        New voters get this replica's address if it is a voter.
+        """
         for gone in self._heard.keys() - set(voters):
             if not is_target(gone, targets):
                 del self._heard[gone]

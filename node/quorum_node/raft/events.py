@@ -15,7 +15,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 @made_often
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """`request_id` is the server's own number; exactly one Respond carries it back."""
+    """`request_id` is the server's own number. Exactly one Respond answers it."""
 
     request_id: int
     request: Request
@@ -23,15 +23,17 @@ class RequestReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestAbandoned:
-    """The requester's connection closed: no answer is needed any more."""
+    """The requester's connection closed: no response is needed any more."""
 
     request_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHurried:
-    """A parked fetch is to be answered now, with what there is: its request concerns other
-    partitions too, and one of them has news. Means nothing for any other request.
+    """Answer a parked fetch now, with what is available.
+
+    The same request fetches other partitions too, and one of them has new data. Ignored for any
+    other request.
     """
 
     request_id: int
@@ -47,10 +49,10 @@ class ResponseReceived:
 
 
 class FailureReason(Enum):
-    """Why a Send got no response. CLOSED and REFUSED are hints that the peer is gone.
+    """Why a Send got no response. CLOSED and REFUSED suggest that the peer is down.
 
-    UNSUPPORTED: it is there, and its software does not serve this request, or only in versions that
-    can't carry it.
+    UNSUPPORTED: the peer runs, but its software does not serve this request, or only in versions
+    that lack required fields.
     """
 
     CLOSED = "closed"
@@ -83,7 +85,7 @@ class ReadRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReadAbandoned:
-    """Nobody waits for this read any more (timeout, closed connection)."""
+    """The read is no longer needed (timeout, closed connection)."""
 
     read_id: int
 
@@ -98,7 +100,7 @@ class LogFlushed:
 
 @dataclass(frozen=True, slots=True)
 class StorageFailed:
-    """Final: the replica acknowledges nothing any more. `disk_full`: ENOSPC, not a broken disk."""
+    """Final: the replica acknowledges nothing after this. `disk_full`: ENOSPC, not a broken disk."""
 
     detail: str
     disk_full: bool = False
@@ -106,23 +108,23 @@ class StorageFailed:
 
 @dataclass(frozen=True, slots=True)
 class DiskLow:
-    """Free space fell below the reserve (True) or is back (False)."""
+    """Free space fell below the reserve (True) or is sufficient again (False)."""
 
     low: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCreated:
-    """This replica wrote a snapshot of its own state and has it durably; it was committed by then."""
+    """This replica wrote a durable snapshot of its own, committed state."""
 
     id: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInstalled:
-    """A downloaded snapshot was verified as a whole and is durable under its name (KIP-630).
+    """A downloaded snapshot was verified as a whole and is durable under its final name (KIP-630).
 
-    `voters` and `kraft_version` are what its control records say; None: it has no voters record.
+    `voters` and `kraft_version`: from its control records; None: it has no voters record.
     """
 
     id: SnapshotId
@@ -132,7 +134,7 @@ class SnapshotInstalled:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRejected:
-    """A downloaded snapshot is damaged. It was set aside, and is fetched again from its beginning."""
+    """A downloaded snapshot is damaged. It was set aside, and is downloaded again from its beginning."""
 
     id: SnapshotId
     detail: str
@@ -140,7 +142,9 @@ class SnapshotRejected:
 
 @dataclass(frozen=True, slots=True)
 class PrefixObsolete:
-    """By retention the log before this local snapshot may go; DeleteLogPrefix follows if it is safe."""
+    """By retention the log before this local snapshot may be deleted; DeleteLogPrefix follows if it
+    is safe.
+    """
 
     id: SnapshotId
 

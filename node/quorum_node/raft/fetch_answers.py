@@ -1,11 +1,12 @@
-"""Fetch, the leader's side: what a fetch is answered with, and when.
+"""Fetch on the leader: the content and the time of responses.
 
-Owns parking, whose turn it is, and the shape of an answer that carries records. Must not know what a fetch says of its
-sender (`fetch_serving.py`), nor the bytes: an answer names a range of the log.
-Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment something is appended,
-before the leader's own fsync; a witness's after it. Else a witness could be the only one that has what
-the leader lost in a crash, and would refuse its vote to everyone who may lead. For the same reason a leader that
-its voters removed, which leaves as soon as that is committed, shows a witness what another voter has, and no more.
+Owns parking, the order of responses, and which records a response carries. Must not know what a
+fetch says about its sender (`fetch_serving.py`), nor bytes: a response names a range of the log.
+Source: KIP-595, "FetchRequest Handling". A parked fetch is answered as soon as a batch is appended,
+before the leader's own fsync; a fetch of a witness is answered after it. Otherwise a witness could
+be the only replica with records that the leader lost in a crash, and would refuse its vote to every
+possible leader. For the same reason a leader that was removed from the voters, and resigns when
+that is committed, sends a witness only records that another voter has.
 """
 
 from quorum_node.raft import observer_pace
@@ -26,7 +27,7 @@ CONSUMER_ID = -1
 
 
 def answer_voters(replica: ReplicaState, leader: Leader) -> None:
-    """There is new data: answer the parked fetches of those whom a commit may wait for."""
+    """New data: answer the parked fetches of all replicas that a commit may depend on."""
     urgent = [
         fetch
         for fetch in leader.parked.values()
@@ -39,7 +40,7 @@ def answer_voters(replica: ReplicaState, leader: Leader) -> None:
 
 
 def answer_observers(replica: ReplicaState, leader: Leader) -> None:
-    """There is new data: answer some of the others, and let the rest wait for their turns."""
+    """New data: answer some of the other parked fetches now, and the rest in turns."""
     for fetch in list(leader.parked.values()):
         if fetch.has_turn or not _has_news(replica, leader, fetch.request):
             continue
@@ -51,7 +52,7 @@ def answer_observers(replica: ReplicaState, leader: Leader) -> None:
 
 
 def answer_witnesses(replica: ReplicaState, leader: Leader) -> None:
-    """The own log, or a successor's, is durable further than before."""
+    """The own log, or a successor's, is durable up to a higher offset than before."""
     for fetch in [each for each in leader.parked.values() if each.request.witness]:
         if _has_news(replica, leader, fetch.request):
             del leader.parked[fetch.request_id]
@@ -59,9 +60,11 @@ def answer_witnesses(replica: ReplicaState, leader: Leader) -> None:
 
 
 def tell_round(replica: ReplicaState, leader: Leader) -> None:
-    """A read began: answer those whose echo can confirm it, or who miss what the read may need.
+    """A read began: answer parked fetches whose next echo can confirm it, or whose sender lacks the
+    high watermark.
 
-    Observers that know the high watermark stay parked: a read on one of many must not wake up all.
+    Observers that know the high watermark stay parked: a read on one of many must not wake all of
+    them.
     """
     parked, leader.parked = leader.parked, {}
     for fetch in parked.values():
@@ -75,14 +78,14 @@ def tell_round(replica: ReplicaState, leader: Leader) -> None:
 
 
 def answer_early(replica: ReplicaState, leader: Leader, request_id: int) -> None:
-    """Answer one parked fetch before its time, with what there is."""
+    """Answer one parked fetch before its deadline, with what is available."""
     fetch = leader.parked.pop(request_id, None)
     if fetch is not None:
         answer(replica, leader, request_id, fetch.request)
 
 
 def expire_parked(replica: ReplicaState, leader: Leader) -> None:
-    """Answer fetches whose wait is over."""
+    """Answer fetches whose maximum wait is over."""
     now_ms = replica.now_ms
     due = [fetch for fetch in leader.parked.values() if fetch.deadline_ms <= now_ms]
     for fetch in due:
@@ -93,7 +96,7 @@ def expire_parked(replica: ReplicaState, leader: Leader) -> None:
 def answer_or_park(
     replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest, behind: bool
 ) -> None:
-    """Answer a fetch that is in order: now, or when there is something to tell."""
+    """Answer a valid fetch: now, or when there is new data."""
     news = _has_news(replica, leader, request)
     if request.max_wait_ms <= 0 or (
         news
@@ -118,9 +121,10 @@ def answer_or_park(
 def ask_again(
     replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest
 ) -> None:
-    """Answer at once whatever the sender waits for: its next fetch tells what it has now.
+    """Answer the sender's parked fetch at once, so that its next fetch reports what it has now.
 
-    Without records while it seems to have lost some: else that fetch could not tell whether it had.
+    Without records while it seems to have lost some. Otherwise that fetch could not confirm the
+    loss.
     """
     for fetch in [
         each for each in leader.parked.values() if each.request.replica == request.replica
@@ -141,7 +145,7 @@ def answer(
     with_records: bool = True,
     checked: bool = False,
 ) -> None:
-    """Answer with what there is; `checked` as in RecordsRange."""
+    """Answer with what is available; `checked` as in RecordsRange."""
     consumer = request.replica.id == CONSUMER_ID
     limit = served_end(replica, leader, request)
     data = None
@@ -177,7 +181,7 @@ def answer(
 
 
 def served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> int:
-    """How far the log is shown to the sender (see the module)."""
+    """Up to which offset the log is sent to this replica (see the module)."""
     if request.replica.id == CONSUMER_ID:
         return replica.high_watermark
     if not request.witness:
@@ -188,10 +192,10 @@ def served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> 
 
 
 def told_high_watermark(replica: ReplicaState, leader: Leader) -> int:
-    """Unknown (-1) until a record of the own epoch is committed.
+    """High watermark in a response: unknown (-1) until a record of the own epoch is committed.
 
-    Until then the leader may know less of it than a follower does, and stock replicas fail for good
-    when they are told of a high watermark that is below their own.
+    Until then a follower may know a higher one than the leader. Stock replicas fail for good if
+    they receive a high watermark below their own.
     """
     return replica.high_watermark if leader.own_epoch_committed else -1
 
@@ -202,7 +206,7 @@ def _may_confirm(replica: ReplicaState, request: FetchRequest) -> bool:
 
 
 def _successors_end(replica: ReplicaState, leader: Leader) -> int:
-    """How far the log of that voter goes that may lead next and has most of it."""
+    """End offset of the voter that may become leader next and has the longest log."""
     ends = (
         progress.end_offset
         for key in replica.voters.latest.voters.ordered_keys
@@ -223,7 +227,7 @@ def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> b
 
 
 def _keeping_up(replica: ReplicaState, leader: Leader, request: FetchRequest) -> KeepingUp | None:
-    """How well an observer keeps up; None for a stranger that is not remembered."""
+    """State of an observer for KeepingUp; None for a sender that is not tracked."""
     dirty_offset = 0 if replica.snapshot is None else replica.snapshot.end_offset
     if request.fetch_offset >= replica.log_end:
         return KeepingUp(0, dirty_offset)
@@ -234,6 +238,6 @@ def _keeping_up(replica: ReplicaState, leader: Leader, request: FetchRequest) ->
 
 
 def _must_be_told(replica: ReplicaState, request: FetchRequest) -> bool:
-    """A removed voter that can't know of its removal yet, once that is committed (K595-25)."""
+    """Whether the sender is a removed voter whose removal is committed, but not in its log yet (K595-25)."""
     removed_at = replica.voters.removal_offset(request.replica)
     return removed_at is not None and request.fetch_offset <= removed_at < replica.high_watermark

@@ -1,7 +1,7 @@
-"""Fetch, the follower's side: acknowledge, append, truncate, notice a dead leader.
+"""Fetch on the follower: acknowledge, append, truncate, detect a failed leader.
 
-Owns when the next fetch goes out and what its answer does. Must not know other RPCs.
-Source: KIP-595, "FetchResponse Handling". A fetch offset is an acknowledgement, so a fetch goes out
+Owns when the next fetch is sent and what its response does. Must not know other RPCs.
+Source: KIP-595, "FetchResponse Handling". A fetch offset is an acknowledgement, so a fetch is sent
 only when the whole log is durable (K595-06).
 """
 
@@ -21,15 +21,15 @@ from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.schema.primitives import MalformedRecord
 
 _LATE_MS = 100.0
-"""A timer later than this was kept from running: by SIGSTOP, a paused machine, a loop without time."""
+"""A timer that is later than this was delayed by SIGSTOP, a paused machine, or a blocked event loop."""
 _LITTLE_BYTES = 128 * 1024
 _ACCEPTED = (RaftError.NONE, RaftError.NOT_FOLLOWER)
 
 
 def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
-    """Ask the leader for more, unless a fetch is out, has to wait, or the log is not durable.
+    """Fetch from the leader, unless a fetch is in flight or delayed, or the log is not durable.
 
-    The flush of whatever is not durable was asked for when it was appended.
+    The flush was requested when the records were appended.
     """
     if follower.fetching is not None or follower.retry_deadline_ms is not None:
         return
@@ -67,14 +67,16 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
 
 
 def _timeout_ms(replica: ReplicaState, follower: Follower) -> float | None:
-    """Short once, so that a lost fetch or a dead connection is not taken for a silent leader."""
+    """Short for the next request after a small response, so that a lost fetch or a dead connection
+    is not mistaken for a silent leader.
+    """
     if follower.expects_little and not follower.failures and replica.is_voter:
         return min(replica.config.request_timeout_ms, replica.config.silence_ms / 2)
     return None
 
 
 def handle_fetch_response(replica: ReplicaState, correlation: int, response: FetchResponse) -> bool:
-    """An answer to a follower's fetch; False if the follower that sent it is no more."""
+    """Response to a follower's fetch; False if the replica is no longer that follower."""
     follower = follower_of(replica, correlation)
     if follower is None:
         return False
@@ -102,7 +104,8 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
         follower.corrupt = None
     advance_as_follower(replica, response.high_watermark)
     if 0 <= response.high_watermark <= replica.high_watermark:
-        # The answer was made after the fetch was sent: nothing committed before is missing.
+        # The response was created after the fetch was sent: it reflects everything committed
+        # before.
         reads.has_state_as_of(replica, follower.fetch_sent_ms)
     follower.keeping_up = response.keeping_up
     if appended:
@@ -111,7 +114,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
 
 
 def expire_follower(replica: ReplicaState, follower: Follower) -> None:
-    """Timer: the leader is silent, a campaign is due, or a fetch has to be repeated."""
+    """Timer: the leader is silent, an election is due, or a fetch has to be repeated."""
     now_ms = replica.now_ms
     if _notices_silence(replica, follower):
         campaign(replica)
@@ -136,9 +139,10 @@ def expire_follower(replica: ReplicaState, follower: Follower) -> None:
 
 
 def _notices_silence(replica: ReplicaState, follower: Follower) -> bool:
-    """Whether the leader is silent and pre-votes are asked for, while a real campaign still has to wait.
+    """Whether the leader is silent, so that a pre-vote is due, while a real election still has to wait.
 
-    A timer that comes late tells of a pause of this very process: what the leader answered meanwhile may wait to be read.
+    A late timer indicates that this process was paused: responses of the leader may be waiting to
+    be read.
     """
     now_ms, due_ms = replica.now_ms, follower.silence_deadline_ms
     if due_ms is None or now_ms < due_ms or follower.link is not Link.OPEN:
@@ -149,7 +153,7 @@ def _notices_silence(replica: ReplicaState, follower: Follower) -> bool:
         follower.fetch_deadline_ms = max(follower.fetch_deadline_ms, follower.silence_deadline_ms)
         return False
     if follower.fetch_deadline_ms <= now_ms:
-        return False  # the whole fetch timeout is over: see the caller
+        return False  # the full fetch timeout has passed: see the caller
     follower.link = Link.SILENT
     return replica.may_campaign() and not replica.ids_only
 
@@ -170,18 +174,15 @@ def _refused(replica: ReplicaState, follower: Follower, response: FetchResponse)
 def _truncate_to_leader(
     replica: ReplicaState, follower: Follower, diverging: DivergingEpoch
 ) -> None:
-    """Cut to the last offset that both logs can agree on, and try from there."""
+    """Truncate to the last offset where both logs can agree, and fetch from there."""
     epoch, end = replica.epochs.end_of(diverging.epoch, replica.start.end_offset, replica.log_end)
     target = min(end, diverging.end_offset) if epoch == diverging.epoch else end
     if target < replica.high_watermark:
-        detail = (
-            f"the leader of epoch {replica.epoch} wants a truncation to {target},"
-            f" but {replica.high_watermark} records are committed"
-        )
+        detail = f"the leader of epoch {replica.epoch} requires a truncation to offset {target}, but this replica knows a high watermark of {replica.high_watermark}"
         replica.halt(HaltReason.CORRUPTION, detail)
         return
     if target >= replica.log_end:
-        retry(replica, follower)  # nothing to cut: the leader's view is not of this log
+        retry(replica, follower)  # nothing to truncate: the response does not match this log
         return
     truncate(replica, target)
 
@@ -189,8 +190,10 @@ def _truncate_to_leader(
 def _damaged(
     replica: ReplicaState, follower: Follower, offset: int, error: CorruptBatch | MalformedRecord
 ) -> None:
-    """The bytes were damaged on their way, or on the leader's disk: tell, and ask again, later each time."""
-    if replica.log_end > offset:  # of what stood before the damage
+    """The records were damaged on their way or on the leader's disk: report it, and fetch again
+    after a growing delay.
+    """
+    if replica.log_end > offset:  # records before the damaged ones are kept
         replica.out.append(FlushLog())
         follower.corrupt = None
     known = follower.corrupt
@@ -207,5 +210,5 @@ def _take_records(replica: ReplicaState, records: bytes) -> bool:
         return False
     batches, trailing = split_batches(records)
     if not batches and trailing:
-        raise CorruptBatch(0, f"{trailing} bytes that are no whole batch")
+        raise CorruptBatch(0, f"{trailing} bytes that are not a whole batch")
     return append_fetched(replica, batches)

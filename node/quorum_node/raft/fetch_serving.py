@@ -1,10 +1,12 @@
-"""Fetch, the leader's side: refusals, divergence, progress of replicas.
+"""Fetch on the leader: refusals, divergence, and progress of replicas.
 
-Owns what a fetch says of its sender, and whether it is served from the log. Must not know when an answer goes out and with
-how many records (`fetch_answers.py`). Source: KIP-595, "FetchRequest Handling".
+Owns what a fetch says about its sender, and whether it is served from the log. Must not know when a
+response is sent and with how many records (`fetch_answers.py`). Source: KIP-595, "FetchRequest
+Handling".
 
-Whoever asks again for records that it was sent may have found them damaged (ours say so, stock replicas can't):
-then their checksums are looked at on the disk before they are sent once more.
+A replica that fetches the same records twice may have received damaged ones. (Our replicas report
+this, stock replicas can't.) Then the checksums are verified on the disk before the records are sent
+again.
 """
 
 from quorum_node.raft import acknowledgements, inquiry, membership, reads
@@ -41,7 +43,7 @@ MAX_TRACKED_OBSERVERS = 1000
 
 
 def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) -> None:
-    """Answer now, or park until there is something to tell."""
+    """Answer now, or park the fetch until there is new data."""
     leader = replica.role
     error = _refusal(replica, request)
     if error is not None or not isinstance(leader, Leader):
@@ -65,7 +67,9 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
     if elsewhere is not None:
         agreed = elsewhere.end_offset
         doubtful = _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
-        if doubtful and isinstance(elsewhere, SnapshotId):  # which would hide what was lost
+        if doubtful and isinstance(
+            elsewhere, SnapshotId
+        ):  # progress, which would hide the loss of records
             start, round_told = replica.start.end_offset, leader.tell_round()
             told = _told_leader(replica, request)
             asked_again = FetchResponse(
@@ -107,7 +111,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
 
 
 def _told_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
-    # (A newcomer's log may be empty: that it tells of no recovery says nothing.)
+    # The log of a new replica may be empty, so it may lack the recovery for a valid reason.
     return told_leader(replica, request.replica, request.recovered_epoch or -1)
 
 
@@ -125,7 +129,7 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
             return RaftError.UNKNOWN_LEADER_EPOCH
     if replica.halted or not isinstance(replica.role, Leader):
         return RaftError.NOT_QUORUM_LEADER
-    if request.answer > replica.role.newest_round_told:  # it would confirm reads to come
+    if request.answer > replica.role.newest_round_told:  # it would confirm later reads
         return RaftError.INVALID_REQUEST
     if request.replica.id == CONSUMER_ID:
         wanted, committed = request.fetch_offset, replica.high_watermark
@@ -140,11 +144,11 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
 def yield_to_newer_voter(
     replica: ReplicaState, cluster_id: str | None, sender: ReplicaKey, epoch: int
 ) -> None:
-    """A voter of the own set that has a newer epoch could never follow this leader: join its epoch.
+    """A voter of the own voter set has a newer epoch and could never follow this leader: join its epoch.
 
-    It won a pre-vote, so a majority had lost this leader at that time. Nobody else can do this. Anybody can
-    send such a request, though, so the voter itself is asked (`inquiry.py`). Where voters are known by id
-    alone nothing is written yet, and the request is enough.
+    It won a pre-vote, so a majority had lost contact with this leader at that time. Other senders
+    are ignored. As requests are not authenticated, the voter itself is asked first (`inquiry.py`).
+    While voters are known by id alone nothing has been written yet, and the request is sufficient.
     """
     if (
         isinstance(replica.role, Leader)
@@ -167,11 +171,11 @@ def _is_voter(replica: ReplicaState, key: ReplicaKey) -> bool:
 def _not_from_the_log(
     replica: ReplicaState, request: FetchRequest
 ) -> DivergingEpoch | SnapshotId | None:
-    """Where the sender's log leaves ours, or the snapshot that stands for what it lacks.
+    """Where the sender's log diverges from ours, or the snapshot that replaces the records it lacks.
 
-    The latter when it asks for what is gone, or when nothing is known of its last epoch because that
-    lies before our log; and for a log that is empty, as shipped: a snapshot is shorter, and the first
-    voters of a stock quorum may be nowhere else.
+    A snapshot if the sender needs deleted records, or if its last epoch is unknown because it lies
+    before the start of our log. Also for an empty log, as in shipped Kafka: a snapshot is shorter,
+    and the first voters of a stock quorum may be in the snapshot alone.
     """
     offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
     start = replica.start
@@ -204,7 +208,7 @@ def _divergence(replica: ReplicaState, offset: int, last_epoch: int) -> Divergin
 
 
 def progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progress | None:
-    """What is known of a sender; strangers beyond a limit are served but not remembered."""
+    """Progress of a sender. Unknown senders beyond a limit are served, but not tracked."""
     progress = leader.progress.get(key)
     if progress is None:
         crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
@@ -215,7 +219,7 @@ def progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progr
 
 
 def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Progress | None:
-    """The sender of a Fetch, with what it tells of itself."""
+    """Progress of the sender of a Fetch, with its private fields."""
     progress = progress_of(replica, leader, request.replica)
     if progress is not None:
         progress.stock = request.answer == STOCK_SENDER
@@ -224,7 +228,7 @@ def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Pr
 
 
 def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
-    """A voter, or one that an AlterQuorum is about to make a voter."""
+    """A voter, or a replica that an AlterQuorum is about to make a voter."""
     latest = replica.voters.latest
     targets = latest.record.target_voters or ()
     return key in latest.voters or any(key.id == wanted.id for wanted in targets)
@@ -233,7 +237,7 @@ def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
 def _note_contact(
     replica: ReplicaState, leader: Leader, request: FetchRequest, at_most: int
 ) -> bool:
-    """A sender whose log can't be continued from this one: it has no more of it than `at_most`.
+    """Note the contact of a sender that can't continue its log from this one: it shares at most `at_most`.
 
     True if it has to be asked again, as in `acknowledgements.holds_at_most`.
     """
@@ -249,10 +253,10 @@ def _note_contact(
 def _note_progress(
     replica: ReplicaState, leader: Leader, request: FetchRequest
 ) -> tuple[bool, bool, bool]:
-    """The sender has everything before its fetch offset durably; see what follows from that.
+    """The sender has everything before its fetch offset durably: update its progress.
 
-    Whether it still lacks some of what was there when it asked before, whether this fetch may be out of
-    order, and whether it asks once more for what it was sent.
+    Returns whether it still lacks records that existed at its previous fetch, whether this fetch
+    may be out of order, and whether it repeats the fetch of the same records.
     """
     key = request.replica
     progress = _fetcher(replica, leader, request)

@@ -1,8 +1,8 @@
-"""What every answer of a leader, or its silence, means to its follower, whatever was asked.
+"""What every response of a leader, or its absence, means to its follower.
 
-Owns the link to the leader: alive, suspected, to be asked again. Must not know what was asked.
+Owns the state of the link to the leader. Must not know what was requested.
 Source: KIP-595, "FetchResponse Handling". A closed connection to the leader is a hint that starts a
-pre-vote; safety never rests on it.
+pre-vote. Safety never depends on it.
 """
 
 from quorum_node.raft.cluster_identity import note_answer
@@ -16,7 +16,7 @@ from quorum_node.raft.transitions import become_unattached, observe_leader
 
 
 def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
-    """The follower that sent this request, also while it doubts its leader."""
+    """The follower that sent this request, also while it is in a pre-vote."""
     role = replica.role
     follower = role.fallback if isinstance(role, Prospective) else role
     if isinstance(follower, Follower) and follower.fetching == correlation:
@@ -25,7 +25,7 @@ def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
 
 
 def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
-    """An answer of this epoch's leader arrived."""
+    """A response of this epoch's leader arrived."""
     follower.link = Link.OPEN
     replica.cluster_is_confirmed = True
     follower.campaign_deadline_ms = None
@@ -42,7 +42,7 @@ def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
 def refused(
     replica: ReplicaState, follower: Follower, error: RaftError, leader: CurrentLeader
 ) -> None:
-    """An answer that gives nothing: somebody else leads, or it has to be asked again."""
+    """A response without data: another replica is the leader, or the request has to be repeated."""
     if observe_leader(replica, leader, follower.leader_id):
         return
     leading = replica.voters.latest.voters.newest(follower.leader_id)
@@ -56,9 +56,9 @@ def refused(
 
 
 def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) -> bool:
-    """A closed or refused connection raises the suspicion that the leader is gone.
+    """A closed or refused connection suggests that the leader has failed.
 
-    False if the follower that asked is no more.
+    False if the replica is no longer the follower that sent the request.
     """
     follower = follower_of(replica, correlation)
     if follower is None:
@@ -72,17 +72,18 @@ def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) ->
 
 
 def suspect(replica: ReplicaState, follower: Follower) -> None:
-    """The leader seems to be gone: campaign soon, unless it answers before."""
+    """The leader seems to have failed: start an election soon, unless it responds before."""
     if replica.ids_only or (not replica.is_voter and not replica.may_campaign()):
-        # (One whose removal is not committed may campaign: its log may be the only one up to date.
-        # One that knows its voters by id alone looks around first: the quorum may have formed.)
+        # A voter whose removal is not committed may start an election: its log may be the only one
+        # that is up to date. A replica that knows its voters by id alone first looks for a leader:
+        # the quorum may have formed.
         become_unattached(replica, replica.epoch)
         return
     if follower.link in (Link.OPEN, Link.SILENT):
         follower.link = Link.CLOSED
     if not replica.may_campaign():
-        # Its vote may be needed: it waits for the next leader to call, and believes nobody meanwhile
-        # who still names the old one.
+        # Its vote may be needed. It waits for the next leader to announce itself, and ignores
+        # responses that still name the old one.
         retry(replica, follower)
         return
     if follower.campaign_deadline_ms is None and replica.role is follower:

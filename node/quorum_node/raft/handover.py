@@ -1,11 +1,11 @@
-"""Giving up leadership: resign, graceful stop, removal, failed storage.
+"""Ends of leadership: resignation, graceful stop, removal, failed storage.
 
 Owns EndQuorumEpoch on the sending side. Must not know what receivers do with it.
 Source: KIP-595, "EndQuorumEpoch" (K595-12): successors in the order of their replicated offsets,
 best effort, never retried.
 
-A handover first waits, for a bounded time, until everything appended is committed: then the first
-successor needs nothing from the old leader any more.
+A handover first waits, for a bounded time, until everything appended is committed. Then the first
+successor needs no more records from the old leader.
 """
 
 from quorum_node.raft import reads, safety
@@ -28,7 +28,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest) -> None:
-    """Admin: hand over, preferring `successor`."""
+    """Resign request: hand over leadership, preferring `successor`."""
     leader = replica.role
     current = replica.current_leader()
     if not isinstance(leader, Leader) or replica.halted:
@@ -37,15 +37,15 @@ def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest
     if not electable(replica, leader):
         message = "there is no other voter"
         if successors(replica, leader):
-            message = "every other voter is a witness, which never leads"
+            message = "every other voter is a witness, which can't become leader"
         replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
         return
     if request.successor is not None and request.successor not in replica.other_voters():
-        message = f"{request.successor} is no other voter"
+        message = f"{request.successor} is not another voter"
         replica.respond(request_id, ResignResponse(RaftError.VOTER_NOT_FOUND, current, message))
         return
     if request.successor is not None and safety.is_witness(replica, leader, request.successor):
-        message = f"{request.successor} is a witness, which never leads"
+        message = f"{request.successor} is a witness, which can't become leader"
         replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
         return
     if leader.handover is not None:
@@ -58,7 +58,7 @@ def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest
 def start(
     replica: ReplicaState, leader: Leader, request_id: int | None, successor: ReplicaKey | None
 ) -> None:
-    """Refuse new proposals; end the epoch as soon as everything appended is committed."""
+    """Refuse new proposals, and end the epoch when everything appended is committed."""
     if leader.handover is None:
         wait_ms = replica.config.election_timeout_ms / 2
         leader.handover = Handover(replica.now_ms + wait_ms, request_id, successor)
@@ -66,7 +66,7 @@ def start(
 
 
 def finish_if_ready(replica: ReplicaState, leader: Leader) -> None:
-    """End the epoch once nothing is pending or the wait is over."""
+    """End the epoch when nothing is pending or the maximum wait is over."""
     pending = leader.handover
     if pending is None:
         return
@@ -86,9 +86,10 @@ def end_epoch(replica: ReplicaState, leader: Leader) -> None:
 
 
 def successors(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
-    """Other voters, the most caught up first; a wanted successor before all.
+    """Other voters, the most caught up first; a preferred successor before all.
 
-    Witnesses come last: they won't campaign, but whoever is not in the list refuses the request.
+    Witnesses come last. They start no election, but a voter that is not in the list refuses the
+    request.
     """
     wanted = leader.handover.successor if leader.handover is not None else None
     voters = replica.voters.latest.voters
@@ -103,14 +104,14 @@ def successors(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
 
 
 def electable(replica: ReplicaState, leader: Leader) -> list[ReplicaKey]:
-    """Successors that may campaign, as far as this leader knows."""
+    """Successors that may start an election, as far as this leader knows."""
     return [
         key for key in successors(replica, leader) if not safety.is_witness(replica, leader, key)
     ]
 
 
 def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
-    """Whether a successor would be elected at once: it may campaign, and has what this leader has."""
+    """Whether a successor could be elected at once: it may start an election and has the leader's records."""
     return any(
         progress is not None and safety.is_caught_up(replica, progress)
         for progress in map(leader.progress.get, electable(replica, leader))
@@ -118,13 +119,13 @@ def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
 
 
 def leave_to_others(replica: ReplicaState, leader: Leader) -> None:
-    """A witness that leads all the same hands over as soon as another voter can take it."""
+    """A witness that leads nevertheless hands over as soon as another voter can lead."""
     if may_take_over(replica, leader):
         start(replica, leader, None, None)
 
 
 def request_shutdown(replica: ReplicaState) -> None:
-    """Graceful stop: a leader hands over, a candidate says that it gives up, others just stop."""
+    """Graceful stop: a leader hands over, a candidate announces that it gives up, other roles just stop."""
     if replica.stopping or replica.halted:
         return
     replica.stopping = True
@@ -142,7 +143,7 @@ def request_shutdown(replica: ReplicaState) -> None:
 
 
 def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
-    """Acknowledge nothing any more; a leader says so once, and everyone who waits hears it."""
+    """Stop acknowledging. A leader announces its resignation once, and all waiting requests fail."""
     if replica.halted:
         return
     role = replica.role
@@ -165,7 +166,7 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
 
 
 def handle_end_response(replica: ReplicaState, response: EndQuorumEpochResponse) -> None:
-    """Best effort: only a newer epoch is of interest."""
+    """Best effort: only a newer epoch matters."""
     observe_leader(replica, response.leader)
 
 

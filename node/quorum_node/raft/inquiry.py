@@ -1,15 +1,14 @@
-"""Questions about what a request claimed: who leads, in which epoch?
+"""Verification of claims about leaders and epochs in unauthenticated requests.
 
-Owns whom to ask, how often, and the one claim that waits for an answer. Must not know why a request is not
-believed by itself (`begin_end_epoch.py`, `vote.py`, `fetch_serving.py`).
-Source: the project's rule; KIP-595 trusts every sender. Anybody may send a request. An answer comes from an
-address that this replica chose: of the voters record, of its configuration, or named by one of those. So a
-claim is put as a Fetch to such an address, and the answer teaches what any answer does
-(`transitions.observe_leader`): the leader, and an epoch however far away.
-
-A voter that moved tells its new address in the request itself. It is believed once nobody answers at the
-address that the voters record has: then there is nobody whom it could be asked of. Certificates will tell
-the voter from anybody who claims to be it.
+Owns which address is asked, how often, and the one pending claim. Must not know why a request needs
+verification (`begin_end_epoch.py`, `vote.py`, `fetch_serving.py`).
+Source: rule of this project; KIP-595 trusts every sender. Any process may send a request. A
+response comes from an address that this replica chose: one of the voters record, of its
+configuration, or named by one of those. So a claim is verified by a Fetch to such an address. The
+response has the usual effect (`transitions.observe_leader`): it names the leader, and an epoch of
+any height.
+A voter that moved states its new address in the request itself. It is accepted when no address of
+the voters record responds any more. Only certificates can authenticate such a voter.
 """
 
 from quorum_node.raft.config import CONTROLLER
@@ -23,29 +22,31 @@ from quorum_node.raft.transitions import become_follower
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 _PAUSE_MS = 500.0
-"""An address is asked at most this often, whatever comes in."""
+"""Shortest time between two questions to one address."""
 _MAX_REMEMBERED = 256
 
 
 def ask_voter(replica: ReplicaState, voter_id: int) -> None:
-    """Ask the known voters of that id, wherever they may listen."""
+    """Ask the known voters of that id, at all their known addresses."""
     for key in replica.other_voters():
         if key.id == voter_id:
             places = (replica.endpoint_of(key), *recorded_endpoints(replica, voter_id))
-            for endpoint in dict.fromkeys(places):  # in an order that no hash decides
+            for endpoint in dict.fromkeys(
+                places
+            ):  # sorted, as the order of a set is not deterministic
                 if endpoint is not None:
                     _ask(replica, endpoint, key)
 
 
 def ask_around(replica: ReplicaState, *, voters: bool = True) -> None:
-    """Ask everyone whom a search would ask; `voters` False: only addresses that are no voter's."""
+    """Ask every target of a search; with `voters` False only addresses that belong to no known voter."""
     for key, endpoint in targets(replica):
         if voters or key is None:
             _ask(replica, endpoint, key)
 
 
 def knows_id(replica: ReplicaState, voter_id: int) -> bool:
-    """Whether another replica, of that id, is a voter in any set known here, committed or not."""
+    """Whether another replica of that id is a voter in any known voter set, committed or not."""
     return any(
         voter.key.id == voter_id and voter.key != replica.key
         for entry in replica.voters.entries
@@ -54,7 +55,7 @@ def knows_id(replica: ReplicaState, voter_id: int) -> bool:
 
 
 def recorded_endpoints(replica: ReplicaState, voter_id: int) -> list[Endpoint]:
-    """Controller listeners that the known voters records (or the configuration) have for an id."""
+    """Controller listeners of an id in the known voters records, or in the configuration."""
     found: list[Endpoint] = []
     for entry in replica.voters.entries:
         for voter in entry.voters:
@@ -65,14 +66,14 @@ def recorded_endpoints(replica: ReplicaState, voter_id: int) -> list[Endpoint]:
 
 
 def listens_where_recorded(replica: ReplicaState, leader_id: int, endpoint: Endpoint) -> bool:
-    """Whether a voter of that id has this address by a voters record, or has none by any."""
+    """Whether the address of a voter of that id matches a voters record, or no record has an address."""
     recorded = recorded_endpoints(replica, leader_id)
     place = (endpoint.host, endpoint.port)
     return not recorded or any((each.host, each.port) == place for each in recorded)
 
 
 def check_claim(replica: ReplicaState, leader: CurrentLeader) -> None:
-    """A known voter leads, it says, and listens elsewhere now: is anybody left where it was?"""
+    """Verify the claim of a known voter that it leads at a new address: does an old address still respond?"""
     if replica.claim is not None and replica.claim.questions:
         return
     questions = set()
@@ -84,13 +85,13 @@ def check_claim(replica: ReplicaState, leader: CurrentLeader) -> None:
 
 
 def answered(replica: ReplicaState, correlation: int) -> None:
-    """Somebody is there: what it says counts, not the claim."""
+    """An old address responds: its response counts instead of the claim."""
     if replica.claim is not None and correlation in replica.claim.questions:
         replica.claim = None
 
 
 def not_answered(replica: ReplicaState, correlation: int, reason: FailureReason) -> None:
-    """Nobody is there. If that is so at each recorded address the voter may well have moved."""
+    """An address does not respond. If none of the recorded ones does, the claim is accepted."""
     claim = replica.claim
     if claim is None or correlation not in claim.questions:
         return
@@ -113,7 +114,7 @@ def _believe(replica: ReplicaState, leader: CurrentLeader) -> None:
 
 
 def _ask(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> int | None:
-    """One Fetch; its correlation, or None where that address was asked a moment ago."""
+    """Send one Fetch. Returns its correlation, or None if the address was asked a moment ago."""
     asked, now_ms = replica.asked_ms, replica.now_ms
     if now_ms - asked.get(endpoint, -_PAUSE_MS) < _PAUSE_MS:
         return None

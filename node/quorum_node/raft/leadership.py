@@ -1,7 +1,8 @@
-"""What a leader remembers, from election to the end of its epoch.
+"""State of a leader, from its election to the end of its epoch.
 
-Owns the data: progress of replicas, parked fetches (answered up to `told_end_offset`), waiting proposals and reads, the voter change in
-progress. Must not know the rules that use it (fetch, commit, reads, membership).
+Owns the data: progress of replicas, parked fetches (answered up to `told_end_offset`), pending
+proposals and reads, the voter change in progress. Must not know the rules that use it (fetch,
+commit, reads, membership).
 """
 
 from collections import deque
@@ -17,7 +18,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 
 @dataclass(slots=True)
 class Download:
-    """A snapshot that a replica fetches from this leader, and when it did so first and last."""
+    """Download of a snapshot by a replica: times of its first and its last request."""
 
     id: SnapshotId
     started_ms: float
@@ -26,10 +27,12 @@ class Download:
 
 @dataclass(slots=True)
 class Progress:
-    """One replica, by its fetches. `end_offset`: all before it is durable there (-1: unknown).
+    """Progress of one replica, from its fetches. `end_offset`: all records before it are durable
+    there (-1: unknown).
 
-    `stock`, `witness` and `went_back` as in ReplicaProgress. `counts_from`, `doubted`: see `acknowledgements.py`;
-    the round from which on fetches count upwards, and what was acknowledged before an unconfirmed lower fetch.
+    `stock`, `witness` and `went_back` as in ReplicaProgress. `counts_from`: first answer round
+    whose echo can raise the offset. `doubted`: acknowledged offset before an unconfirmed lower
+    fetch. See `acknowledgements.py`.
     """
 
     key: ReplicaKey
@@ -49,10 +52,10 @@ class Progress:
 
 @dataclass(slots=True)
 class ParkedFetch:
-    """A fetch at the end of the log, waiting for something to tell.
+    """A fetch at the end of the log that waits for new data.
 
-    `deadline_ms` may come before its sender's wait is over. `has_turn`: an observer's, whose deadline is its turn;
-    see observer_pace.
+    `deadline_ms` may precede the maximum wait of the request. `has_turn`: the deadline is the turn
+    of an observer, see `observer_pace.py`.
     """
 
     request_id: int
@@ -74,7 +77,7 @@ class PendingProposal:
 class PendingRead:
     """`offset` is None until a record of the leader's own epoch is committed.
 
-    One of two asks: this process (`read_id`), or another replica (`request_id`, a ReadOffset).
+    Requested either by this process (`read_id`) or by another replica (`request_id`, a ReadOffset).
     """
 
     round: int
@@ -90,7 +93,7 @@ class ChangeKind(Enum):
 
 
 class ChangePhase(Enum):
-    """An add passes all three; the others start at COMMITTING."""
+    """Phases of a voter change. An add passes all three; other changes start at COMMITTING."""
 
     PROBING = "probing the newcomer's endpoint"
     CATCHING_UP = "waiting for the newcomer to catch up"

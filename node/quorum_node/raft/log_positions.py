@@ -1,7 +1,8 @@
-"""How far a replica's log reaches: where it starts, ends, is durable and is committed.
+"""Offsets of a replica's log: start, end, durable end, high watermark.
 
-Owns these numbers: no other module assigns them. Must not know why the log grows, is cut back or is replaced: the callers decide, and
-put out what the driver has to do. Source: KIP-595, "High watermark"; KIP-630 (a log that begins behind a snapshot).
+Owns these numbers: no other module assigns them. Must not know why the log is appended, truncated
+or replaced: the callers decide, and emit the outputs. Source: KIP-595, "High watermark"; KIP-630 (a
+log that begins after a snapshot).
 """
 
 from quorum_node.raft.log_state import EpochStarts, LogState
@@ -16,7 +17,7 @@ class LogPositions:
         self.epochs = EpochStarts(log.epoch_starts, log.start)
         self.kraft_version = 1
         self.start, self.snapshot = log.start, log.snapshot
-        """The snapshot that the log begins behind, and the newest one that is verified and durable."""
+        """The snapshot at the start of the log, and the newest one that is verified and durable."""
         self.log_end = log.end_offset
         self.durable_end = log.end_offset
         self.high_watermark = min(state.applied_offset, log.end_offset)
@@ -26,39 +27,39 @@ class LogPositions:
                 self.kraft_version = log.snapshot_kraft_version
 
     def log_grew(self, epoch: int, base_offset: int, end_offset: int) -> None:
-        """A batch of `epoch` was appended behind the end."""
+        """A batch of `epoch` was appended."""
         self.epochs.append(epoch, base_offset)
         self.log_end = end_offset
 
     def log_was_cut(self, end_offset: int) -> None:
-        """Everything from there on is gone."""
+        """The log was truncated to this offset."""
         self.log_end = end_offset
         self.durable_end = min(self.durable_end, end_offset)
         self.epochs.truncate(end_offset)
 
     def log_is_durable(self, end_offset: int) -> None:
-        """A flush up to there came back."""
+        """A flush up to this offset completed."""
         self.durable_end = max(self.durable_end, end_offset)
 
     def is_committed(self, end_offset: int) -> None:
-        """The high watermark moves to there."""
+        """The high watermark moved to this offset."""
         self.high_watermark = end_offset
 
     def uses_kraft_version(self, level: int) -> None:
-        """A record or a snapshot says so."""
+        """A record or a snapshot set kraft.version."""
         self.kraft_version = level
 
     def has_snapshot(self, id: SnapshotId) -> None:
-        """It is verified, durable, and newer than the one before."""
+        """A newer snapshot is verified and durable."""
         self.snapshot = id
 
     def log_starts_behind(self, id: SnapshotId) -> None:
-        """What was before is deleted."""
+        """Records before the snapshot's end were deleted."""
         self.start = id
         self.epochs.delete_before(id)
 
     def log_was_replaced(self, id: SnapshotId) -> None:
-        """By a snapshot: the log is empty, and begins behind it."""
+        """A snapshot replaced the log: it is empty and begins at the snapshot's end."""
         self.start = id
         self.epochs = EpochStarts((), id)
         self.log_end = self.durable_end = self.high_watermark = id.end_offset

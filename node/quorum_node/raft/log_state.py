@@ -1,8 +1,8 @@
-"""What the core has to know of the log without reading it: ends, epochs, snapshots.
+"""What the core has to know of the log without reading it: end offset, epochs, snapshots.
 
 Owns the epoch → start offset list and the divergence arithmetic. Must not know bytes on disk.
-Source: KIP-595, "Log reconciliation" and "leader-epoch-checkpoint"; KIP-630 (a log that starts behind
-a snapshot).
+Source: KIP-595, "Log reconciliation" and "leader-epoch-checkpoint"; KIP-630 (a log that starts
+after a snapshot).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,13 +15,13 @@ from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What storage found at open; all of it is durable by then, and every snapshot is verified.
+    """State of the log when it is opened. Everything is durable, and every snapshot is verified.
 
-    `start`: the snapshot that stands for everything before the log (0-0: nothing is missing).
-    `epoch_starts`: (epoch, first offset), ascending, from the log's start on. `control_batches`: raw
-    control batches, oldest first; the voter sets are in there. `snapshot`: the newest one, with the
-    voters and the kraft.version that it holds; the log reaches at least to its end. `partial`: a
-    download that was cut, and how many bytes of it there are.
+    `start`: the snapshot at the start of the log (0-0: the log is complete). `epoch_starts`:
+    (epoch, first offset), ascending. `control_batches`: raw control batches, oldest first; they
+    contain the voter sets. `snapshot`: the newest one, with its voters and kraft.version; the log
+    reaches at least to its end. `partial`: an interrupted download, and the number of bytes
+    received.
     """
 
     start: SnapshotId = NO_SNAPSHOT
@@ -35,9 +35,9 @@ class LogState:
 
 
 class EpochStarts:
-    """Epochs of the log in ascending order with the offset where each begins.
+    """Epochs of the log in ascending order, with the offset where each begins.
 
-    The first entry is the epoch of the record before the log's start, "beginning" at the start: it
+    The first entry is the epoch of the record before the log's start. It "begins" at the start and
     may have no record in the log. An empty log has epoch 0 at offset 0.
     """
 
@@ -58,7 +58,7 @@ class EpochStarts:
         return self._epochs[-1]
 
     def append(self, epoch: int, offset: int) -> None:
-        """A batch of `epoch` starts at `offset`. Epochs never go back within a log."""
+        """A batch of `epoch` starts at `offset`. Epochs never decrease within a log."""
         if epoch == self._epochs[-1]:
             return
         assert epoch > self._epochs[-1], f"epoch {epoch} after {self._epochs[-1]}"
@@ -68,13 +68,13 @@ class EpochStarts:
         self._offsets.append(offset)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget epochs that start at or behind `end_offset`, which is not before the log's start."""
+        """Remove epochs that start at or after `end_offset`, which must not precede the log's start."""
         keep = max(1, bisect_left(self._offsets, end_offset))
         del self._epochs[keep:]
         del self._offsets[keep:]
 
     def delete_before(self, log_start: SnapshotId) -> None:
-        """The log starts at the end of this snapshot from now on."""
+        """The log now starts at the end of this snapshot."""
         keep = bisect_right(self._epochs, log_start.epoch)
         self._epochs[:keep] = [log_start.epoch]
         self._offsets[:keep] = [log_start.end_offset]
@@ -87,7 +87,7 @@ class EpochStarts:
     def end_of(self, epoch: int, log_start_offset: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch <= `epoch`, and the end offset of its records.
 
-        (0, log start) where there is none.
+        (0, log start) if there is none.
         """
         index = bisect_right(self._epochs, epoch) - 1
         if index < 0:

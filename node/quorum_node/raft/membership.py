@@ -1,26 +1,29 @@
-"""Changes of the voter set: AddVoter, RemoveVoter, UpdateVoter on the leader.
+"""Changes of the voter set on the leader: AddVoter, RemoveVoter, UpdateVoter.
 
-Owns their preconditions and their course. Must not know who decides on them (the operator, a person).
+Owns their preconditions and steps. Must not know who requests them (the operator, a person).
 Source: KIP-853; KIP-595, "Observer Promotion" (K595-26).
 
 Any change:
-1. The receiver leads, the cluster id fits, and it is not handing over (else NOT_QUORUM_LEADER, ...).
-2. No other change is in progress and the latest voters record is committed.
+1. The receiver is the leader, the cluster id matches, and no handover is in progress (else
+NOT_QUORUM_LEADER, ...).
+2. No other change is in progress, and the latest voters record is committed.
 3. A record of the leader's own epoch is committed.
-4. The caller's expected position, if given, is that of the committed voters record.
+4. The expected position of the request, if given, is that of the committed voters record.
 5. The change fits the set (present, absent, not the last voter) and is safe (`safety.py`).
-6. The new set is appended, in one record that changes one key, and acts at once.
-7. The answer follows the commit, or REQUEST_TIMED_OUT: then the outcome is open.
-
+6. The new set is appended in one record that changes one key. It takes effect at once.
+7. The response follows the commit. After a timeout it is REQUEST_TIMED_OUT, and the outcome is
+open.
 AddVoter, between 5 and 6:
-a. The newcomer's endpoint is asked for its ApiVersions: is it there, does it speak our kraft.version?
-b. A replication round: the newcomer fetches past what was the log's end at the round's start. A
-   round faster than the election timeout passes the gate; a slower one starts another.
-c. 1 to 5 are checked again. No gate passed within the timeout: REQUEST_TIMED_OUT, nothing changed.
+a. An ApiVersions request to the new voter checks that it is reachable and supports the quorum's
+kraft.version.
+b. Catch-up rounds: in each one the new voter fetches up to the end that the log had at the start of
+the round. It has caught up after a round that was shorter than the election timeout.
+c. 1 to 5 are checked again. If a and b take longer than the timeout: REQUEST_TIMED_OUT, nothing is
+changed.
 
-A UUID change is never one record: it is an add and a remove. A leader asked to add another key of its
-own id hands leadership over first. A leader that removes itself does not count itself any more and
-resigns after the commit.
+A change of a UUID is never one record: it is an add and a remove. A leader that is asked to add
+another key of its own id hands over leadership first. A leader that removes itself does not count
+itself any more, and resigns after the commit.
 """
 
 from dataclasses import replace
@@ -49,7 +52,7 @@ ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 
 
 def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> None:
-    """Start an add. A tombstone keeps a replica from joining by itself, not from being added."""
+    """Start an add. A tombstone forbids that a replica joins by itself, but not that it is added."""
     refusal = (
         _precondition(replica, request)
         or _planned_elsewhere(replica)
@@ -63,11 +66,11 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
     leader = replica.role
     assert isinstance(leader, Leader)
     if request.voter.id == replica.key.id and not handover.electable(replica, leader):
-        message = "the leader would have to hand over first, and no other voter may lead: add one"
+        message = "the leader would have to hand over first, but no other voter can become leader: add one"
         refuse(replica, request_id, Refusal(RaftError.UNSAFE_CHANGE, message))
         return
     if request.voter.id == replica.key.id:
-        message = "the leader hands over before another key of its own id becomes a voter"
+        message = "the leader hands over first, as the new voter has its own id"
         _hand_over_first(replica, leader, request_id, message)
         return
     leader.change = PendingChange(
@@ -99,17 +102,23 @@ def handle_remove_voter(
     leader = replica.role
     assert isinstance(leader, Leader)
     if request.voter == replica.key and safety.needs_witness(replica, leader, voters):
-        # What it wrote last might reach the witness alone, and then nobody left could lead.
-        message = "the leader hands over before it leaves voters that need a witness's vote"
+        # Otherwise its last records might be on the witness alone, and no other voter could become
+        # leader.
+        message = (
+            "the leader hands over first, as the remaining voters need a witness for a majority"
+        )
         _hand_over_first(replica, leader, request_id, message)
         return
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
 
 
 def _hand_over_first(replica: ReplicaState, leader: Leader, request_id: int, message: str) -> None:
-    """Refused by this leader; the next one is asked again. Nobody is elected who has not caught up."""
+    """Refuse the request and hand over leadership; the caller repeats it on the next leader.
+
+    Only a voter that has caught up can be elected.
+    """
     if not handover.may_take_over(replica, leader):
-        behind = "; no other voter that may lead has caught up yet: ask again when one has"
+        behind = "; no other voter that can become leader has caught up yet: try again later"
         refuse(replica, request_id, Refusal(RaftError.UNSAFE_CHANGE, message + behind))
         return
     refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
@@ -123,9 +132,9 @@ def begin_planned_add(
     endpoints: tuple[Endpoint, ...],
     timeout_ms: float,
 ) -> None:
-    """A step of an AlterQuorum: as an AddVoter that nobody waits for."""
+    """A step of an AlterQuorum: an AddVoter without a waiting request."""
     if safety.check_add(replica, voter, endpoints, count_newcomer=False) is not None:
-        _note_failure(leader, voter)  # the plan looks again; the reason stands in its outlook
+        _note_failure(leader, voter)  # the plan retries; its status text states the reason
         return
     leader.change = PendingChange(
         kind=ChangeKind.ADD,
@@ -140,7 +149,7 @@ def begin_planned_add(
 
 
 def give_up_planned_add(leader: Leader) -> None:
-    """Another newcomer may have better luck."""
+    """Give up an add that does not progress, so that another replica can be tried."""
     if leader.change is not None:
         _note_failure(leader, leader.change.voter)
     leader.change = None
@@ -151,7 +160,7 @@ def _note_failure(leader: Leader, voter: ReplicaKey) -> None:
 
 
 def begin_planned_removal(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
-    """A step of an AlterQuorum: as a RemoveVoter that nobody waits for."""
+    """A step of an AlterQuorum: a RemoveVoter without a waiting request."""
     if safety.check_remove(replica, voter) is not None:
         _note_failure(leader, voter)
         return
@@ -162,10 +171,10 @@ def begin_planned_removal(replica: ReplicaState, leader: Leader, voter: ReplicaK
 def handle_update_voter(
     replica: ReplicaState, request_id: int, request: UpdateVoterRequest
 ) -> None:
-    """Append the set with that voter's new endpoints; the same endpoints need no record."""
+    """Append the set with that voter's new endpoints. Unchanged endpoints need no record."""
     refusal = safety.check_endpoints(request.voter, request.endpoints)
     if refusal is None and request.cluster_id is None and not request.by_operator:
-        refusal = Refusal(RaftError.INVALID_CLUSTER_ID, "a voter says to which cluster it belongs")
+        refusal = Refusal(RaftError.INVALID_CLUSTER_ID, "the request has to name the cluster id")
     refusal = refusal or _precondition(replica, request) or safety.check_update(replica, request)
     if refusal is not None:
         refuse(replica, request_id, refusal)
@@ -184,7 +193,7 @@ def handle_update_voter(
 
 
 def update_own_endpoints(replica: ReplicaState, leader: Leader) -> None:
-    """The leader's own new endpoints, in a change that nobody waits for (K853-07)."""
+    """Change the leader's own endpoints, without a waiting request (K853-07)."""
     voters = replica.voters.latest.voters.updated(replica.key, replica.config.endpoints)
     leader.change = PendingChange(
         kind=ChangeKind.UPDATE,
@@ -198,7 +207,7 @@ def update_own_endpoints(replica: ReplicaState, leader: Leader) -> None:
 
 
 def may_change(replica: ReplicaState, leader: Leader) -> bool:
-    """Whether the leader may begin a change of its own accord now."""
+    """Whether the leader may start a change on its own initiative now."""
     return (
         leader.change is None
         and leader.handover is None
@@ -211,7 +220,7 @@ def may_change(replica: ReplicaState, leader: Leader) -> bool:
 def probe_answered(
     replica: ReplicaState, correlation: int, response: ApiVersionsResponse | None
 ) -> None:
-    """ApiVersions of the newcomer, or None when the request failed (asked again later)."""
+    """ApiVersions response of the new voter, or None if the request failed (it is sent again later)."""
     leader = replica.role
     if not isinstance(leader, Leader) or leader.change is None:
         return
@@ -239,7 +248,7 @@ def probe_answered(
 
 
 def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
-    """The catch-up gate: called with every fetch while a change is in progress."""
+    """Check the catch-up round; called for every fetch while a change is in progress."""
     change = leader.change
     if change is None or change.phase is not ChangePhase.CATCHING_UP or change.voter != key:
         return
@@ -277,7 +286,7 @@ def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> N
 
 
 def expire_change(replica: ReplicaState, leader: Leader) -> None:
-    """The timeout of the change's request has come."""
+    """The request for the change has timed out."""
     change = leader.change
     if change is None or replica.now_ms < change.deadline_ms:
         return
@@ -303,7 +312,7 @@ def retry_probe(replica: ReplicaState, leader: Leader) -> None:
 
 
 def abandon_change(replica: ReplicaState, request_id: int) -> None:
-    """Whoever asked is gone: a change that is not written yet is dropped."""
+    """The requester's connection closed: a change that is not written yet is dropped."""
     leader = replica.role
     if not isinstance(leader, Leader) or leader.change is None:
         return
@@ -323,7 +332,7 @@ def resign_if_removed(replica: ReplicaState) -> None:
 
 
 def refusal_of_leader(replica: ReplicaState, cluster_id: str | None) -> Refusal | None:
-    """Why this replica is not the one to ask, or None."""
+    """Why this replica can't serve the request as leader, or None."""
     leader = replica.role
     if cluster_id is not None and cluster_id != replica.cluster_id:
         return Refusal(RaftError.INVALID_CLUSTER_ID, f"this cluster is {replica.cluster_id}")
@@ -358,12 +367,12 @@ def _precondition(replica: ReplicaState, request: ChangeRequest) -> Refusal | No
 
 
 def _planned_elsewhere(replica: ReplicaState) -> Refusal | None:
-    """Single changes have to wait while an AlterQuorum is under way."""
+    """Refusal of single changes while an AlterQuorum is in progress."""
     target = replica.voters.latest.record.target_voters
     if target is None:
         return None
     ids = ", ".join(str(key.id) for key in target)
-    message = f"towards the target voters [{ids}]; cancel that first, or alter the target"
+    message = f"towards the target voters [{ids}]; cancel the target first, or change it"
     return Refusal(RaftError.ALTERATION_PENDING, message)
 
 
@@ -410,7 +419,7 @@ def _append_change(
 
 
 def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
-    """One record, one key changed; everything else that the record carries stays."""
+    """Append one voters record that changes one key; its other fields stay."""
     latest = replica.voters.latest
     changed = set(latest.voters.ordered_keys) ^ set(voters.ordered_keys)
     assert len(changed) <= 1, f"{len(changed)} keys change in one record"
@@ -425,7 +434,7 @@ def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
 
 
 def refuse(replica: ReplicaState, request_id: int, refusal: Refusal) -> None:
-    """Answer a request for a change with why it was not made."""
+    """Answer a request for a change with the reason of its refusal."""
     message = f"{refusal.error.value}: {refusal.message}" if refusal.message else ""
     replica.respond(
         request_id,

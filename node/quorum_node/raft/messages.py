@@ -1,8 +1,9 @@
-"""Requests and responses of one partition, as the core speaks them.
+"""Requests and responses of one partition, in the form of the core.
 
-Owns their shapes. Must not know bytes, versions, topics or batches of partitions: `server/wire/`
-translates both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the epoch of an empty log.
-Every response carries the responder's view of the current leader (KIP-595, "common attributes").
+Owns their fields. Must not know bytes, versions, topics or requests for several partitions:
+`server/wire/` translates both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the
+epoch of an empty log. Every response carries the leader that the responder knows (KIP-595, "common
+attributes").
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 
 NO_LEADER = -1
 STOCK_SENDER = -2
-"""`answer` of a Fetch that says nothing of rounds: its sender is stock Kafka."""
+"""`answer` of a Fetch without an answer round: its sender is stock Kafka."""
 
 
 @made_often
@@ -23,7 +24,8 @@ STOCK_SENDER = -2
 class CurrentLeader:
     """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known.
 
-    `recovered_epoch`: that of the responder's voters record (-1: not told); see `seen_recoveries.py`.
+    `recovered_epoch`: that of the responder's voters record (-1: not sent); see
+    `seen_recoveries.py`.
     """
 
     leader_id: int
@@ -34,7 +36,7 @@ class CurrentLeader:
 
 @dataclass(frozen=True, slots=True)
 class VotersPosition:
-    """Where a voters record stands in the log; identifies a voter set for compare-and-set."""
+    """Offset and epoch of a voters record. It identifies a voter set for compare-and-set."""
 
     offset: int
     epoch: int
@@ -43,10 +45,10 @@ class VotersPosition:
 # Vote: KIP-595 "Vote", KIP-853 (keys), KIP-650 (pre-vote)
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """`voter` is the key asked (None before v1). A pre-vote carries the sender's current epoch.
+    """`voter` is the addressed key (None before v1). A pre-vote carries the sender's current epoch.
 
     `static_voters`: ids of a static quorum whose UUIDs the candidate does not know yet.
-    `recovered_epoch`: that of the candidate's log (-1: not told); see `seen_recoveries.py`.
+    `recovered_epoch`: that of the candidate's log (-1: not sent); see `seen_recoveries.py`.
     """
 
     cluster_id: str | None
@@ -108,15 +110,17 @@ class EndQuorumEpochResponse:
 @made_often
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """`fetch_offset` is also the acknowledgement: all before it is durable on the sender.
+    """`fetch_offset` is also an acknowledgement: all records before it are durable on the sender.
 
-    `replica.id` is -1 for a plain consumer, which is served up to the high watermark.
-    `answer` echoes the round of the last answer that the sender processed from this leader in this
-    epoch (-1: none), which is what confirms linearizable reads; STOCK_SENDER where the sender has never
-    heard of rounds. `high_watermark` is what the sender knows (-1: not said). `witness`: the sender
-    never campaigns. `endpoints`: where an observer listens, told until the leader has answered.
-    `corrupt`: what came last from this offset could not be appended, as its bytes are damaged.
-    `recovered_epoch`: that of the sender's voters record; if it has one the responder tells its own.
+    `replica.id` is -1 for a consumer, which is served up to the high watermark.
+    `answer`: round of the last response that the sender processed from this leader in this epoch
+    (-1: none). It confirms linearizable reads. STOCK_SENDER if the sender does not support rounds.
+    `high_watermark`: the one that the sender knows (-1: not sent).
+    `witness`: the sender never starts an election.
+    `endpoints`: addresses of an observer, sent until the leader has responded.
+    `corrupt`: the last records from this offset could not be appended, as they are damaged.
+    `recovered_epoch`: that of the sender's voters record. If it is set, the response carries the
+    responder's.
     """
 
     cluster_id: str | None
@@ -136,7 +140,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class DivergingEpoch:
-    """The sender's log differs: largest epoch on the leader at or below the sender's, and its end."""
+    """The logs differ. Largest epoch on the leader at or below the sender's, and its end offset."""
 
     epoch: int
     end_offset: int
@@ -145,9 +149,9 @@ class DivergingEpoch:
 @made_often
 @dataclass(frozen=True, slots=True)
 class RecordsRange:
-    """Raw bytes to be read from the log: whole batches from start_offset, ending by limit_offset.
+    """Range of the log whose bytes are to be read: whole batches from start_offset, up to limit_offset.
 
-    `checked`: from the disk itself, and every checksum is looked at before they leave.
+    `checked`: bypass the page cache and verify every checksum before the bytes are sent.
     """
 
     start_offset: int
@@ -158,11 +162,10 @@ class RecordsRange:
 
 @dataclass(frozen=True, slots=True)
 class KeepingUp:
-    """What a leader tells an observer of how well it keeps up (KIP-595, "Log Compaction").
+    """How far an observer is behind, as the leader sees it (KIP-595, "Log Compaction").
 
-    `caught_up_age_ms`: how long ago it had everything that the leader had. `dirty_offset`: where the
-    leader's newest snapshot ends (0: it has none); who has reached it lacks nothing of what the
-    snapshot stands for.
+    `caught_up_age_ms`: time since it had all records of the leader. `dirty_offset`: end of the
+    leader's newest snapshot (0: none); an observer beyond that offset does not need the snapshot.
     """
 
     caught_up_age_ms: int
@@ -172,13 +175,15 @@ class KeepingUp:
 @made_often
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """Leader side: `range` is set when there is data. Follower side: `records` holds the bytes.
+    """On the leader `range` is set if there is data; on the follower `records` has the bytes.
 
-    With `diverging` set the error is OFFSET_OUT_OF_RANGE (as the draft says); the shipped wire sends
-    NONE and a DivergingEpoch. NOT_FOLLOWER carries data like NONE does: on the shipped wire it is
-    NONE, and the data holds the voters record that removed the sender. With `snapshot_id` set the
-    error is OFFSET_OUT_OF_RANGE too (NONE on the wire): the log can't serve the sender, it has to
-    fetch that snapshot. `keeping_up` is told to observers.
+    With `diverging` the error is OFFSET_OUT_OF_RANGE (KIP draft); the shipped wire format has NONE
+    and a DivergingEpoch.
+    NOT_FOLLOWER carries data like NONE: the shipped wire format has NONE, and the data contains the
+    voters record that removed the sender.
+    With `snapshot_id` the error is OFFSET_OUT_OF_RANGE as well (NONE on the wire): the log can't
+    serve the sender, it has to download that snapshot.
+    `keeping_up` is sent to observers.
     """
 
     error: RaftError
@@ -196,7 +201,10 @@ class FetchResponse:
 # FetchSnapshot: KIP-630
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotRequest:
-    """Bytes of a snapshot from `position` on. It acknowledges nothing, but the sender is alive."""
+    """Request for the bytes of a snapshot from `position` on.
+
+    It acknowledges nothing, but counts as contact.
+    """
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -217,10 +225,10 @@ class SnapshotPart:
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotResponse:
-    """Leader side: `part` is set when there is something to read. Follower side: `data` holds the bytes.
+    """On the leader `part` is set if there is something to read; on the follower `data` has the bytes.
 
-    `size_bytes` and `checksum` (CRC-32C; None from a stock leader) are of the whole snapshot: parts
-    that two leaders gave belong together only if these are the same.
+    `size_bytes` and `checksum` (CRC-32C; None from a stock leader) refer to the whole snapshot.
+    Parts of two leaders can be combined only if both values are equal.
     """
 
     error: RaftError
@@ -241,9 +249,10 @@ class DescribeQuorumRequest:
 
 @dataclass(frozen=True, slots=True)
 class WentBack:
-    """A replica fetched from `offset`, though it had acknowledged everything before `acknowledged_offset`.
+    """A replica fetched from `offset`, although it had acknowledged everything before
+    `acknowledged_offset`.
 
-    `at_ms`: when that was noticed, by the core's clock.
+    `at_ms`: time of detection, by the core's clock.
     """
 
     acknowledged_offset: int
@@ -253,11 +262,11 @@ class WentBack:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """A replica as the leader sees it. Times are of the core's clock; None: never (in this epoch).
+    """A replica as the leader sees it. Times are those of the core's clock; None: never in this epoch.
 
-    `stock`: a process of stock Kafka, which knows nothing of our private fields; `witness`: it never
-    campaigns. None: it has not fetched in this epoch. `went_back`: the last time in this epoch that it came
-    back with less than it had acknowledged.
+    `stock`: it runs stock Kafka, which lacks our private fields. `witness`: it never starts an
+    election. None: it has not fetched in this epoch. `went_back`: the last time in this epoch that
+    it fetched from below its acknowledged offset.
     """
 
     key: ReplicaKey
@@ -287,10 +296,11 @@ class DescribeQuorumResponse:
 # ReadOffset: KIP-650
 @dataclass(frozen=True, slots=True)
 class ReadOffsetRequest:
-    """Up to where must be applied for a linearizable read that began before this request?
+    """Request for the offset up to which the sender has to apply the log before it answers a
+    linearizable read.
 
-    `read_timestamp_ms`: wall clock of the asking node, for people only. `stale`: no confirmation, but
-    at once what the asked replica has, whatever its role, and how old that may be.
+    `read_timestamp_ms`: wall clock of the sender, for diagnosis only. `stale`: no confirmation is
+    needed. The response states the present offset of the receiver, whatever its role, and its age.
     """
 
     cluster_id: str | None
@@ -300,7 +310,7 @@ class ReadOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsetResponse:
-    """`offset` is -1 with any error. `age_ms` belongs to a stale answer (-1: unknown)."""
+    """`offset` is -1 with any error. `age_ms` belongs to a `stale` request (-1: unknown)."""
 
     error: RaftError
     leader: CurrentLeader
@@ -311,7 +321,7 @@ class ReadOffsetResponse:
 # DiscoverBrokers: KIP-595
 @dataclass(frozen=True, slots=True)
 class DiscoverBrokersRequest:
-    """`replica.id` -1: a client; the other fields mean nothing then. A UUID of None: not told."""
+    """`replica.id` -1: a client; the other fields are then meaningless. A UUID of None: not sent."""
 
     replica: ReplicaKey
     boot_timestamp_ms: int = -1
@@ -331,12 +341,12 @@ class DiscoverBrokersResponse:
 # Membership: KIP-853
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
-    """`expected`: position of the committed voters record the caller has seen (compare-and-set).
+    """`expected`: position of the committed voters record that the caller has seen (compare-and-set).
 
-    `count_newcomer`: the draft's order for a failed disk (add first): the newcomer, caught up, counts
-    as alive in the safety check. Without it the newcomer counts as dead. `ack_when_committed` False is
-    what a replica says that joins by itself (KIP-1186): the answer follows the append, and a tombstone
-    of its key forbids it.
+    `count_newcomer`: the order "add first" for a failed disk: the new voter, caught up, counts as
+    live in the safety check. Otherwise it counts as dead.
+    `ack_when_committed`: False for a replica that joins by itself (KIP-1186). The response follows
+    the append, and a tombstone of its key forbids the join.
     """
 
     cluster_id: str | None
@@ -358,9 +368,10 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoterRequest:
-    """New endpoints of a voter, by itself; or `by_operator`, an authorized person who repairs its entry.
+    """New endpoints of a voter, sent by itself, or by an authorized person (`by_operator`).
 
-    `current_leader_epoch` is that of the leader that the voter follows; an operator need not say it.
+    `current_leader_epoch`: epoch of the leader that the voter follows; not needed with
+    `by_operator`.
     """
 
     cluster_id: str | None
@@ -377,7 +388,7 @@ class UpdateVoterRequest:
 # KIP-595, "AlterQuorum"
 @dataclass(frozen=True, slots=True)
 class AlterQuorumRequest:
-    """`target`: the wanted voters, a UUID of None for whatever replica has that id; None: cancel."""
+    """`target`: the target voters; a UUID of None matches any replica with that id. None: cancel."""
 
     cluster_id: str | None
     target: tuple[ReplicaKey, ...] | None
@@ -397,7 +408,7 @@ class VoterChangeResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResignRequest:
-    """Admin: the leader hands leadership over, to `successor` if given, else to the best voter."""
+    """Request of an administrator: hand over leadership, to `successor` if given, else to the best voter."""
 
     successor: ReplicaKey | None = None
 
@@ -411,7 +422,7 @@ class ResignResponse:
     message: str = ""
 
 
-# Probe of a newcomer's endpoint before it becomes a voter
+# Probe of a new voter's endpoint before it is added
 @dataclass(frozen=True, slots=True)
 class ApiVersionsRequest:
     pass
@@ -419,7 +430,7 @@ class ApiVersionsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsResponse:
-    """Range of kraft.version, and our own features, that the node at that endpoint supports."""
+    """Range of kraft.version and our own features that the node at that endpoint supports."""
 
     error: RaftError
     min_kraft_version: int
@@ -442,7 +453,7 @@ Request = (
     | AlterQuorumRequest
     | ResignRequest
 )
-"""What a replica may receive. (ApiVersions is answered by the server itself.)"""
+"""Requests that a replica can receive. The server itself answers ApiVersions."""
 
 Response = (
     VoteResponse
@@ -456,7 +467,7 @@ Response = (
     | VoterChangeResponse
     | ResignResponse
 )
-"""What a replica answers."""
+"""Responses of a replica."""
 
 OutboundRequest = (
     VoteRequest
@@ -470,7 +481,7 @@ OutboundRequest = (
     | UpdateVoterRequest
     | ApiVersionsRequest
 )
-"""What a replica sends by itself."""
+"""Requests that a replica sends."""
 
 InboundResponse = (
     VoteResponse
@@ -483,9 +494,9 @@ InboundResponse = (
     | VoterChangeResponse
     | ApiVersionsResponse
 )
-"""What a replica may receive as the answer to an OutboundRequest."""
+"""Responses to an OutboundRequest."""
 
 
 def voter_entry(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Voter:
-    """A voter of this software: kraft.version 0 to 1."""
+    """Voters record entry of a voter of this software: kraft.version 0 to 1."""
     return Voter(key, endpoints, 0, 1, KEEPS_TARGET_VOTERS)

@@ -1,8 +1,9 @@
-"""How fast a leader tells observers what is new: voters at once, observers in turns.
+"""Rate limit for new data to observers: voters are answered at once, observers in turns.
 
-Owns the turns. A commit waits for voters only, but every answer to an observer, and the fetch that follows it, takes
-the same processor. So observers share a rate: a few are answered at once, the next ones each wait for a turn, and
-then get all that has come since in one answer. Must not know what an answer says. Nothing here is needed for safety.
+Owns the turns. A commit waits for voters only, but every response to an observer and its next fetch
+use the same processor. So observers share a rate: a few are answered at once. Each further one
+waits for a turn, and then gets all new records in one response. Must not know the content of
+responses. Not needed for safety.
 """
 
 from quorum_node.raft.leadership import Leader, ParkedFetch
@@ -11,7 +12,7 @@ from quorum_node.raft.replica_state import ReplicaState
 
 
 def is_urgent(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
-    """Whether commits, reads or a voter change may wait for the sender."""
+    """Whether commits, reads or a voter change may depend on the sender."""
     key, voters = request.replica, replica.voters
     if key in voters.latest.voters or key in voters.committed.voters:
         return True

@@ -1,7 +1,8 @@
-"""What a replica wants done: the output of `Replica.step`, to be executed strictly in order.
+"""What the core requests: the output of `Replica.step`, to be executed strictly in order.
 
-Owns the output types. Must not know who executes them. The order is what makes it safe: a
-PersistQuorumState makes the log and then the state durable before anything behind it is done.
+Owns the output types. Must not know who executes them. The order is essential for safety: a
+PersistQuorumState makes first the log and then the state durable before anything after it is
+executed.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class TruncateLog:
-    """Drop everything from `end_offset` on."""
+    """Truncate the log to `end_offset`."""
 
     end_offset: int
 
@@ -26,7 +27,7 @@ class TruncateLog:
 @made_often
 @dataclass(frozen=True, slots=True)
 class AppendBatch:
-    """One whole batch, buffered: not durable before a LogFlushed says so."""
+    """Append one whole batch to the buffer. It is durable only after a LogFlushed."""
 
     base_offset: int
     end_offset: int
@@ -36,7 +37,7 @@ class AppendBatch:
 
 @dataclass(frozen=True, slots=True)
 class PersistQuorumState:
-    """Flush the log, then save the state, both durably, before the next output."""
+    """Flush the log, then save the state. Both have to be durable before the next output."""
 
     state: QuorumState
 
@@ -49,9 +50,9 @@ class FlushLog:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshotChunk:
-    """Write downloaded bytes at `position` of the partial file of `id`, and cut it off behind them.
+    """Write downloaded bytes at `position` of the partial file of `id`, and truncate the file after them.
 
-    Position 0 begins anew, also when a partial file of that id exists. Nothing has to be durable yet.
+    Position 0 starts the file anew, even if it exists. Nothing has to be durable yet.
     """
 
     id: SnapshotId
@@ -61,17 +62,17 @@ class WriteSnapshotChunk:
 
 @dataclass(frozen=True, slots=True)
 class DropPartialSnapshot:
-    """The download of `id` is given up: its partial file can go."""
+    """The download of `id` was given up: its partial file can be deleted."""
 
     id: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class FinishSnapshot:
-    """Verify the partial file as a whole, make it durable, give it its name.
+    """Verify the partial file as a whole, make it durable, and rename it to its final name.
 
-    In the background; SnapshotInstalled or SnapshotRejected follows. `checksum`: CRC-32C of the whole
-    file as the leader told it; None when it told none (a stock one).
+    In the background; SnapshotInstalled or SnapshotRejected follows. `checksum`: CRC-32C of the
+    whole file as sent by the leader; None from a stock leader.
     """
 
     id: SnapshotId
@@ -81,14 +82,14 @@ class FinishSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ResetLog:
-    """Drop the whole log; it starts and ends at the end of this verified, durable snapshot."""
+    """Drop the whole log. It starts and ends at the end of this verified, durable snapshot."""
 
     id: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteLogPrefix:
-    """The log starts at the end of this verified, durable snapshot from now on."""
+    """The log now starts at the end of this verified, durable snapshot."""
 
     id: SnapshotId
 
@@ -96,7 +97,7 @@ class DeleteLogPrefix:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Send:
-    """ResponseReceived or RequestFailed with this correlation follows, within `timeout_ms`."""
+    """Send a request. ResponseReceived or RequestFailed with this correlation follows within `timeout_ms`."""
 
     correlation: int
     destination: Endpoint
@@ -136,7 +137,7 @@ class ProposalFailed:
 
 @dataclass(frozen=True, slots=True)
 class ReadConfirmed:
-    """State applied up to `offset` (exclusive) is not older than the request."""
+    """The state after applying records up to `offset` (exclusive) reflects all writes before the request."""
 
     read_id: int
     offset: int
@@ -181,7 +182,7 @@ class VotersChanged:
 
 @dataclass(frozen=True, slots=True)
 class FormationDelayed:
-    """A static quorum can't form yet: what is wrong with that voter."""
+    """A static quorum can't form yet because of this voter."""
 
     voter: ReplicaKey
     why: str
@@ -189,7 +190,8 @@ class FormationDelayed:
 
 @dataclass(frozen=True, slots=True)
 class AheadOfLeader:
-    """A replica knows more to be committed than this leader has: a recovery, or a lost disk, took that away.
+    """This replica knows a higher high watermark than the leader's log end: a recovery or a lost
+    disk removed committed records.
 
     The logs agree up to `agreed_offset`; `known_offset` is the replica's high watermark.
     """
@@ -201,9 +203,10 @@ class AheadOfLeader:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWentBack:
-    """A replica has less than it acknowledged to this leader: it came back with an older image of its disk.
+    """A replica has fewer records than it acknowledged to this leader: its disk is an older image.
 
-    A truncation or, without echoed rounds, a late request looks alike: this alone condemns nobody.
+    A truncation, or a late request without answer rounds, looks the same: this alone proves
+    nothing.
     """
 
     replica: ReplicaKey
@@ -214,7 +217,10 @@ class ReplicaWentBack:
 
 @dataclass(frozen=True, slots=True)
 class CorruptionReported:
-    """A replica says that what this leader sent from `offset` on is damaged; it is checked before it is sent again."""
+    """A replica reports that records from `offset` on arrived damaged.
+
+    They are verified before they are sent again.
+    """
 
     replica: ReplicaKey
     offset: int
@@ -222,9 +228,10 @@ class CorruptionReported:
 
 @dataclass(frozen=True, slots=True)
 class OlderQuorum:
-    """Somebody still belongs to the quorum from before a recovery that this replica knows of: it is not followed.
+    """A peer still belongs to the quorum of before a recovery that this replica knows of. It is not
+    followed.
 
-    `leader`: whom it names. `recovered_epoch`: of the recovery that it has not seen.
+    `leader`: the leader that it names. `recovered_epoch`: of the recovery that it has not seen.
     """
 
     leader: CurrentLeader
@@ -233,7 +240,7 @@ class OlderQuorum:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A replica has seen a recovery that this one has not: this leader, or voter, belongs to the older quorum."""
+    """A peer knows of a recovery that this replica has not seen: this replica belongs to the old quorum."""
 
     replica: ReplicaKey
     recovered_epoch: int
@@ -251,7 +258,7 @@ class HaltReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The last output of a replica; sends before it are best effort."""
+    """The last output of a replica. Sends before it are best effort."""
 
     reason: HaltReason
     detail: str

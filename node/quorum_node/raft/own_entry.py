@@ -1,15 +1,15 @@
-"""A replica's own entry in the voters record: it keeps it right, and it may ask for one.
+"""A replica's own entry in the voters record: updates its endpoints, and joins the voters automatically.
 
-Owns when a replica asks for a change that concerns itself. Must not know how the leader decides.
+Owns when a replica requests a change that concerns itself. Must not know how the leader decides.
 Source: KIP-853, "UpdateVoter" (K853-07); KIP-1186 (controllers that join by themselves).
 
-* A voter whose endpoints are others than those in the committed voters record tells the leader its new
-  ones. Until that is committed the others reach it no more, but it reaches them: it fetches, counts and
-  votes as before, so no majority is lost. A leader writes its own change itself.
-* An observer with `auto_join` asks to become a voter once it has caught up, unless the record has its id
-  (a disk that was lost is replaced by whoever looks after the quorum) or a tombstone of its key.
+* A voter whose endpoints differ from those in the committed voters record sends UpdateVoter to the
+leader. Until that is committed the others can't reach it, but it reaches them: it fetches, counts
+and votes as before, so no majority is lost. A leader writes its own change itself.
+* An observer with `auto_join` requests to become a voter once it has caught up. It does not if the
+record has its id (the replacement of a lost disk is decided elsewhere) or a tombstone of its key.
 
-A refusal, or no answer, is followed by the next attempt after the fetch timeout.
+After a refusal or a timeout the next attempt follows after the fetch timeout.
 """
 
 from quorum_node.raft import membership
@@ -29,13 +29,13 @@ NEVER_MS = float("inf")
 
 
 def voters_changed(replica: ReplicaState) -> None:
-    """The latest voter set, or its commit, changed: is there something to ask for?"""
+    """The latest voter set, or its commit, changed: a new request may be necessary."""
     replica.voters_changes_seen = replica.voters_changes
     replica.asks_for_itself = _wants_update(replica) or _wants_to_join(replica)
 
 
 def ask_if_due(replica: ReplicaState, follower: Follower) -> None:
-    """Called after every event of a follower that wants something."""
+    """Called after every event of a follower with a pending request."""
     if replica.own_request is not None or replica.now_ms < replica.own_request_after_ms:
         return
     if not replica.voters.latest_is_committed:
@@ -64,7 +64,7 @@ def ask_if_due(replica: ReplicaState, follower: Follower) -> None:
 
 
 def answered(replica: ReplicaState, correlation: int, response: VoterChangeResponse | None) -> None:
-    """The leader's answer, or None if there is none. The voters record says what came of it."""
+    """The leader's response, or None if there is none. The outcome is in the voters record."""
     if replica.own_request != correlation:
         return
     replica.own_request = None
@@ -85,7 +85,7 @@ def deadline_ms(replica: ReplicaState) -> float:
 
 
 def update_as_leader(replica: ReplicaState, leader: Leader) -> None:
-    """The leader's own endpoints, as soon as no other change is in the way."""
+    """Change the leader's own endpoints, as soon as no other change is in progress."""
     if replica.is_voter and membership.may_change(replica, leader):
         membership.update_own_endpoints(replica, leader)
 
@@ -108,7 +108,7 @@ def _wants_to_join(replica: ReplicaState) -> bool:
 
 
 def _same(recorded: tuple[Endpoint, ...], own: tuple[Endpoint, ...]) -> bool:
-    """Names without regard to case, as everywhere; order means nothing."""
+    """Whether two lists of endpoints are equal. Names are case-insensitive; the order is irrelevant."""
 
     def plain(endpoints: tuple[Endpoint, ...]) -> set[tuple[str, str, int]]:
         return {(e.name.upper(), e.host, e.port) for e in endpoints}

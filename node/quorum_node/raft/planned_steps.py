@@ -1,11 +1,11 @@
-"""The plan of an AlterQuorum on the leader: what it sees, and one step at a time.
+"""Executes the plan of an AlterQuorum on the leader, one step at a time.
 
-Owns when a step is taken, and the words for it. Must not choose the steps (`alteration.py`) nor make the
-changes themselves (`membership.py`, `handover.py`), nor know requests (`alter_quorum.py`).
+Owns when a step is taken, and its description. Must not choose the steps (`alteration.py`), make
+the changes (`membership.py`, `handover.py`), or know requests (`alter_quorum.py`).
 Source: KIP-595, "Reassignment Algorithm" (K595-23).
 
-The target is part of the voters record, so it is durable, is truncated with it, and whoever leads goes
-on from there: a leader remembers nothing of a plan that a new leader would need.
+The target is part of the voters record, so it is durable and is truncated with that record. A new
+leader can continue from it: no leader keeps further state of a plan that its successor would need.
 """
 
 from dataclasses import replace
@@ -31,13 +31,13 @@ from quorum_node.raft.safety import Refusal
 from quorum_node.records.identity import ReplicaKey
 
 LOOK_AGAIN_MS = 50.0
-"""How often a leader looks whether a plan that had to wait can go on."""
+"""Interval at which a leader checks whether a waiting plan can continue."""
 ADD_TIMEOUT_MS = 10_000.0
-"""A planned add that was not written by then makes room for another newcomer."""
+"""After this time a planned add without a record is given up, so that another observer can be tried."""
 
 
 def proceed_plan(replica: ReplicaState, leader: Leader) -> None:
-    """One step, if one is possible and it is time to look."""
+    """Take one step, if one is possible and a check is due."""
     if replica.now_ms < leader.plan_look_ms:
         return
     if replica.voters.latest.record.target_voters is None:
@@ -51,14 +51,17 @@ def proceed_plan(replica: ReplicaState, leader: Leader) -> None:
 
 
 def next_look_ms(replica: ReplicaState, leader: Leader) -> float:
-    """When the plan is to look again; never while it waits for a commit, which wakes it up."""
+    """When the plan is to be checked again.
+
+    NEVER_MS while it waits for a commit, which triggers the check.
+    """
     if not (is_unwritten_add(leader) or _settled(replica, leader)):
         return float("inf")
     return max(leader.plan_look_ms, replica.now_ms)
 
 
 def situation(replica: ReplicaState, leader: Leader) -> Situation:
-    """The plan's view of what this leader knows."""
+    """The situation as the leader knows it."""
     voters = replica.voters.latest.voters
     live = {replica.key}
     observers = []
@@ -86,14 +89,14 @@ def situation(replica: ReplicaState, leader: Leader) -> Situation:
 
 
 def outlook(replica: ReplicaState, leader: Leader) -> str:
-    """What the plan does now or waits for, in words; empty without a plan."""
+    """Description of the present step, or of what the plan waits for; empty without a plan."""
     if replica.voters.latest.record.target_voters is None:
         return ""
     change = leader.change
     if change is not None:
         return f"{change.kind.value} {change.voter}: {change.phase.value}"
     if leader.handover is not None:
-        return "handing leadership over to a voter that stays"
+        return "handing over leadership to a voter that stays"
     if not replica.voters.latest_is_committed:
         return f"waiting for the commit of the voters record at {replica.voters.latest.offset}"
     if not leader.own_epoch_committed:
@@ -107,7 +110,7 @@ def outlook(replica: ReplicaState, leader: Leader) -> str:
             refusal = safety.check_remove(replica, key)
             return f"next: remove {key}" if refusal is None else _refused(f"remove {key}", refusal)
         case HandOver(successor):
-            return f"next: hand leadership over to {successor}"
+            return f"next: hand over leadership to {successor}"
         case Finish():
             return "next: clear the target, which is reached"
         case Wait(reason):
@@ -119,7 +122,7 @@ def _refused(what: str, refusal: Refusal) -> str:
 
 
 def write_target(replica: ReplicaState, target: tuple[ReplicaKey, ...] | None) -> VotersPosition:
-    """The same voters with another target; such a record waits for the commit of the one before."""
+    """Write the same voters with another target. The record before it must be committed."""
     assert replica.voters.latest_is_committed, "a second record before the first is committed"
     record = replace(replica.voters.latest.record, target_voters=target)
     replica.planned_handovers = 0
@@ -127,13 +130,13 @@ def write_target(replica: ReplicaState, target: tuple[ReplicaKey, ...] | None) -
 
 
 def is_unwritten_add(leader: Leader) -> bool:
-    """A planned add whose record is not written: nothing is lost if it is dropped."""
+    """A planned add without a record: it can be dropped without effect."""
     change = leader.change
     return change is not None and change.planned and change.phase is not ChangePhase.COMMITTING
 
 
 def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
-    """It fetched when its add began and does not any more: others may be there."""
+    """Whether the new voter stopped fetching after its add began; another observer may be available."""
     change = leader.change
     if change is None or not is_unwritten_add(leader):
         return False
@@ -142,7 +145,7 @@ def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
 
 
 def _settled(replica: ReplicaState, leader: Leader) -> bool:
-    """No change and no handover is under way, and everything known is committed."""
+    """No change and no handover is in progress, and all voters records are committed."""
     return (
         leader.change is None
         and leader.handover is None
@@ -176,6 +179,6 @@ def _listens(key: ReplicaKey, progress: Progress) -> bool:
 
 
 def _pause_ms(replica: ReplicaState) -> float:
-    """A leader that is elected again gives the others longer and longer before it tries again."""
+    """A leader that is elected again waits longer after each election before it retries a hand-over."""
     attempts = min(replica.planned_handovers, 6)
     return replica.config.election_timeout_ms * float(2**attempts)

@@ -13,7 +13,7 @@ from quorum_node.raft.replica_state import ReplicaState
 
 
 def propose(replica: ReplicaState, proposal_id: int, records: tuple[bytes, ...]) -> None:
-    """Append, or refuse with nothing changed."""
+    """Append the batch, or refuse it without any change."""
     error = _refusal(replica)
     if error is not None:
         replica.out.append(ProposalFailed(proposal_id, error))

@@ -1,7 +1,8 @@
-"""Majorities of a voter set: votes and commits, apart from everything that uses them.
+"""Majorities of a voter set, for votes and commits.
 
-Owns counting replica keys; how many are enough is `quorum_arithmetic`'s. Must not know roles or messages. Source: KIP-595, "High watermark"; the second
-majority (latest committed voter set) is what apache/kafka#18987 found missing.
+Owns counting replica keys; `quorum_arithmetic` defines how many are enough. Must not know roles or
+messages. Source: KIP-595, "High watermark"; apache/kafka#18987 found that the second majority
+(latest committed voter set) was missing.
 """
 
 from collections.abc import Callable, Collection
@@ -19,11 +20,11 @@ def majority_value(voters: VoterSet, value_of: Callable[[ReplicaKey], float]) ->
 
 
 def has_majority(voters: VoterSet, keys: Collection[ReplicaKey]) -> bool:
-    """Whether `keys` holds a majority of `voters`; anyone else in it is not counted."""
+    """Whether `keys` contains a majority of `voters`; other keys are not counted."""
     return sum(key in keys for key in voters.ordered_keys) >= majority(len(voters))
 
 
 def can_reach_majority(voters: VoterSet, rejected: Collection[ReplicaKey]) -> bool:
-    """Whether a majority is left among those who have not rejected."""
+    """Whether the voters that have not rejected include a majority."""
     open_or_granted = sum(key not in rejected for key in voters.ordered_keys)
     return open_or_granted >= majority(len(voters))

@@ -1,7 +1,8 @@
-"""What a replica remembers of elections besides its log.
+"""The durable state of elections besides the log.
 
-Owns the fields of the quorum-state file. Must not know its format or how it gets durable.
-Source: KIP-595, "Quorum State"; KIP-853 (voted key); draft-only fields are private keys of the file.
+Owns the fields of the quorum-state file. Must not know its format or how it is written.
+Source: KIP-595, "Quorum State"; KIP-853 (voted key); fields of the KIP draft are private keys of
+the file.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from quorum_node.records.identity import ReplicaKey, Voter
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """`applied_offset` (exclusive) and all voter fields speak of committed records only.
+    """`applied_offset` (exclusive) and all voter fields refer to committed records only.
 
     `voters_offset`/`voters_epoch` are -1 while no committed voters record is known.
     """

@@ -1,21 +1,22 @@
-"""Linearizable reads on the leader, its own and those of replicas that ask for a read offset.
+"""Linearizable reads on the leader: its own, and those of replicas that ask for a read offset.
 
-Owns when a read is confirmed. Must not know what is read, nor what the asking replica does with the
+Owns when a read is confirmed. Must not know what is read, nor what the other replica does with the
 offset (`remote_reads.py`).
-Source: KIP-650, "Non-leader Linearizable Read"; Raft's ReadIndex, turned around for a protocol in
-which followers pull:
+Source: KIP-650, "Non-leader Linearizable Read"; Raft's ReadIndex, adapted to a protocol in which
+followers pull:
 
-1. A read opens a new answer round, unless the current round was not yet told to anyone.
-2. All parked fetches are answered at once; every fetch answer carries the current round.
-3. A follower's next fetch echoes the round of the last answer that it processed from this leader in
-   this epoch. Such a fetch causally follows the read, and its sender was in this epoch then.
-4. A majority of echoes >= the read's round (of the latest and of the committed voter set; the
-   leader counts itself if it is a voter) proves that no newer leader was elected before the read arrived.
-   Voters of stock Kafka echo nothing: if no majority is left without them, the read fails at once.
-5. The offset is the high watermark at arrival, or, if no record of the leader's own epoch was
-   committed yet, the high watermark of that commit.
+1. A read opens a new answer round, unless no answer has carried the current round yet.
+2. All parked fetches are answered at once. Every fetch response carries the current round.
+3. A follower's next fetch echoes the round of the last response that it processed from this leader
+in this epoch. Such a fetch causally follows the read, and its sender was in this epoch then.
+4. A majority of echoes >= the read's round proves that no newer leader was elected before the read
+arrived. The majority is required in the latest and in the committed voter set; the leader counts
+itself if it is a voter. Voters of stock Kafka echo no rounds: if there is no majority without them,
+the read fails at once.
+5. The offset is the high watermark at arrival. If no record of the leader's own epoch was committed
+by then, it is the high watermark after that commit.
 
-No clock and no timer takes part.
+The proof depends on no clock and no timer.
 """
 
 from quorum_node.raft.errors import RaftError
@@ -29,12 +30,12 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def request_read(replica: ReplicaState, leader: Leader, read_id: int) -> bool:
-    """Take a read of this process; True if parked fetches have to be answered now."""
+    """Accept a read of this process; True if parked fetches have to be answered now."""
     return _begin(replica, leader, read_id=read_id)
 
 
 def handle_read_offset(replica: ReplicaState, request_id: int, request: ReadOffsetRequest) -> bool:
-    """Take a read of another replica; True if parked fetches have to be answered now."""
+    """Accept a read of another replica; True if parked fetches have to be answered now."""
     leader, current = replica.role, replica.current_leader()
     if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
         replica.respond(request_id, ReadOffsetResponse(RaftError.INVALID_CLUSTER_ID, current))
@@ -52,7 +53,7 @@ def handle_read_offset(replica: ReplicaState, request_id: int, request: ReadOffs
 def abandon_read(
     replica: ReplicaState, *, read_id: int | None = None, request_id: int | None = None
 ) -> None:
-    """Nobody waits for it any more."""
+    """The read is no longer needed."""
     leader = replica.role
     if isinstance(leader, Leader):
         for read in leader.reads:
@@ -64,7 +65,7 @@ def abandon_read(
 def fail_reads(
     replica: ReplicaState, leader: Leader, error: RaftError, next_leader: CurrentLeader
 ) -> None:
-    """This leader confirms nothing any more."""
+    """Fail all reads: this leader can't confirm them any more."""
     for read in leader.reads:
         if read.read_id is not None:
             replica.out.append(ReadFailed(read.read_id, error))
@@ -74,7 +75,7 @@ def fail_reads(
 
 
 def own_epoch_committed(replica: ReplicaState, leader: Leader) -> None:
-    """Reads that came before the first commit of this epoch get their offset now."""
+    """Assign the offset to reads that arrived before the first commit of this epoch."""
     for read in leader.reads:
         if read.offset is None:
             read.offset = replica.high_watermark
@@ -94,21 +95,21 @@ def confirm_reads(replica: ReplicaState, leader: Leader) -> None:
 
 
 def has_state_as_of(replica: ReplicaState, ms: float) -> None:
-    """What the leader had committed by then is committed here: as a follower."""
+    """Follower: this replica has committed everything that the leader had committed at that time."""
     replica.as_of_ms = ms
 
 
 def keep_state_as_of(replica: ReplicaState) -> None:
-    """As a leader that gives up: what it spoke for last."""
+    """A leader that resigns: keep the last time for which it knew the committed state."""
     replica.as_of_ms = state_as_of_ms(replica)
 
 
 def state_as_of_ms(replica: ReplicaState) -> float | None:
-    """Nothing that the leader this replica knows had committed by then is missing here.
+    """Time up to which this replica has everything that its known leader had committed; None: unknown.
 
-    A leader speaks for the time at which a majority last fetched. None: never heard of a leader.
-    Both may be behind a newer leader that this replica does not know yet: no bound for a
-    linearizable read, and never used for one.
+    A leader has it for the time at which a majority last fetched. Both may be behind a newer leader
+    that this replica does not know yet. So this is no bound for a linearizable read and never used
+    for one.
     """
     leader = replica.role
     if not isinstance(leader, Leader) or not leader.own_epoch_committed:
@@ -151,7 +152,7 @@ def _begin(
 
 
 def _is_confirmable(replica: ReplicaState, leader: Leader) -> bool:
-    """Whether enough voters may echo a round; those that were not heard of yet may."""
+    """Whether enough voters may echo a round; those without a fetch in this epoch count as possible."""
     stock = {key for key, each in leader.progress.items() if each.stock}
     return not stock or can_reach_majority(replica.voters.latest.voters, stock)
 

@@ -1,17 +1,17 @@
-"""Linearizable reads on a replica that does not lead (a follower or an observer).
+"""Linearizable reads on a replica that is not the leader (a follower or an observer).
 
-Owns the way from a read to a confirmed offset that this replica has reached. Must not know how the
-leader proves that it leads (`reads.py`), nor what is read.
+Owns the steps from a read to a confirmed offset that this replica has reached. Must not know how
+the leader proves its leadership (`reads.py`), nor what is read.
 Source: KIP-650, "Non-leader Linearizable Read".
 
-1. The read asks the leader for a read offset (ReadOffset), after it arrived here.
-2. The offset told, it waits until this replica's own high watermark has reached it; then it is
-   confirmed, and answered from this replica's own state.
-3. A question that fails, or whose leader is followed by another, is put once more: to a new leader
-   at once, to the same one after a pause. The draft leaves retries to the client; one is enough to
-   make an election invisible.
-4. A second failure or the deadline ends the read, with what is known of the cause.
-5. A replica that becomes leader itself takes its waiting reads along, as its own.
+1. After the read has arrived, the replica requests a read offset from the leader (ReadOffset).
+2. When its own high watermark has reached that offset the read is confirmed, and answered from the
+replica's own state.
+3. A request that fails, or whose leader was replaced, is repeated once: to a new leader at once, to
+the same one after a pause. The KIP draft leaves retries to the client; one retry is enough to hide
+an election from it.
+4. A second failure or the deadline ends the read, with the known cause.
+5. A replica that becomes leader continues its waiting reads as its own.
 """
 
 from quorum_node.raft import reads
@@ -34,7 +34,7 @@ _FINAL = (RaftError.INVALID_CLUSTER_ID, RaftError.READS_UNSUPPORTED)
 
 
 def request_remote_read(replica: ReplicaState, read_id: int) -> None:
-    """Take a read; `proceed` asks."""
+    """Accept a read; `proceed` sends the request."""
     if replica.stopping:
         replica.out.append(ReadFailed(read_id, RaftError.SHUTTING_DOWN))
         return
@@ -43,12 +43,12 @@ def request_remote_read(replica: ReplicaState, read_id: int) -> None:
 
 
 def abandon_remote_read(replica: ReplicaState, read_id: int) -> None:
-    """Nobody waits for it any more."""
+    """The read is no longer needed."""
     replica.remote_reads = [read for read in replica.remote_reads if read.read_id != read_id]
 
 
 def proceed(replica: ReplicaState) -> bool:
-    """After any event: ask, confirm, give up. True if parked fetches have to be answered now."""
+    """After any event: send requests, confirm, give up. True if parked fetches have to be answered now."""
     if replica.halted:
         for read in replica.remote_reads:
             _fail(replica, read, RaftError.SHUTTING_DOWN)
@@ -66,7 +66,7 @@ def proceed(replica: ReplicaState) -> bool:
 
 
 def next_deadline_ms(replica: ReplicaState) -> float:
-    """When `proceed` has something to do without another event."""
+    """When `proceed` has work to do without another event."""
     return min(
         min(read.deadline_ms, read.retry_ms) if read.retry_ms > replica.now_ms else read.deadline_ms
         for read in replica.remote_reads
@@ -76,14 +76,14 @@ def next_deadline_ms(replica: ReplicaState) -> float:
 def handle_read_offset_response(
     replica: ReplicaState, correlation: int, response: ReadOffsetResponse
 ) -> None:
-    """The leader's offset, or its refusal; a late answer to a question put anew is ignored."""
+    """The leader's offset, or its refusal. A late response to a repeated request is ignored."""
     read = _asked_by(replica, correlation)
     if read is not None and response.error is RaftError.NONE and response.offset >= 0:
         read.offset = response.offset
         return
     observe_leader(replica, response.leader)
     if read is not None:
-        # The wire has one code for all that is not supported.
+        # The wire has one code for everything that is not supported.
         unsupported = response.error is RaftError.UNSUPPORTED_VERSION
         failure = RaftError.READS_UNSUPPORTED if unsupported else response.error
         _question_failed(replica, read, failure)
@@ -92,7 +92,7 @@ def handle_read_offset_response(
 def handle_read_offset_failure(
     replica: ReplicaState, correlation: int, reason: FailureReason
 ) -> None:
-    """No answer."""
+    """The request got no response."""
     read = _asked_by(replica, correlation)
     if read is not None:
         failure = _FAILURES.get(reason, RaftError.LEADER_NOT_AVAILABLE)
@@ -100,7 +100,7 @@ def handle_read_offset_failure(
 
 
 def _is_waiting(replica: ReplicaState, read: RemoteRead) -> bool:
-    """Move on with one read; False when it has ended."""
+    """Progress one read; False when it has ended."""
     if read.offset is not None and replica.high_watermark >= read.offset:
         replica.out.append(ReadConfirmed(read.read_id, read.offset))
         return False
@@ -111,7 +111,7 @@ def _is_waiting(replica: ReplicaState, read: RemoteRead) -> bool:
         return True
     follower = replica.role
     if not isinstance(follower, Follower):
-        return True  # the answer of the leader that was asked may still come
+        return True  # the response of the leader that was asked may still come
     if read.question is not None and read.asked_epoch != replica.epoch:
         _question_failed(replica, read, RaftError.LEADER_NOT_AVAILABLE)
     if read.question is not None:
@@ -136,7 +136,7 @@ def _ask(replica: ReplicaState, follower: Follower, read: RemoteRead) -> None:
 
 def _question_failed(replica: ReplicaState, read: RemoteRead, failure: RaftError) -> None:
     read.question, read.failure = None, failure
-    # Time for a fetch to find out whether that leader is still there; another one is asked at once.
+    # A pause, in which a fetch shows whether that leader is alive; a new leader is asked at once.
     read.retry_ms = replica.now_ms + replica.config.election_timeout_ms / 4
 
 

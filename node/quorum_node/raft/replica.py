@@ -97,7 +97,7 @@ class Replica(ReplicaState):
     def step(self, event: Event, now_ms: float) -> list[Output]:
         """Handle one event; the outputs must be executed strictly in order.
 
-        After a Halt nothing is put out any more, except refusals of proposals and reads.
+        After a Halt there are no more outputs, except refusals of proposals and reads.
         """
         if now_ms > self.now_ms:
             self.now_ms = now_ms
@@ -121,14 +121,14 @@ class Replica(ReplicaState):
         return None if deadline_ms == NEVER_MS else deadline_ms
 
     def describe(self, now_ms: float) -> ReplicaDescription:
-        """A snapshot for people and metrics."""
+        """A description for the admin API and metrics."""
         self.now_ms = max(self.now_ms, now_ms)
         return describe.describe(self)
 
     def voters_at(self, end_offset: int) -> VotersRecord | None:
-        """For a snapshot of the state before `end_offset`: its voters record; None without one.
+        """The voters record for a snapshot of the state before `end_offset`; None without one.
 
-        `end_offset` must not be before the newest snapshot that this replica has or began with.
+        `end_offset` must not precede the newest snapshot that this replica has or began with.
         """
         entries = self.voters.before(end_offset)
         entry, size = entries[-1], len(entries[-1].voters)
@@ -136,17 +136,18 @@ class Replica(ReplicaState):
             return None
         needed = entry.record.initial_voters
         if needed is not None and any(self.forms(each) for each in entries):
-            # The quorum may have shrunk since it had formed; a newcomer has to see that it did.
+            # The quorum may have become smaller since its formation. The snapshot has to state that
+            # it is formed.
             needed = min(needed, size)
         position = (entry.offset, entry.epoch)
         return replace(entry.record, initial_voters=needed, log_position=position)
 
     def snapshots_in_use(self) -> frozenset[SnapshotId]:
-        """Snapshots that others are downloading from this leader: not to be deleted for now."""
+        """Snapshots that other replicas are downloading from this leader: they must not be deleted now."""
         return snapshot_serving.downloaded_now(self)
 
     def _start(self) -> None:
-        """Join in where the durable state left off; a single voter elects itself at once."""
+        """Resume from the durable state; a single voter elects itself at once."""
         voters = self.voters.latest.voters
         if self.may_campaign() and election.is_only_voter(self):
             election.start_candidacy(self)
@@ -160,7 +161,7 @@ class Replica(ReplicaState):
             become_unattached(self, self.epoch)
 
     def _settle(self) -> None:
-        """What follows from any event: fetch, look for the leader, stop."""
+        """Work after any event: fetch, look for the leader, stop."""
         if self.remote_reads and remote_reads.proceed(self):
             _tell_round(self)
         if self.voters_changes_seen != self.voters_changes:
@@ -174,7 +175,7 @@ class Replica(ReplicaState):
             if self.asks_for_itself:
                 own_entry.update_as_leader(self, role)
             if self.log_end > role.told_end_offset:
-                # Followers first, then the own disk: the two run side by side.
+                # Followers first, then the own disk: both run concurrently.
                 role.told_end_offset = self.log_end
                 fetch_answers.answer_voters(self, role)
                 self.out.append(FlushLog())

@@ -1,8 +1,8 @@
-"""Everything a replica remembers, and the few primitive acts all rules are made of.
+"""The state of a replica, and the primitive operations that all rules use.
 
-Owns the fields, the list of outputs, correlations of requests that are out, and what durable state
-looks like. Must not know any rule of the protocol: those are functions in the other modules, one
-file per RPC, each taking the replica as first argument.
+Owns the fields, the list of outputs, and the correlations of requests in flight. Must not know any
+rule of the protocol: rules are functions in the other modules, one file per RPC, each with the
+replica as first argument.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ Role = Unattached | Follower | Prospective | Candidate | Leader | Resigned
 @made_often
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """A request that is out. `peer` None: whoever answers at a bootstrap endpoint."""
+    """A request in flight. `peer` None: the server at a bootstrap endpoint."""
 
     request: OutboundRequest
     peer: ReplicaKey | None
@@ -67,10 +67,10 @@ class Outstanding:
 
 @dataclass(slots=True)
 class RemoteRead:
-    """A read on a replica that does not lead.
+    """A read on a replica that is not the leader.
 
-    `question` is the correlation of the ReadOffset that is out, put to the leader of `asked_epoch`;
-    `offset` is what the leader said. `failure`: why the first question got no offset.
+    `question`: correlation of the ReadOffset in flight to the leader of `asked_epoch`. `offset`:
+    the leader's response. `failure`: why the first request got no offset.
     """
 
     read_id: int
@@ -85,7 +85,7 @@ class RemoteRead:
 
 @dataclass(slots=True)
 class Discovery:
-    """Looking for the leader: one Fetch at a time, round robin over voters and bootstrap servers."""
+    """Search for the leader: one Fetch at a time, round robin over voters and bootstrap servers."""
 
     next_index: int = 0
     failures: int = 0
@@ -93,13 +93,13 @@ class Discovery:
     deadline_ms: float = 0.0
 
     def restart(self, at_ms: float) -> None:
-        """Search anew from `at_ms` on, with the next one in turn: the last one may have misled."""
+        """Restart the search at `at_ms` with the next target: the last one may have given a wrong answer."""
         self.failures, self.outstanding, self.deadline_ms = 0, None, at_ms
 
 
 @dataclass(slots=True)
 class Claim:
-    """A leader that says it has moved (`inquiry.py`). `questions`: correlations of those that are out."""
+    """A leader's unverified claim that it moved (`inquiry.py`). `questions`: correlations in flight."""
 
     leader: CurrentLeader
     questions: set[int]
@@ -107,10 +107,10 @@ class Claim:
 
 @dataclass(slots=True)
 class Partial:
-    """A snapshot that is being downloaded; `position` bytes of it are in a file.
+    """A snapshot in download; `position` bytes of it are in a file.
 
-    `source`: leader (id, epoch) that gave the last part, None: found at start. `finishing`: complete,
-    and being verified.
+    `source`: leader (id, epoch) that sent the last part, None: found at start. `finishing`:
+    complete, and being verified.
     """
 
     id: SnapshotId
@@ -122,12 +122,12 @@ class Partial:
     finishing: bool = False
 
     def begin_anew(self) -> None:
-        """What is there is not of the bytes that come now."""
+        """Restart the download: the bytes received so far belong to another snapshot file."""
         self.position, self.size_bytes, self.checksum, self.source = 0, None, None, None
 
 
 class ReplicaState(LogPositions, EpochState):
-    """Fields and primitives. `now_ms` is the time of the event that is being handled."""
+    """Fields and primitive operations. `now_ms` is the time of the event that is being handled."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class ReplicaState(LogPositions, EpochState):
         self.disk_low = False
         self.campaigns = 0
         self.refused_shorter: ReplicaKey | None = None
-        """Who asked for a vote with too short a log, since a leader last answered."""
+        """Candidates with a less up-to-date log since the last response of a leader."""
         self.planned_handovers = 0
         self.hand_over_again_ms = 0.0
 
@@ -165,7 +165,7 @@ class ReplicaState(LogPositions, EpochState):
         self.leader_high_watermark = -1
         self.last_leader_contact_ms: float | None = None
         self.as_of_ms: float | None = None
-        """Everything that the leader had committed by then is committed here (a non-leader's view)."""
+        """Everything that the leader had committed at that time is committed here (not on a leader)."""
         self.remote_reads: list[RemoteRead] = []
 
         self.role: Role = Unattached(None)
@@ -186,7 +186,7 @@ class ReplicaState(LogPositions, EpochState):
         self.gossip.use_voters(self.told_voters(), key, 0.0, self.target_voters())
 
     def _know_nobody(self) -> None:
-        """What this run has heard of peers."""
+        """Reset what this run has learned from peers."""
         self.discovery = Discovery()
         self.claim: Claim | None = None
         self.asked_ms: dict[Endpoint, float] = {}
@@ -194,12 +194,12 @@ class ReplicaState(LogPositions, EpochState):
         """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
         self.cluster_is_confirmed = False
         self.foreign_cluster_id: str | None = None
-        """What one of them said that its own is."""
+        """Cluster id that one of them reported as its own."""
         self.gossip = EndpointGossip()
         self.boot_timestamp_ms = self.config.boot_timestamp_ms
 
     def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
-        """Voters of the snapshot, then every record of the log behind; or those of quorum-state."""
+        """Voters of the snapshot, then every record of the log after it; or those of quorum-state."""
         base = None
         if log.snapshot is not None and log.snapshot_voters is not None:
             base = snapshot_entry(log.snapshot, log.snapshot_voters)
@@ -242,15 +242,15 @@ class ReplicaState(LogPositions, EpochState):
         return history
 
     def configured_voters(self) -> VoterSet:
-        """The static voters by id; of this replica alone the UUID is known."""
+        """The static voters by id. Only the UUID of this replica is known."""
         voters = VoterSet(self.config.static_voters)
         return voters.identified(self.key)
 
-    # -- what is known of others
+    # -- what is known about the quorum
 
     @property
     def ids_only(self) -> bool:
-        """A static quorum of which no voters record is known here (`static_quorum.py`)."""
+        """Whether no voters record of a static quorum is known here (`static_quorum.py`)."""
         config = self.config
         return bool(config.static_voters) and config.may_form and self.voters.latest.offset < 0
 
@@ -268,22 +268,22 @@ class ReplicaState(LogPositions, EpochState):
 
     @property
     def known_leader_id(self) -> int:
-        """Leader of the current epoch, even if it has been given up since, or NO_LEADER."""
+        """Leader of the current epoch, even if this follower has given it up since, or NO_LEADER."""
         known = self.leader_id
         return known if known != NO_LEADER else self.remembered_leader_id
 
     @property
     def told_cluster_id(self) -> str | None:
-        """What requests carry. A voters record tells it before it is known to be committed."""
+        """Cluster id in requests. It is taken from a voters record even before its commit is known."""
         return self.cluster_id or self.voters.latest.record.cluster_id
 
     @property
     def recovered_epoch(self) -> int:
-        """Of the last recovery that the log knows of, 0 for none."""
+        """Epoch of the last recovery in the log, 0 for none."""
         return self.voters.recovered_epoch
 
     def current_leader(self) -> CurrentLeader:
-        """What every response carries."""
+        """Leader and epoch, as in every response."""
         role = self.role
         if isinstance(role, Leader):
             return CurrentLeader(self.key.id, self.epoch, self.controller_endpoint)
@@ -294,9 +294,9 @@ class ReplicaState(LogPositions, EpochState):
         return CurrentLeader(NO_LEADER, self.epoch)
 
     def endpoint_of(self, key: ReplicaKey) -> Endpoint | None:
-        """Controller listener of a voter, as last heard of it or from the latest voter set.
+        """Controller listener of a voter, as last reported or from the latest voter set.
 
-        That of a target voter, if it has told it.
+        Also that of a target voter, if it has been reported.
         """
         voter = self.voters.latest.voters.get(key)
         return self.gossip.address_of(key, voter.endpoint(CONTROLLER) if voter else None)
@@ -305,11 +305,11 @@ class ReplicaState(LogPositions, EpochState):
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
 
     def may_campaign(self) -> bool:
-        """A voter, the newest key of its id, and in working order.
+        """Whether it may start elections: a voter, the newest key of its id, and in working order.
 
-        A voter whose removal is in its log but not committed, as far as it knows, still campaigns:
-        its log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not
-        count its own vote then. A witness never campaigns, not even as the only voter.
+        A voter whose removal is in its log but, as far as it knows, not committed, still may: its
+        log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not count
+        its own vote then. A witness never does, not even as the only voter.
         """
         if self.stopping or self.halted or self.config.witness or self.epoch >= MAX_EPOCH:
             return False
@@ -319,9 +319,9 @@ class ReplicaState(LogPositions, EpochState):
         return not voters.latest_is_committed and voters.committed.voters.is_newest(self.key)
 
     def has_live_leader(self) -> bool:
-        """Leads itself, or follows a leader whose link is not closed and has not timed out.
+        """Is the leader, or follows one whose link is not closed and has not timed out.
 
-        Who only asks for pre-votes because the leader is silent still follows it.
+        During a pre-vote because of a silent leader it still follows that leader.
         """
         role = self.role
         if isinstance(role, Leader):
@@ -334,7 +334,7 @@ class ReplicaState(LogPositions, EpochState):
         return isinstance(role, Follower) and role.is_live(self.now_ms)
 
     def hears_leader(self) -> bool:
-        """Leads itself, or follows a leader that is not even silent: no pre-vote is granted."""
+        """Is the leader, or follows one that responds: no pre-vote is granted."""
         role = self.role
         if not isinstance(role, Follower) or role.link is not Link.OPEN:
             return isinstance(role, Leader)
@@ -342,14 +342,14 @@ class ReplicaState(LogPositions, EpochState):
         return not silent and role.is_live(self.now_ms)
 
     def told_voters(self) -> tuple[ReplicaKey, ...]:
-        """Voters whose addresses can be told apart: none while they are known by id alone."""
+        """Voters with known keys: none while voters are known by id alone."""
         return () if self.ids_only else self.voters.latest.voters.ordered_keys
 
     def target_voters(self) -> tuple[ReplicaKey, ...]:
-        """Who is to be a voter in the end, while the quorum is on its way there; a UUID may be missing."""
+        """Target voters while an AlterQuorum is in progress; UUIDs may be missing."""
         return self.voters.latest.record.target_voters or ()
 
-    # -- primitive acts
+    # -- primitive operations
 
     def respond(self, request_id: int, response: Response) -> None:
         self.out.append(Respond(request_id, response))
@@ -361,7 +361,7 @@ class ReplicaState(LogPositions, EpochState):
         peer: ReplicaKey | None,
         timeout_ms: float | None = None,
     ) -> int:
-        """Send and remember; returns the correlation. `timeout_ms` None: that of all requests."""
+        """Send a request; returns its correlation. `timeout_ms` None: the default timeout of requests."""
         correlation = self._next_correlation
         self._next_correlation = correlation + 1
         self.outstanding[correlation] = Outstanding(request, peer, self.epoch, destination)
@@ -371,21 +371,21 @@ class ReplicaState(LogPositions, EpochState):
         return correlation
 
     def halt(self, reason: HaltReason, detail: str) -> None:
-        """Nothing is acknowledged after this."""
+        """Stop the replica. It acknowledges nothing after this."""
         if not self.halted:
             self.end(reason, detail)
 
     def fall_silent(self) -> None:
-        """Nothing is acknowledged from here on; `end` follows."""
+        """Stop acknowledging; `end` follows."""
         self.halted = True
 
     def end(self, reason: HaltReason, detail: str) -> None:
-        """Tell it, also if the replica is silent already."""
+        """Emit Halt, even if the replica has stopped acknowledging already."""
         self.halted = True
         self.out.append(Halt(reason, detail, self.key))
 
     def persist(self) -> None:
-        """Make log and quorum-state durable before anything that is put out after this."""
+        """Make log and quorum-state durable before any output after this one."""
         committed = self.voters.committed
         leader_id = self.known_leader_id
         self.leader_was_saved(leader_id)
@@ -405,21 +405,21 @@ class ReplicaState(LogPositions, EpochState):
                 )
             )
         )
-        # The driver flushes the log first: what is appended by now is durable behind this point.
+        # The driver flushes the log first: everything appended so far is durable after this output.
         self.log_is_durable(self.log_end)
 
     def save_leader(self) -> None:
-        """Write who leads this epoch, some time after a record of it is committed, unless that is saved.
+        """Save the leader of this epoch some time after a record of it is committed, unless it is saved.
 
-        Until then the vote on the disk and the LeaderChange in the log speak for the leader, so an
-        election and its first commits wait for no write of quorum-state.
+        Until then the vote on the disk and the LeaderChange in the log identify the leader. So an
+        election and its first commits don't wait for a write of quorum-state.
         """
         self.leader_needs_no_saving()
         if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):
             self.persist()
 
     def set_role(self, role: Role) -> None:
-        """Take a role that the table allows, and tell."""
+        """Take a role that the transition table allows, and emit RoleChanged."""
         assert role.name in TRANSITIONS[self.role.name], f"{self.role.name} → {role.name}"
         self.role = role
         self.tell_role()
@@ -428,7 +428,7 @@ class ReplicaState(LogPositions, EpochState):
         self.out.append(RoleChanged(self.role.name, self.epoch, self.leader_id, self.is_voter))
 
     def tell_voters(self) -> None:
-        """After the latest voter set, or its commit, changed."""
+        """Emit VotersChanged after the latest voter set, or its commit, changed."""
         self.voters_changes += 1
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
@@ -445,7 +445,7 @@ class ReplicaState(LogPositions, EpochState):
             self.tell_role()
 
     def voters_are_committed(self, entry: VotersEntry) -> None:
-        """Whether the quorum has formed, and which cluster it is, is known from committed voters."""
+        """Whether formation and cluster id are known from committed voters."""
         if entry.offset >= 0:
             self.formed = self.formed or self.forms(entry)
             self.cluster_id = self.cluster_id or entry.record.cluster_id
@@ -457,7 +457,7 @@ class ReplicaState(LogPositions, EpochState):
         return entry.offset >= 0 and len(entry.voters) >= needed
 
     def commit_voters(self) -> None:
-        """quorum-state learns of voters only when they are committed (K595-04)."""
+        """Committed voters are saved in quorum-state; uncommitted ones are not (K595-04)."""
         entries = self.voters.commit(self.high_watermark)
         if entries:
             for entry in entries:

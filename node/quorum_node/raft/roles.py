@@ -1,8 +1,8 @@
-"""The six roles, what each of them remembers, and which may follow which.
+"""The six roles, their data, and the permitted transitions.
 
 Owns role data and the transition table. Must not know how a transition is done (`transitions.py`).
 Source: KIP-595, "State Machine"; KIP-650/996 (Prospective). An observer is a replica that is not in
-its own latest voter set: it is Unattached or Follower and never campaigns.
+its own latest voter set. It is Unattached or Follower and never starts an election.
 """
 
 from dataclasses import dataclass, field
@@ -35,13 +35,14 @@ TRANSITIONS: dict[RoleName, frozenset[RoleName]] = {
     RoleName.LEADER: frozenset({RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED}),
     RoleName.RESIGNED: frozenset({RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.CANDIDATE}),
 }
-"""What may follow what. A leader of an epoch never becomes leader of the same epoch again."""
+"""Permitted transitions. A former leader of an epoch never becomes leader of the same epoch again."""
 
 
 class Link(Enum):
-    """A follower's link to its leader. Only OPEN speaks against a pre-vote.
+    """A follower's link to its leader. Pre-votes are refused only while it is OPEN.
 
-    SILENT: unanswered for half the fetch timeout. Whoever is not known as a voter still finds a live leader here.
+    SILENT: no response for half the fetch timeout. A sender that is not a known voter is still
+    referred to this leader.
     """
 
     OPEN = "open"
@@ -52,7 +53,7 @@ class Link(Enum):
 
 @dataclass(slots=True)
 class Unattached:
-    """No known leader. `election_deadline_ms` is None where this replica must not campaign."""
+    """No known leader. `election_deadline_ms` is None if this replica must not start an election."""
 
     election_deadline_ms: float | None
     name: RoleName = field(default=RoleName.UNATTACHED, init=False)
@@ -60,9 +61,10 @@ class Unattached:
 
 @dataclass(frozen=True, slots=True)
 class CorruptFetch:
-    """What the leader sent from `offset` on can't be appended: its bytes are damaged, there or on the way.
+    """The leader's records from `offset` on can't be appended: they are damaged, there or on the way.
 
-    `times`: how often in a row. The replica asks again, later each time, and tells the leader.
+    `times`: failures in a row. The replica fetches again after a growing delay, and reports it to
+    the leader.
     """
 
     leader_id: int
@@ -74,15 +76,18 @@ class CorruptFetch:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation.
+    """Fetches from `endpoint`.
 
-    `fetch_deadline_ms` counts from the last answer, `silence_deadline_ms` from the first fetch after it (None: none was
-    sent): a follower that did not ask, because its own disk is slow, has not heard silence. `excused`: the process itself
-    was paused since, so the leader got more time once. `expects_little`: the last answer was small, so the next one
-    needs no time to be sent, and a fetch that got lost is noticed before the leader seems silent.
+    `fetching`: correlation of the only fetch in flight.
+    `fetch_deadline_ms`: counts from the last response.
+    `silence_deadline_ms`: counts from the first fetch after it (None: none was sent). A follower
+    that sent no fetch, because its own disk is slow, can't judge the leader's silence.
+    `excused`: this process was paused since, so the leader got more time once.
+    `expects_little`: the last response was small. The next one gets a short timeout, so that a lost
+    fetch is noticed before the leader seems silent.
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
-    `introducing`, `introduced`: an observer tells, or has told, this leader where it listens.
-    `corrupt`: what this leader sent last could not be appended.
+    `introducing`, `introduced`: an observer is sending, or has sent, its address to this leader.
+    `corrupt`: the last records of this leader could not be appended.
     """
 
     leader_id: int
@@ -106,16 +111,16 @@ class Follower:
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
     def is_live(self, now_ms: float) -> bool:
-        """The leader may be silent, but its link is not closed and the fetch timeout is not over."""
+        """The leader may be silent, but its link is not closed and the fetch timeout has not passed."""
         return self.link in (Link.OPEN, Link.SILENT) and now_ms < self.fetch_deadline_ms
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it would be elected, in the epoch it has. `fallback`: the leader it doubts.
+    """A pre-vote in the present epoch. `fallback`: the leader that may have failed.
 
-    `unasked`: voters whose software knows no pre-vote; they count once the doubted leader has not answered either.
-    `asked_again`: how often voters that refused were asked once more.
+    `unasked`: voters whose software does not support pre-votes. They count once the leader has not
+    responded either. `asked_again`: how often voters that refused were asked once more.
     """
 
     deadline_ms: float
@@ -131,7 +136,7 @@ class Prospective:
 
 @dataclass(slots=True)
 class Candidate:
-    """Asks for votes in a new epoch, having voted for itself. `retries`: when to ask again."""
+    """Requests votes in a new epoch, having voted for itself. `retries`: when to ask again."""
 
     deadline_ms: float
     granted: set[ReplicaKey]
@@ -143,7 +148,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Resigned:
-    """Was leader of this epoch and gave it up; waits for the next one, then joins in."""
+    """Was leader of this epoch and resigned. Waits for the next leader."""
 
     deadline_ms: float
     name: RoleName = field(default=RoleName.RESIGNED, init=False)

@@ -1,12 +1,14 @@
-"""Which voter changes are safe now.
+"""Safety checks of voter changes.
 
-Owns who counts as live or as a witness, and the refusals. How many are enough is `quorum_arithmetic`'s. Must not know how
-a change is carried out.
-Source: the project's change rule. Adding: the live voters before the add are a majority of the new
-set with the newcomer counted dead (a single voter and a quorum in formation are exempt; the draft's
-order for a failed disk counts the caught-up newcomer). Removing: the live, caught-up voters of the
-new set are its majority. Either: every majority of the new set holds a voter that may lead.
-Observers never count.
+Owns which voters count as live or as witnesses, and the refusals. `quorum_arithmetic` defines how
+many are enough. Must not know how a change is carried out.
+Source: the project's change rule.
+Add: the live voters before the add have to be a majority of the new set, with the new voter counted
+as dead. Exempt are a single voter and a quorum in formation. With the order "add first" for a
+failed disk a new voter that has caught up counts as live.
+Remove: the live, caught-up voters of the new set have to be its majority.
+Both: every majority of the new set has to contain a voter that can become leader. Observers never
+count.
 """
 
 from dataclasses import dataclass
@@ -33,13 +35,15 @@ class Refusal:
 
 
 def is_fetching(replica: ReplicaState, progress: Progress) -> bool:
-    """Fetched within the fetch timeout."""
+    """Whether it fetched within the fetch timeout."""
     last_ms = progress.last_fetch_ms
     return last_ms is not None and replica.now_ms - last_ms < replica.config.fetch_timeout_ms
 
 
 def is_caught_up(replica: ReplicaState, progress: Progress) -> bool:
-    """Had everything the leader had, within the fetch timeout, and has not lost any of it since."""
+    """Whether it had everything that the leader had, within the fetch timeout, and has lost none of
+    it since.
+    """
     last_ms = progress.last_caught_up_ms
     if last_ms is None or progress.doubted >= 0 or not is_fetching(replica, progress):
         return False
@@ -58,7 +62,7 @@ def live_voters(replica: ReplicaState, leader: Leader, voters: VoterSet) -> int:
 
 
 def is_witness(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> bool:
-    """Whether that replica has said, in this epoch, that it never campaigns."""
+    """Whether the replica has declared, in this epoch, that it is a witness."""
     if key == replica.key:
         return replica.config.witness
     progress = leader.progress.get(key)
@@ -76,7 +80,7 @@ def check_add(
     assert isinstance(leader, Leader)
     voters = replica.voters.latest.voters
     if key.uuid is None or key.id < 0:
-        return Refusal(RaftError.INVALID_REQUEST, f"{key} is no replica key")
+        return Refusal(RaftError.INVALID_REQUEST, f"{key} is not a replica key")
     if (unusable := check_endpoints(key, endpoints)) is not None:
         return unusable
     if key in voters:
@@ -84,12 +88,11 @@ def check_add(
     if (new_id := refusal_of_new_id(replica, key.id)) is not None:
         return new_id
     if sum(voter.key.id == key.id for voter in voters) > 1:
-        return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} stands twice already")
-    if (stock := _stock_beside_doubled_id(replica, leader, key)) is not None:
-        message = (
-            f"{stock} is a process of stock Kafka, which knows one voter per id:"
-            f" remove the other key of id {key.id} first"
+        return Refusal(
+            RaftError.DUPLICATE_VOTER, f"id {key.id} has two keys in the voter set already"
         )
+    if (stock := _stock_beside_doubled_id(replica, leader, key)) is not None:
+        message = f"{stock} runs stock Kafka, which supports one voter per id: remove the other key of id {key.id} first"
         return Refusal(RaftError.UNSAFE_CHANGE, message)
     if (refusal := _check_witnesses(replica, leader, (*voters.ordered_keys, key))) is not None:
         return refusal
@@ -106,24 +109,27 @@ def check_add(
 def _check_witnesses(
     replica: ReplicaState, leader: Leader, keys: tuple[ReplicaKey, ...]
 ) -> Refusal | None:
-    """Every majority has to hold a voter that may lead, or its records could outlive all leaders."""
+    """Every majority has to contain a voter that can become leader.
+
+    Otherwise committed records could exist on witnesses alone.
+    """
     witnesses = sum(is_witness(replica, leader, key) for key in keys)
     if may_have_witnesses(len(keys), witnesses):
         return None
-    message = f"{witnesses} of {len(keys)} voters would be witnesses, which never lead"
+    message = f"{witnesses} of {len(keys)} voters would be witnesses, which can't become leader"
     return Refusal(RaftError.UNSAFE_CHANGE, message)
 
 
 def needs_witness(replica: ReplicaState, leader: Leader, voters: VoterSet) -> bool:
-    """Whether those who may lead are no majority of their own, even if all are alive."""
+    """Whether the voters that can become leader have no majority without a witness, even if all are alive."""
     may_lead = sum(not is_witness(replica, leader, key) for key in voters.ordered_keys)
     return may_lead < majority(len(voters))
 
 
 def stock_voters(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
-    """Voters that showed by their fetches, in this epoch, that they know no private fields.
+    """Voters whose fetches in this epoch lack our private fields.
 
-    What a dead voter is can't be known; it is not among them.
+    Dead voters are not included, as their software is unknown.
     """
     progress = leader.progress
     return tuple(
@@ -136,7 +142,7 @@ def stock_voters(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...
 def _stock_beside_doubled_id(
     replica: ReplicaState, leader: Leader, key: ReplicaKey
 ) -> ReplicaKey | None:
-    """A stock process that would be a voter beside two keys of one id, the newcomer included."""
+    """A stock voter of a set in which one id has two keys, including the new voter."""
     if replica.voters.latest.voters.newest(key.id) is None:
         return None
     newcomer = leader.progress.get(key)
@@ -161,20 +167,21 @@ def refusal_of_new_id(replica: ReplicaState, voter_id: int) -> Refusal | None:
 
 
 def check_self_join(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
-    """Why `key` can't join by its own wish, or None: only a newcomer may.
+    """Why `key` can't join automatically, or None. Only a new replica may.
 
-    Shipped Kafka lets a removed controller add itself again and again (KAFKA-19850).
+    In shipped Kafka a removed controller adds itself again and again (KAFKA-19850).
     """
     latest = replica.voters.latest
     if key in latest.record.tombstones:
         return Refusal(RaftError.TOMBSTONED, str(key))
     if latest.voters.newest(key.id) is not None:
-        return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} is a voter's; who lost it decides")
+        reason = f"id {key.id} is that of a voter; if its disk is lost, remove that voter first"
+        return Refusal(RaftError.DUPLICATE_VOTER, reason)
     return None
 
 
 def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
-    """Why `key` can't leave the voters now, or None."""
+    """Why `key` can't be removed from the voters now, or None."""
     leader = replica.role
     assert isinstance(leader, Leader)
     voters = replica.voters.latest.voters
@@ -200,7 +207,7 @@ def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
 
 
 def check_endpoints(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Refusal | None:
-    """Why nobody could reach a voter there, or None."""
+    """Why the endpoints of a voter are insufficient, or None."""
     if voter_entry(key, endpoints).endpoint("CONTROLLER") is None:
         return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
     why = why_unusable(endpoints)
@@ -210,15 +217,17 @@ def check_endpoints(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Refusal
 def check_update(replica: ReplicaState, request: UpdateVoterRequest) -> Refusal | None:
     """Why the endpoints of a voter can't be changed now, or None.
 
-    KIP-853: a voter updates itself. The request names its key and the epoch in which it follows this
-    leader. Until its certificate says who it is that is all there is to check: whoever can reach the
-    controller listener and asks DescribeQuorum knows both.
+    KIP-853: a voter updates itself. The request states its key and the epoch in which it follows
+    this leader. Without certificates nothing else can be checked: any process that can reach the
+    controller listener and sends DescribeQuorum knows both.
     """
     if request.voter not in replica.voters.latest.voters:
         return Refusal(RaftError.VOTER_NOT_FOUND, str(request.voter))
     if not request.by_operator:
         if request.voter == replica.key:
-            message = f"{request.voter} leads, and changes its own entry without a request"
+            message = (
+                f"{request.voter} is the leader, which changes its own entry without a request"
+            )
             return Refusal(RaftError.INVALID_REQUEST, message)
         if request.current_leader_epoch < replica.epoch:
             return Refusal(RaftError.FENCED_LEADER_EPOCH, "")

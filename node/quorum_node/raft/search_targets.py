@@ -1,6 +1,6 @@
-"""Who may be asked for the leader.
+"""The servers that can be asked for the leader.
 
-Owns the list. Must not know when and how it is asked (`discovery.py`, `inquiry.py`).
+Owns the list. Must not know when and how they are asked (`discovery.py`, `inquiry.py`).
 """
 
 from quorum_node.raft.replica_state import ReplicaState
@@ -8,7 +8,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
 def targets(replica: ReplicaState) -> list[tuple[ReplicaKey | None, Endpoint]]:
-    """Who may know the leader: the other voters, then addresses that are not theirs."""
+    """The other voters, then further addresses that belong to none of them."""
     found: list[tuple[ReplicaKey | None, Endpoint]] = []
     for key in replica.other_voters():
         endpoint = replica.endpoint_of(key)

@@ -1,18 +1,21 @@
-"""The quorum from before a recovery, told from the one that came out of it.
+"""Distinguishes a recovered quorum from the old quorum before the recovery.
 
-Owns the comparison. After `--recover` a majority of the old voters may still run where the survivor can't be reached, and
-lead themselves under the same cluster id. The voters record says in which epoch the last recovery was
-(`VotersRecord.recovered_epoch`), and so every log does that goes on from it. Fetches of those who know of one carry
-it, and the answer to such a fetch carries the responder's. So do Votes and BeginQuorumEpochs, which also tell that
-their sender knows of none. Then
+Owns the comparison. After `--recover` a majority of the old voters may still run where the survivor
+can't reach them, with their own leader and the same cluster id. The voters record contains the
+epoch of the last recovery (`VotersRecord.recovered_epoch`), and so do all logs that continue from
+it. Replicas that know of a recovery send this epoch in their fetches, and the responses then
+contain the responder's. Votes and BeginQuorumEpoch always contain it, even if their sender knows of
+none.
 
-* who knows of a recovery follows nobody that does not, whatever its epoch; in most cases the epoch alone says so,
-  being 65 536 lower, but old voters may have heard of the new epochs from somebody;
-* who knows of a recovery votes for no candidate that does not, and takes no epoch from it;
-* a leader of the old quorum serves nobody that knows of a recovery, does not learn epochs from it, and reports it. It
-  does not stop: without authentication anybody could say so.
+* A replica that knows of a recovery follows no leader that does not, whatever its epoch. (In most
+cases the epoch alone shows this, being 65,536 lower. But old voters may have learned the new
+epochs.)
+* It votes for no candidate that does not know of the recovery, and takes no epoch from it.
+* A leader of the old quorum serves no replica that knows of a recovery, takes no epoch from it, and
+reports it. It does not stop: an unauthenticated request is no proof.
 
-Must not know how a recovery is made (`server/recovering.py`). Stock replicas know nothing of this, and go by the epoch.
+Must not know how a recovery is made (`server/recovering.py`). Stock replicas lack all this; they
+compare epochs only.
 """
 
 from dataclasses import replace
@@ -31,16 +34,17 @@ def is_of_older_quorum(replica: ReplicaState, leader: CurrentLeader) -> bool:
 
 
 def lacks_recovery(replica: ReplicaState, told: int) -> bool:
-    """Whether who says `told` has not seen the last recovery that this replica knows of; -1 says nothing."""
+    """Whether a sender with this recovered epoch lacks the last recovery known here; -1: not sent."""
     return 0 <= told < replica.recovered_epoch
 
 
 def is_older_candidate(replica: ReplicaState, request: VoteRequest) -> bool:
-    """Whether a candidate is of the quorum from before the last recovery that this replica knows of.
+    """Whether a candidate belongs to the quorum of before the last recovery known here.
 
-    The comparison of logs need not tell: who has led in the older quorum above the recovered epoch has the later
-    epoch in its log. Of a candidate that says nothing of recoveries the tombstones tell, unless it is a
-    voter that is only being removed: it may be the only one that can win.
+    The comparison of logs is not sufficient: a leader of the old quorum in an epoch above the
+    recovered one has the later epoch in its log. For a candidate that sends no recovered epoch the
+    tombstones decide, unless it is a voter whose removal is pending: it may be the only one that
+    can win.
     """
     if request.recovered_epoch >= 0:
         return lacks_recovery(replica, request.recovered_epoch)
@@ -53,12 +57,12 @@ def is_older_candidate(replica: ReplicaState, request: VoteRequest) -> bool:
 def told_leader(
     replica: ReplicaState, key: ReplicaKey | None, recovered_epoch: int
 ) -> CurrentLeader:
-    """Who leads, for a sender with this key and this knowledge of recoveries (-1: not told).
+    """The leader to name to a sender with this key and this recovered epoch (-1: not sent).
 
-    A sender that knows of one is told what this replica knows of them. A voter from before a recovery hears of
-    the new epochs from the new leader alone: if it heard of them from somebody else while the leader is
-    out of its reach, it would campaign above them with the other old voters. The recovery made
-    tombstones of their keys.
+    A sender that knows of a recovery gets the true answer. A voter of before a recovery learns the
+    new epochs from the new leader alone. If it learned them elsewhere while the leader is
+    unreachable, it would start elections above them with the other old voters. Tombstones of the
+    recovery identify such voters.
     """
     leader = replica.current_leader()
     is_older = _has_tombstone(replica, key) or lacks_recovery(replica, recovered_epoch)
@@ -74,14 +78,14 @@ def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:
 
 
 def is_kept_from(leader: CurrentLeader) -> bool:
-    """Whether the responder tells nothing because this replica is a voter from before a recovery.
+    """Whether the responder withholds the leader because this replica is a voter of before a recovery.
 
-    (Or it knows of no epoch at all.) The voters that it names are those to ask for the leader.
+    (Or it knows no epoch at all.) Then the voters that it names have to be asked for the leader.
     """
     return leader.leader_id == NO_LEADER and leader.leader_epoch == 0
 
 
 def is_superseded(replica: ReplicaState, request: FetchRequest) -> bool:
-    """Whether the sender has seen a recovery that this replica has not."""
+    """Whether the sender knows of a recovery that this replica has not seen."""
     same_cluster = request.cluster_id in (None, replica.cluster_id)
     return request.recovered_epoch > replica.recovered_epoch and same_cluster

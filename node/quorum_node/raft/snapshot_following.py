@@ -1,16 +1,19 @@
-"""FetchSnapshot, the receiving side: download, verify, and begin anew behind a snapshot.
+"""FetchSnapshot on the receiver: download, verify, and restart the log at the end of a snapshot.
 
-Owns the course of a download and what an installed snapshot changes. Must not know bytes or files.
-Source: KIP-630, "Follower and Observer"; KIP-853 (the voters of the snapshot are the committed ones).
+Owns the steps of a download and the effects of an installed snapshot. Must not know bytes or files.
+Source: KIP-630, "Follower and Observer"; KIP-853 (the voters of the snapshot are the committed
+ones).
 
-1. A fetch is answered with a snapshot's id: the log can't serve this replica.
-2. Parts are fetched in order and written to a partial file. A cut download goes on where it ended,
-   also after a restart, and also if there is a newer snapshot by then. After a change of the leader a Fetch comes first: the new one may have the
-   same snapshot, another one, or the log itself.
-3. What two leaders gave is one snapshot only if both told the same size and checksum. A stock leader
-   tells no checksum: then the download begins anew with each leader.
-4. The whole file is verified, in the background; meanwhile fetches keep the link to the leader open.
-5. Only then the log is dropped and begins at the end of the snapshot. Everything in it is committed.
+1. A fetch is answered with a snapshot id: the log can't serve this replica.
+2. Parts are fetched in order and written to a partial file. An interrupted download continues where
+it ended, also after a restart, and also if there is a newer snapshot by then. After a change of the
+leader a Fetch comes first: the new leader may have the same snapshot, another one, or the log
+itself.
+3. Parts of two leaders belong to one snapshot only if both reported the same size and checksum. A
+stock leader sends no checksum: then the download restarts with each leader.
+4. The whole file is verified in the background. Meanwhile fetches keep the link to the leader open.
+5. Only then the log is dropped and restarts at the end of the snapshot. Its whole content is
+committed.
 """
 
 from quorum_node.raft import election
@@ -39,12 +42,9 @@ _STARTED_OVER = (RaftError.SNAPSHOT_NOT_FOUND, RaftError.POSITION_OUT_OF_RANGE)
 
 
 def begin(replica: ReplicaState, follower: Follower, id: SnapshotId, log_start_offset: int) -> None:
-    """The leader named a snapshot in the answer to a Fetch, and said where its log starts."""
+    """The leader's response to a Fetch named a snapshot, and the start of the leader's log."""
     if id.end_offset <= replica.high_watermark:
-        detail = (
-            f"the leader of epoch {replica.epoch} wants snapshot {id} to be used,"
-            f" but {replica.high_watermark} records are committed"
-        )
+        detail = f"the leader of epoch {replica.epoch} requires snapshot {id}, but this replica knows a high watermark of {replica.high_watermark}"
         replica.halt(HaltReason.CORRUPTION, detail)
         return
     if not 0 <= id.epoch <= replica.epoch:
@@ -79,7 +79,7 @@ def request_part(replica: ReplicaState, follower: Follower, partial: Partial) ->
 
 
 def handle_part(replica: ReplicaState, correlation: int, response: FetchSnapshotResponse) -> None:
-    """The answer to `request_part`."""
+    """The response to `request_part`."""
     follower, partial = follower_of(replica, correlation), replica.partial
     if follower is None:
         return
@@ -88,7 +88,8 @@ def handle_part(replica: ReplicaState, correlation: int, response: FetchSnapshot
         refused(replica, follower, response.error, response.leader)
         return
     if response.error in _STARTED_OVER:
-        # The leader deleted it meanwhile, or has another one: the next Fetch tells what to do.
+        # The leader deleted it meanwhile, or has another one: the response to the next Fetch
+        # decides.
         leader_is_alive(replica, follower)
         drop(replica)
         follower.downloading = False
@@ -107,7 +108,7 @@ def handle_part(replica: ReplicaState, correlation: int, response: FetchSnapshot
 
 
 def part_failed(replica: ReplicaState, correlation: int, reason: FailureReason) -> None:
-    """No answer. A part that takes longer than the timeout of a request was too large."""
+    """No response. A part that takes longer than the request timeout was too large."""
     partial = replica.partial
     if reason is FailureReason.TIMEOUT and partial is not None:
         smaller = max(_LEAST_PART_BYTES, partial.part_bytes // 2)
@@ -132,7 +133,7 @@ def installed(
         return
     replica.has_snapshot(id)
     if _log_holds(replica, id):
-        # Another leader's log brought it here in the meantime.
+        # In the meantime the log was fetched up to here.
         if not isinstance(replica.role, Leader) and id.end_offset > replica.high_watermark:
             replica.is_committed(id.end_offset)
             replica.out.append(HighWatermarkAdvanced(id.end_offset))
@@ -142,25 +143,25 @@ def installed(
 
 
 def rejected(replica: ReplicaState, id: SnapshotId) -> None:
-    """A downloaded snapshot is damaged: fetch it again, from its beginning, after a while."""
+    """A downloaded snapshot is damaged: download it again, from its beginning, after a delay."""
     _finished(replica, id)
     if isinstance(replica.role, Follower) and replica.role.fetching is None:
         retry(replica, replica.role)
 
 
 def created(replica: ReplicaState, id: SnapshotId) -> None:
-    """This replica wrote one of its own state."""
+    """This replica wrote a snapshot of its own state."""
     if replica.snapshot is not None and id <= replica.snapshot:
-        return  # overtaken by a download
+        return  # a downloaded snapshot is newer
     assert id.end_offset <= replica.high_watermark, f"snapshot {id} of what is not committed"
     assert _log_holds(replica, id), f"snapshot {id} is not of this log"
     replica.has_snapshot(id)
     if replica.partial is not None and replica.partial.id <= id:
-        drop(replica)  # the log got here by itself
+        drop(replica)  # the log reached the end of the snapshot by fetching
 
 
 def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
-    """Let the log start at `id`, if that loses nothing: all before it is durable in the snapshot."""
+    """Let the log start at `id` if this loses nothing: all records before it are durable in the snapshot."""
     if replica.snapshot is None or id > replica.snapshot:
         return
     if (
@@ -177,10 +178,10 @@ def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
 def _still_of_use(
     replica: ReplicaState, partial: Partial, id: SnapshotId, log_start_offset: int
 ) -> bool:
-    """Whether a download of an older snapshot is worth going on: the log behind it is there.
+    """Whether to continue the download of an older snapshot: the leader still has the log after it.
 
-    On a bad link there may be a newer snapshot after every cut. A leader that has deleted the old one
-    says so, and then the newer one is begun.
+    On a bad connection there may be a newer snapshot after every interruption. If the leader has
+    deleted the older one it reports that, and the newer one is downloaded.
     """
     end_offset = partial.id.end_offset
     if partial.position == 0 or end_offset <= replica.high_watermark:
@@ -191,7 +192,7 @@ def _still_of_use(
 def _fits(
     replica: ReplicaState, follower: Follower, partial: Partial, response: FetchSnapshotResponse
 ) -> bool:
-    """Whether a part can be taken; if it is of other bytes than those before, begin anew."""
+    """Whether a part can be appended. If it belongs to another file, restart the download."""
     if response.snapshot_id != partial.id or response.position != partial.position:
         return False
     end = response.position + len(response.data)
@@ -229,12 +230,12 @@ def _finished(replica: ReplicaState, id: SnapshotId) -> None:
     if isinstance(follower, Follower):
         follower.downloading = False
         follower.retry_deadline_ms = None
-        # The answer to a fetch from the old place says nothing of the new one.
+        # The response to a fetch from the old offset does not apply to the new one.
         follower.fetching = None
 
 
 def _log_holds(replica: ReplicaState, id: SnapshotId) -> bool:
-    """Whether the log has the last record of the snapshot, and so all that led to it."""
+    """Whether the log contains the last record of the snapshot, and so all records before it."""
     return (
         replica.start.end_offset <= id.end_offset <= replica.log_end
         and replica.epochs.epoch_at(id.end_offset - 1) == id.epoch
@@ -244,7 +245,10 @@ def _log_holds(replica: ReplicaState, id: SnapshotId) -> bool:
 def _begin_behind(
     replica: ReplicaState, id: SnapshotId, voters: VotersRecord | None, kraft_version: int
 ) -> None:
-    """The log had nothing that is committed and not in the snapshot: it begins behind it."""
+    """Restart the log at the end of the snapshot.
+
+    It contained no committed record that the snapshot lacks.
+    """
     assert not isinstance(replica.role, Leader), "a leader lacks committed records"
     assert id.end_offset > replica.high_watermark, f"snapshot {id} is older than the log"
     replica.out.append(ResetLog(id))

@@ -1,8 +1,8 @@
-"""FetchSnapshot, the leader's side: who may have which part, and which snapshots are being downloaded.
+"""FetchSnapshot on the leader: serves parts, and tracks downloads.
 
-Owns the checks of a request and the record of downloads. Must not know bytes or files: an answer names
-a part of a snapshot, and whoever executes it finds out whether there is such a part.
-Source: KIP-630, "FetchSnapshot"; a sender counts as fetching (K595-16, K595-26), but acknowledges
+Owns the checks of a request and the record of downloads. Must not know bytes or files: a response
+names a part of a snapshot, and its executor finds out whether it exists.
+Source: KIP-630, "FetchSnapshot". A sender counts as fetching (K595-16, K595-26), but acknowledges
 nothing.
 """
 
@@ -48,9 +48,9 @@ def handle_fetch_snapshot(
 
 
 def downloaded_now(replica: ReplicaState) -> frozenset[SnapshotId]:
-    """Snapshots that replicas are downloading from this leader: not to be deleted for now.
+    """Snapshots that replicas are downloading from this leader: they must not be deleted now.
 
-    Bounded both ways: a silent download is forgotten soon, and none holds a snapshot for ever.
+    Both the pause between requests and the total time of a download are bounded.
     """
     leader = replica.role
     if not isinstance(leader, Leader):

@@ -1,20 +1,19 @@
-"""A static quorum before it has a voters record: voters are known by id alone, and must all agree.
+"""Formation of a static quorum: while there is no voters record, voters are known by id alone and
+all have to agree.
 
-Owns what differs from any other quorum until the first leader has written who the voters are. Must not
-know where the configured ids come from (`controller.quorum.voters`).
+Owns the differences from other quorums until the first leader has written the voters. Must not know
+where the configured ids come from (`controller.quorum.voters`).
 Source: KIP-853, "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
 
 A replica is in this phase (`ids_only`) as long as it knows no voters record. Then:
-
-* A candidate needs the vote of *every* configured voter, each asked under (id, unknown). An id says
-  nothing of the disk behind it: with a majority, one emptied disk and one late starter could elect a
-  second leader behind the back of a quorum that has formed. Whoever knows a voters record refuses such
-  a vote, so all of a quorum's majority would have to lose their disks for that.
-* Candidate and voter must have the same ids configured.
-* The leader writes nothing at all until each voter has fetched in its epoch and so told its UUID; then
-  LeaderChange, kraft.version and the voters, in one batch. That batch is committed by keys, not by ids.
-
-Waiting for all costs nothing: without every UUID there is nothing to write.
+* A candidate needs the vote of *every* configured voter, each addressed as (id, unknown UUID). An
+id does not identify a disk: with a majority alone, one emptied disk and one late voter could elect
+a second leader beside a quorum that has formed. A replica that knows a voters record refuses such a
+vote, so this would need the loss of a majority of the disks.
+* Candidate and voter must have the same configured ids.
+* The leader writes nothing until each voter has fetched in its epoch, and so reported its UUID.
+Then it writes LeaderChange, kraft.version and the voters in one batch. That batch is committed by
+keys, not by ids. Waiting for all voters costs nothing: without all UUIDs there is nothing to write.
 """
 
 from quorum_node.raft.errors import RaftError
@@ -29,7 +28,7 @@ from quorum_node.records.identity import ReplicaKey, Voter
 
 
 def has_won(replica: ReplicaState, granted: set[ReplicaKey]) -> bool:
-    """Enough votes: a majority, or every one while voters are known by id alone."""
+    """Enough votes: a majority, or all while voters are known by id alone."""
     voters = replica.voters.latest.voters
     if replica.ids_only:
         return granted.issuperset(voters.ordered_keys)
@@ -37,7 +36,7 @@ def has_won(replica: ReplicaState, granted: set[ReplicaKey]) -> bool:
 
 
 def can_still_win(replica: ReplicaState, rejected: set[ReplicaKey]) -> bool:
-    """Whether enough voters are left that have not rejected."""
+    """Whether the voters that have not rejected are enough."""
     voters = replica.voters.latest.voters
     if replica.ids_only:
         return rejected.isdisjoint(voters.ordered_keys)
@@ -45,7 +44,7 @@ def can_still_win(replica: ReplicaState, rejected: set[ReplicaKey]) -> bool:
 
 
 def asked_ids(replica: ReplicaState) -> tuple[int, ...]:
-    """What a candidate says of its configured voters, so that others can compare; else empty."""
+    """The candidate's configured voter ids, so that others can compare them; otherwise empty."""
     if not replica.ids_only:
         return ()
     return configured_ids(replica)
@@ -57,14 +56,19 @@ def configured_ids(replica: ReplicaState) -> tuple[int, ...]:
 
 
 def is_addressed(replica: ReplicaState, key: ReplicaKey | None) -> bool:
-    """Whether a request for this key is for this replica; by its id alone only before formation."""
+    """Whether a request for this key is for this replica.
+
+    The id alone is sufficient only before formation.
+    """
     return key in (None, replica.key) or (replica.ids_only and key == ReplicaKey(replica.key.id))
 
 
 def refuse_candidate(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
-    """Why a candidate that knows its voters by id alone gets no vote; None: look at its log."""
+    """Why a candidate that knows its voters by id alone gets no vote. None: its log decides."""
     if not replica.ids_only:
-        return RaftError.INCONSISTENT_VOTER_SET  # the quorum has formed: ids prove nothing any more
+        return (
+            RaftError.INCONSISTENT_VOTER_SET
+        )  # the quorum has formed: ids alone are not sufficient any more
     if request.voter != ReplicaKey(replica.key.id):
         return RaftError.INVALID_VOTER_KEY
     own = configured_ids(replica)
@@ -80,9 +84,9 @@ def refuse_candidate(replica: ReplicaState, request: VoteRequest) -> RaftError |
 
 
 def note_sender(replica: ReplicaState, key: ReplicaKey) -> None:
-    """A Fetch or FetchSnapshot in the leader's epoch told the UUID of a configured voter.
+    """A Fetch or FetchSnapshot in the leader's epoch contains the UUID of a configured voter.
 
-    The last one told counts: an earlier disk under that id may have been emptied since.
+    The last one counts: an earlier disk under that id may have been emptied since.
     """
     leader = replica.role
     if not replica.ids_only or not isinstance(leader, Leader):
@@ -97,7 +101,7 @@ def note_sender(replica: ReplicaState, key: ReplicaKey) -> None:
 
 
 def write_voters_if_known(replica: ReplicaState, leader: Leader) -> None:
-    """The first batch of the quorum's life, once no UUID is missing."""
+    """Write the first batch of the log, once all UUIDs are known."""
     if leader.handover is not None or replica.disk_low or replica.halted:
         return
     keys = replica.voters.latest.voters.ordered_keys
@@ -110,20 +114,22 @@ def write_voters_if_known(replica: ReplicaState, leader: Leader) -> None:
 
 
 def forget_senders(replica: ReplicaState) -> None:
-    """A leader that never came to write: the next one has to learn anew."""
+    """The leader ended before it wrote the batch: the next one has to collect the UUIDs again."""
     if replica.ids_only:
         replica.voters.rebase(replica.configured_voters())
 
 
 def delayed_by(replica: ReplicaState, peer: ReplicaKey, error: RaftError | None) -> None:
-    """Tell, for the operator, who keeps the quorum from forming (None: no answer)."""
+    """Report to the operator which voter delays the formation (None: no response)."""
     if replica.ids_only and error is not RaftError.NONE:
-        why = "it does not answer" if error is None else f"it refuses its vote: {error.value}"
+        why = "it does not respond" if error is None else f"it refuses its vote: {error.value}"
         replica.out.append(FormationDelayed(peer, why))
 
 
 def _entry(replica: ReplicaState, leader: Leader, voter: Voter) -> Voter:
-    """With what is known of it: the own listeners, and who speaks this software's private fields."""
+    """Entry of the voter with its known data: its own listeners, and whether it supports our
+    private fields.
+    """
     if voter.key == replica.key:
         return voter_entry(voter.key, replica.config.endpoints)
     progress = leader.progress.get(voter.key)

@@ -1,7 +1,7 @@
-"""Deadlines: when something is due, and what is done then.
+"""Deadlines: computes when something is due, and dispatches it.
 
-Owns the way from a role to its next deadline. Must not know what the deadlines mean beyond whom to
-call. A TimerExpired that comes early does nothing.
+Owns the mapping from a role to its next deadline. Must not know what a deadline means beyond which
+function to call. A TimerExpired that comes early does nothing.
 """
 
 from quorum_node.raft import (
@@ -34,7 +34,7 @@ from quorum_node.raft.transitions import become_unattached
 
 
 def next_deadline_ms(replica: ReplicaState) -> float:
-    """Earliest time at which `expire` has something to do; NEVER_MS if nothing is pending."""
+    """Earliest time at which `expire` has work to do; NEVER_MS if there is none."""
     role = replica.role
     if replica.halted:
         return NEVER_MS
@@ -65,12 +65,12 @@ def next_deadline_ms(replica: ReplicaState) -> float:
 
 
 def expire(replica: ReplicaState) -> None:
-    """Do what is due."""
+    """Do everything that is due."""
     role = replica.role
     now_ms = replica.now_ms
     if replica.stop_deadline_ms is not None and replica.stop_deadline_ms <= now_ms:
         replica.halt(
-            HaltReason.SHUTDOWN, "asked to stop; no other voter took over leadership in time"
+            HaltReason.SHUTDOWN, "stop requested; no other voter took over leadership in time"
         )
         return
     if replica.save_leader_at_ms <= now_ms:
@@ -92,7 +92,8 @@ def expire(replica: ReplicaState) -> None:
 
 
 def _follower_deadline_ms(replica: ReplicaState, follower: Follower) -> float:
-    # After every event: comparisons, as a call of min() costs as much as all of them.
+    # Called after every event. Comparisons are used, as one call of min() costs as much as all of
+    # them.
     deadline_ms = own_entry.deadline_ms(replica) if replica.asks_for_itself else NEVER_MS
     retry_ms = follower.retry_deadline_ms
     if retry_ms is not None and retry_ms < deadline_ms:

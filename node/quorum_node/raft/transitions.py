@@ -1,7 +1,8 @@
-"""How a replica changes its role: what is cleaned up, what is persisted, what is started.
+"""Role changes of a replica: cleanup, persistence, and start of the new role.
 
-Owns the acts behind the table in `roles.py`. Must not know requests (the RPC modules decide when).
-Source: KIP-595, "State Machine"; a new epoch, a vote and a known leader are durable before any
+Owns the operations behind the table in `roles.py`. Must not know requests (the RPC modules decide
+when).
+Source: KIP-595, "State Machine". A new epoch, a vote and a known leader are durable before any
 output that depends on them.
 """
 
@@ -51,12 +52,12 @@ def become_unattached(
 def become_follower(
     replica: ReplicaState, epoch: int, leader_id: int, endpoint: Endpoint
 ) -> Follower:
-    """Follow the leader of `epoch`; what is durable then lets no other be accepted in it.
+    """Follow the leader of `epoch`. The durable state then excludes any other leader in this epoch.
 
-    That is the leader's id, or the own vote for it, which is on the disk already: a replica that
-    elects writes its state once, and a hand-over is shorter by an fsync. Its first fetch that
-    acknowledges anything of the epoch has the LeaderChange durable, and `save_leader` writes the id
-    when that is committed.
+    That state is the leader's id, or the own vote for it, which is on the disk already. So a
+    replica that votes for the winner writes its state once, which makes a hand-over shorter by an
+    fsync. Its first fetch that acknowledges records of the epoch has the LeaderChange durable, and
+    `save_leader` writes the id when that record is committed.
     """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
     newer = enter_epoch(replica, epoch)
@@ -64,7 +65,7 @@ def become_follower(
     voted_for_it = replica.voted is not None and replica.voted.id == leader_id
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
     if given_up:
-        # Somebody still names the leader that did not answer: it is alive once it does.
+        # A peer still names the leader that did not respond: it counts as alive once it responds.
         follower.link = Link.CLOSED
     replica.epoch_has_leader(leader_id)
     replica.set_role(follower)
@@ -77,7 +78,7 @@ def become_follower(
 
 
 def become_candidate(replica: ReplicaState) -> Candidate:
-    """A new epoch with the own vote in it, durable before any request goes out."""
+    """Begin a new epoch with the own vote, durable before any request is sent."""
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch + 1))
     enter_epoch(replica, replica.epoch + 1)
     replica.votes_for(replica.key)
@@ -89,7 +90,7 @@ def become_candidate(replica: ReplicaState) -> Candidate:
 
 
 def become_prospective(replica: ReplicaState) -> Prospective:
-    """Doubt the leader, if there was one, without a new epoch: nothing to persist."""
+    """Start a pre-vote in the present epoch: nothing to persist."""
     role = replica.role
     assert isinstance(role, Unattached | Follower)
     fallback = role if isinstance(role, Follower) else None
@@ -100,13 +101,12 @@ def become_prospective(replica: ReplicaState) -> Prospective:
 
 
 def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
-    """Write the first record of the epoch; the very first leader adds the voters in the same batch.
+    """Write the first record of the epoch. The very first leader adds the voters in the same batch.
 
-    (The first leader of a static quorum has to learn who they are before it writes anything.)
-
+    (The first leader of a static quorum has to collect their UUIDs before it writes anything.)
     One batch, so that no crash leaves a log that has an epoch but no voters (KIP-595,
-    "Bootstrapping Procedure"; K595-21). The own vote for this epoch is durable since the campaign
-    began: there is nothing to persist.
+    "Bootstrapping Procedure"; K595-21). The own vote for this epoch is durable since the start of
+    the election: there is nothing to persist.
     """
     leader = Leader(
         epoch_start_offset=replica.log_end,
@@ -139,7 +139,7 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
 
 
 def become_resigned(replica: ReplicaState) -> None:
-    """Give up leadership of this epoch for good."""
+    """Give up the leadership of this epoch for good."""
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch))
     timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
     replica.discovery.restart(replica.now_ms + replica.config.retry_backoff_ms)
@@ -147,7 +147,7 @@ def become_resigned(replica: ReplicaState) -> None:
 
 
 def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
-    """Take a newer epoch: no vote and no leader in it yet. True if it was newer."""
+    """Enter a newer epoch, without vote and leader. True if it was newer."""
     assert epoch >= replica.epoch, f"epoch {epoch} after {replica.epoch}"
     if epoch == replica.epoch:
         return False
@@ -158,10 +158,10 @@ def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
 def observe_leader(
     replica: ReplicaState, leader: CurrentLeader, responder_id: int = NO_LEADER
 ) -> bool:
-    """Learn from any response what the responder knows of the leader; True if the role changed.
+    """Process the leader and epoch in any response; True if the role changed.
 
-    `responder_id`: of the voter that was dialled, if it was one. (KIP-595: "we piggyback current leader and epoch
-    information on all responses".)
+    `responder_id`: id of the voter that was asked, if it was one. (KIP-595: "we piggyback current
+    leader and epoch information on all responses".)
     """
     if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
@@ -169,8 +169,8 @@ def observe_leader(
     if leader.leader_epoch > replica.epoch:
         epoch = learned(replica.epoch, leader.leader_epoch)
         if epoch == replica.epoch or (endpoint is None and not replica.is_voter):
-            # An epoch without a leader is of no use to an observer, and might be one that only a
-            # removed voter dreams of: the observer could then not follow the real leader any more.
+            # An observer needs a leader. An epoch without one may come from a removed voter; after
+            # entering it the observer could not follow the real leader any more.
             return False
         if endpoint is not None and epoch == leader.leader_epoch:
             become_follower(replica, epoch, leader_id, endpoint)
@@ -186,7 +186,7 @@ def observe_leader(
         if replica.leader_id != NO_LEADER:
             return False
     elif responder_id != replica.known_leader_id:
-        return False  # an epoch has one leader, also when that one has been given up
+        return False  # An epoch has one leader, also after a follower gave it up. But if the presumed leader itself names another one, a request in its name was forged. It would keep this voter from following the real leader until the next epoch.
     # Else who was taken for the leader says that it is another one: a request in its name was forged, and would keep
     # this voter from following until the next epoch.
     become_follower(replica, leader.leader_epoch, leader_id, endpoint)
@@ -194,10 +194,10 @@ def observe_leader(
 
 
 def _look_elsewhere(replica: ReplicaState, endpoint: Endpoint) -> None:
-    """The leader that is followed, and does not answer, listens somewhere else.
+    """The leader that is followed does not respond at its address: use the reported new one.
 
-    So it is after a replacement under the same id: a replica that slept meanwhile knows the address of the one before,
-    by its own voters record or by whoever told it of the epoch.
+    This happens after a replacement under the same id. A replica that was paused meanwhile has the
+    old address from its voters record or from a peer.
     """
     role = replica.role
     follower = role.fallback if isinstance(role, Prospective) else role
@@ -206,9 +206,10 @@ def _look_elsewhere(replica: ReplicaState, endpoint: Endpoint) -> None:
 
 
 def known_leader(replica: ReplicaState, leader: CurrentLeader) -> tuple[int, Endpoint | None]:
-    """Leader id and where to reach it; no endpoint if it is unknown, none, or this replica itself.
+    """Leader id and its address. No address if it is unknown, or if it is this replica itself.
 
-    A leader of this very id is another replica only while the id is doubled (its newest key).
+    A leader with this replica's own id is another replica only while the id has two keys (the
+    newest key).
     """
     if leader.leader_id == NO_LEADER:
         return NO_LEADER, None
@@ -231,7 +232,7 @@ def _is_nowhere(endpoint: Endpoint) -> bool:
 
 
 def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
-    """Answer everyone who waits for this leader."""
+    """Answer all requests that wait for this leader."""
     leader = replica.role
     assert isinstance(leader, Leader)
     for parked in leader.parked.values():

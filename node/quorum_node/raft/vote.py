@@ -1,25 +1,27 @@
-"""Vote: how a replica answers candidates.
+"""Vote: responses to candidates.
 
-Owns granting. Must not know campaigns of its own beyond delaying them.
-Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica keys; KIP-650, pre-vote.
+Owns granting. Must not know own elections, except to delay them.
+Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica keys; KIP-650,
+pre-vote.
 
-* A request for another key is refused: an empty disk never votes as its old self.
-* At most one key gets the vote of an epoch, and the vote is durable before it is told.
-* A candidate that is not in the own voter set: refused. While a leader is alive its epoch is not
-  taken either; otherwise it is, and this voter campaigns itself. If that was in vain, the next one
-  gets the vote after all: it may be a voter by a record that has not arrived here, and with a log that
-  nobody else's reaches it may be the only one who can win. (The simulation showed the draft's rule
-  alone without a leader for good, with three of four voters alive. Granting is safe: the vote counts
-  only in the candidate's own voter set, and the log comparison holds for everyone.)
-* A candidate of the quorum from before a recovery that this replica has seen: refused, and its epoch is not taken.
-* A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
-  candidate's log then makes it a voter, by a record that has not arrived here yet.
-  While it hears a leader it refuses, and takes no epoch: a leader that has lost its majority resigns soon.
-* Before a static quorum has formed, votes are asked for by id alone: see `static_quorum.py`.
-* A pre-vote changes nothing and is granted only if the own link to the leader is closed or timed out. A link times
-  out for this when a fetch is unanswered for half the fetch timeout (`RaftConfig.silence_ms`). A majority of such
-  voters can depose a leader that comes back before it would resign by itself: that costs an election and no record,
-  because the votes that follow obey the same rules as ever.
+* A request for another key is refused: a replica with an emptied disk must not vote under its old
+key.
+* One key at most gets the vote of an epoch. The vote is durable before it is sent.
+* A candidate outside of the own voter set is refused. With a live leader its epoch is not taken
+either. Otherwise the epoch is taken, and this voter starts an election itself. If that fails, the
+next candidate outside of the set can get the vote: a record that has not arrived here may have made
+it a voter, and it may be the only one with a log that can win. (In the simulation the KIP draft's
+rule left three of four live voters without a leader for good. Granting is safe: the vote counts
+only in the candidate's own voter set, and the comparison of logs applies to all.)
+* A candidate of the quorum of before a known recovery is refused, and its epoch is not taken.
+* A replica outside of its own voter set votes only if the request names its exact key. A record in
+the candidate's log, which has not arrived here, makes it a voter. While it is in contact with a
+leader it refuses and takes no epoch; a leader without majority resigns soon.
+* Before a static quorum has formed, votes are requested by id alone: see `static_quorum.py`.
+* A pre-vote changes nothing. It is granted only if the own link to the leader is closed or timed
+out, here after half the fetch timeout (`RaftConfig.silence_ms`). A majority of such voters can
+replace a leader that returns before it would resign by itself. That costs an election but no
+record, as the votes that follow obey the same rules.
 """
 
 from quorum_node.raft import inquiry
@@ -37,7 +39,7 @@ from quorum_node.records.identity import ReplicaKey
 
 
 def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
-    """Grant or refuse."""
+    """Grant or refuse a vote."""
     granted, error = _decide(replica, request)
     leader = told_leader(replica, request.candidate, request.recovered_epoch)
     replica.respond(request_id, VoteResponse(error, leader, granted))
@@ -61,13 +63,15 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
         return False, RaftError.INCONSISTENT_VOTER_SET
     eligible = _is_known(replica, request.candidate) or _trusts_strangers(replica)
     if not replica.is_voter and replica.has_live_leader():
-        # It can't be needed as long as that leader has a majority, and it could not follow it with a forged epoch.
+        # Its vote can't be needed while that leader has a majority. With a forged epoch it could
+        # not follow the leader.
         eligible = False
     if request.pre_vote:
         return _would_grant(replica, request, eligible), RaftError.NONE
     if not eligible:
         if not replica.has_live_leader() and request.candidate_epoch > replica.epoch:
-            # The draft's rule: it may be a voter by a record that this replica has not, or had not.
+            # The rule of the KIP draft: a record that this replica does not have, or did not have,
+            # may have made it a voter.
             become_unattached(replica, request.candidate_epoch, _soon_ms(replica))
         return False, RaftError.INCONSISTENT_VOTER_SET
     if request.candidate_epoch > replica.epoch:
@@ -82,7 +86,9 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
 
 
 def _wrong_voter(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
-    """Asked under another key; or by id alone, which only a static quorum in formation may do."""
+    """Whether the request names another key, or the id alone, which is valid only during the
+    formation of a static quorum.
+    """
     if request.static_voters:
         return refuse_candidate(replica, request)
     if request.voter is not None and request.voter != replica.key:
@@ -112,7 +118,9 @@ def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
 
 
 def _trusts_strangers(replica: ReplicaState) -> bool:
-    """No leader is alive, and this replica has campaigned in vain or can't campaign at all."""
+    """Whether candidates outside of the voter set are accepted: no leader is alive, and own
+    elections failed or are not possible.
+    """
     if replica.has_live_leader():
         return False
     return replica.campaigns > 0 or not replica.may_campaign()
@@ -132,10 +140,10 @@ def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) ->
 
 
 def _remaining_ms(replica: ReplicaState) -> float | None:
-    """What is left of the wait for the own campaign; None: it does not wait.
+    """Remaining time until the own election; None: none is due.
 
-    A candidate that is refused must not put it off: one with a shorter log that asks again and again, as those do
-    that know no pre-vote, could keep the only one from campaigning that can win.
+    A refused candidate must not delay it. Otherwise a candidate with a shorter log that asks again
+    and again, without pre-votes, could keep the only voter that can win from starting an election.
     """
     role = replica.role
     if not isinstance(role, Unattached) or role.election_deadline_ms is None:
@@ -144,7 +152,7 @@ def _remaining_ms(replica: ReplicaState) -> float | None:
 
 
 def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
-    """KIP-595: the later last epoch wins; with equal epochs the longer log."""
+    """KIP-595: the higher last epoch wins; with equal epochs the longer log."""
     theirs = (request.last_epoch, request.last_epoch_end_offset)
     if theirs >= (replica.epochs.last_epoch, replica.log_end):
         return True
@@ -153,9 +161,9 @@ def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
 
 
 def _delay_own_campaign(replica: ReplicaState, request: VoteRequest) -> None:
-    """Whoever got this pre-vote asks for votes in a moment: two campaigns would split them.
+    """The sender of this pre-vote will request votes in a moment, and two elections would split them.
 
-    Of two that ask each other, the one with the shorter log (then the smaller id) gives way.
+    Of two replicas that ask each other, the one with the shorter log (then the smaller id) waits.
     """
     role = replica.role
     if isinstance(role, Prospective):

@@ -1,8 +1,9 @@
 """Voter sets and their history in the log.
 
-Owns which voter set is the latest (acts at append) and which is the latest committed one, and undoes
-what a truncation takes away. Must not know who asks for changes.
-Source: KIP-595, "Quorum Change Protocol"; KIP-853. A set may hold an id twice: the newest key is last.
+Owns the latest voter set (in effect from the append) and the latest committed one, and reverts what
+a truncation removes. Must not know who requests changes.
+Source: KIP-595, "Quorum Change Protocol"; KIP-853. An id may have two keys in a set: the newest key
+is last.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ class VoterSet:
         return self._by_key.get(key)
 
     def newest(self, id: int) -> Voter | None:
-        """The last entry with that id: the only one that campaigns while the id is doubled."""
+        """The last entry with that id. While an id has two keys, only this one starts elections."""
         return next((voter for voter in reversed(self.voters) if voter.key.id == id), None)
 
     def is_newest(self, key: ReplicaKey) -> bool:
@@ -47,21 +48,21 @@ class VoterSet:
         return newest is not None and newest.key == key
 
     def added(self, voter: Voter) -> "VoterSet":
-        """With one more, at the end."""
+        """The set with another voter at the end."""
         return VoterSet((*self.voters, voter))
 
     def removed(self, key: ReplicaKey) -> "VoterSet":
-        """Without that key."""
+        """The set without that key."""
         return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
 
     def identified(self, key: ReplicaKey) -> "VoterSet":
-        """With this key for its id, whatever UUID was known of it: before the first voters record."""
+        """The set with this key for its id, whose UUID was unknown: before the first voters record."""
         return VoterSet(
             tuple(replace(v, key=key) if v.key.id == key.id else v for v in self.voters)
         )
 
     def updated(self, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> "VoterSet":
-        """With other endpoints for a key; order and keys stay."""
+        """The set with other endpoints for a key; order and keys stay."""
         return VoterSet(
             tuple(
                 replace(voter, endpoints=endpoints) if voter.key == key else voter
@@ -71,13 +72,19 @@ class VoterSet:
 
 
 MAX_TOMBSTONES = 64
-"""The oldest are forgotten: a replica that is gone for that many changes hardly comes back."""
+"""Number of tombstones that are kept.
+
+A replica whose removal is older than so many changes is unlikely to return.
+"""
 
 
 def tombstones_after(
     tombstones: tuple[ReplicaKey, ...], before: VoterSet, after: VoterSet
 ) -> tuple[ReplicaKey, ...]:
-    """Who was removed and may not join again by itself; whoever was added has none any more."""
+    """Tombstones after a change: removed voters, which must not join by themselves.
+
+    Adding a voter clears its tombstone.
+    """
     removed = tuple(key for key in before.ordered_keys if key not in after)
     kept = tuple(key for key in tombstones if key not in after and key not in removed)
     return (*kept, *removed)[-MAX_TOMBSTONES:]
@@ -85,7 +92,7 @@ def tombstones_after(
 
 @dataclass(frozen=True, slots=True)
 class VotersEntry:
-    """A voter set and the record that carries it; offset -1: known without a record."""
+    """A voter set and the record that contains it; offset -1: known without a record."""
 
     offset: int
     epoch: int
@@ -98,9 +105,10 @@ class VotersEntry:
 
 
 def snapshot_entry(id: SnapshotId, record: VotersRecord) -> VotersEntry:
-    """The voters of a snapshot, at the place in the log that their record had, if that is told.
+    """The voters of a snapshot, at the offset of their record if the snapshot states it.
 
-    A place that is not before the snapshot's end is none: records that follow could not stand behind it.
+    An offset at or after the end of the snapshot is ignored: records that follow could not have
+    higher ones.
     """
     last = (id.end_offset - 1, id.epoch)
     offset, epoch = record.log_position or last
@@ -110,21 +118,21 @@ def snapshot_entry(id: SnapshotId, record: VotersRecord) -> VotersEntry:
 
 
 class VoterHistory:
-    """Every voter set of the log, oldest first; the last one is in force."""
+    """All voter sets of the log, oldest first; the last one is in effect."""
 
     def __init__(self, base: VotersEntry | None = None) -> None:
         self._entries = [base or VotersEntry(-1, -1, VoterSet(), VotersRecord(()))]
         self._committed = 0
         self.recovered_epoch = self._last_recovery()
-        """Epoch of the last recovery that these records tell of, 0 for none."""
+        """Epoch of the last recovery in these records, 0 for none."""
 
     def _last_recovery(self) -> int:
-        """A stock leader's records lack it, and undo no recovery that an earlier one tells of."""
+        """Epoch of the last recovery. A stock leader's records lack it, which reverts no earlier recovery."""
         return max(entry.record.recovered_epoch for entry in self._entries)
 
     @property
     def latest(self) -> VotersEntry:
-        """The set that acts: appended, maybe not committed."""
+        """The set in effect: appended, possibly not committed."""
         return self._entries[-1]
 
     @property
@@ -141,21 +149,21 @@ class VoterHistory:
         return tuple(self._entries)
 
     def append(self, offset: int, epoch: int, record: VotersRecord) -> None:
-        """A voters record at `offset`, behind all others."""
+        """A voters record was appended at `offset`."""
         assert offset > self.latest.offset, f"voters at {offset} after {self.latest.offset}"
         self._entries.append(VotersEntry(offset, epoch, VoterSet(record.voters), record))
         self.recovered_epoch = self._last_recovery()
 
     def rebase(self, voters: VoterSet) -> None:
-        """Another set to start from, as long as no record says who the voters are."""
+        """Replace the initial set, as long as there is no voters record."""
         assert self.latest.offset < 0, "a voters record is known"
         self._entries = [VotersEntry(-1, -1, voters, VotersRecord(voters.voters))]
         self.recovered_epoch = 0
 
     def truncate(self, end_offset: int) -> bool:
-        """Undo records from `end_offset` on; True if the latest set changed by that.
+        """Revert records from `end_offset` on; True if the latest set changed.
 
-        Committed entries can't be truncated: the caller checks against the high watermark first.
+        Committed entries can't be truncated: the caller checks the high watermark first.
         """
         before = len(self._entries)
         while len(self._entries) > 1 and self._entries[-1].offset >= end_offset:
@@ -174,13 +182,15 @@ class VoterHistory:
         return found
 
     def reset(self, base: VotersEntry | None) -> None:
-        """The log begins behind a snapshot with these voters; None: it says nothing of them."""
+        """The log was replaced by a snapshot with these voters; None: it has no voters record."""
         self._entries = [base or self.committed]
         self._committed = 0
         self.recovered_epoch = self._last_recovery()
 
     def before(self, end_offset: int) -> list[VotersEntry]:
-        """Sets of a state up to `end_offset`, which is not before the first set; the last is in force."""
+        """Sets of a state up to `end_offset`, which does not precede the first set; the last one is
+        in effect.
+        """
         found = [entry for entry in self._entries if entry.offset < end_offset]
         assert found, f"voters at {end_offset} are not known any more"
         return found

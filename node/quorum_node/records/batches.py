@@ -176,7 +176,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     Raises CorruptBatch on fewer than 61 bytes, another magic, or numbers that no batch can have.
     """
     if len(buffer) - position < HEADER_BYTES:
-        raise CorruptBatch(position, f"{len(buffer) - position} bytes are no batch header")
+        raise CorruptBatch(
+            position, f"{len(buffer) - position} bytes are too few for a batch header"
+        )
     header = _header_at(buffer, position)
     if buffer[position + _MAGIC_AT] != MAGIC:
         raise CorruptBatch(position, f"magic {buffer[position + _MAGIC_AT]}")

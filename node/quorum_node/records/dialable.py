@@ -38,7 +38,7 @@ def why_unusable(endpoints: Iterable[Endpoint]) -> str | None:
 def why_undialable(host: str, port: int) -> str | None:
     """Why nobody can connect to `host`:`port`, for people; None: somebody may be able to."""
     if not 0 < port <= 0xFFFF:
-        return f"{port} is no port from 1 to 65535"
+        return f"{port} is not a port from 1 to 65535"
     if not 0 < len(host) <= _MAX_HOST_LENGTH:
         return f"a host has 1 to {_MAX_HOST_LENGTH} characters, this one has {len(host)}"
     try:

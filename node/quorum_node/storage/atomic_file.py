@@ -1,7 +1,7 @@
-"""Durable replacement of a small file: temp file, fsync, rename, fsync of the directory.
+"""Durable replacement of a small file: temporary file, fsync, rename, fsync of the directory.
 
-After `replace_file` returned the new content survives a crash; killed at any instant, either the
-old or the new content is there, never a mixture (K595-03).
+After `replace_file` has returned the new content survives a crash. A kill at any instant leaves
+either the old or the new content, never a mixture (K595-03).
 """
 
 import os
@@ -29,7 +29,7 @@ def replace_file(path: Path, content: bytes, files: FileSystem = POSIX) -> None:
 
 
 def write_fully(descriptor: int, content: bytes | memoryview, files: FileSystem = POSIX) -> None:
-    """Write until nothing is left; a short write is how a full disk first shows."""
+    """Write until nothing is left. A short write is often the first sign of a full disk."""
     view = memoryview(content)
     while view:
         view = view[files.write(descriptor, view) :]
@@ -52,9 +52,13 @@ def sync_data(descriptor: int, files: FileSystem = POSIX) -> None:
 
 
 def drop_cached(descriptor: int, files: FileSystem = POSIX) -> None:
-    """Have the next read of the file answered by the disk: a failed sync of an earlier process leaves pages in the
-    cache that look clean and are on no disk. Raises OSError, SyncFailed."""
-    sync_data(descriptor, files)  # only clean pages are dropped
+    """Evict a file from the page cache, so that the next read is from the disk. Raises OSError,
+    SyncFailed.
+
+    After a failed sync of an earlier process the cache can have clean pages that are not on the
+    disk.
+    """
+    sync_data(descriptor, files)  # only clean pages are evicted
     files.fadvise_dontneed(descriptor)
 
 
@@ -68,7 +72,10 @@ def sync_directory(path: Path, files: FileSystem = POSIX) -> None:
 
 
 def read_file(path: Path, files: FileSystem = POSIX, *, from_disk: bool = False) -> bytes | None:
-    """The content, or None when there is no such file; `from_disk`: not from the cache. Raises StorageFailure."""
+    """The content, or None if the file does not exist.
+
+    `from_disk`: bypass the page cache. Raises StorageFailure.
+    """
     with storage_errors(f"read {path}"):
         try:
             descriptor = files.open(path, os.O_RDONLY)

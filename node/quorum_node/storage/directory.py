@@ -6,10 +6,10 @@ Kafka's layout, once per quorum partition (K595-31; see `partition_directory`):
     __cluster_metadata-0/...
     __cluster_metadata-1/...                         with quorum.partitions=2
 
-Replica UUID of partition 0 == directory.id (K853-01). All UUIDs are made when an *empty* directory
-is formatted and never again: a directory that holds anything without meta.properties is damaged,
-and one that this pod formatted before and that is empty now was lost. How many partitions there are
-is decided at that time too.
+Replica UUID of partition 0 == directory.id (K853-01). All UUIDs are generated when an *empty* directory
+is formatted, and never again. A directory that has files but no meta.properties is damaged.
+A directory that this pod formatted before and that is empty now was lost. The number of
+partitions is fixed by the format as well.
 """
 
 import contextlib
@@ -41,12 +41,12 @@ from quorum_node.storage.replica_identity import read_replica_identity
 
 _FOREIGN = frozenset({"lost+found", FAILURE_MARK})
 _FORMATTED_FIRST = frozenset({"partition.metadata", "replica.properties", "quorum-state"})
-"""What a format that was cut short leaves in a partition."""
+"""Files that an interrupted format leaves in a partition."""
 
 
 @dataclass(slots=True)
 class OpenDirectory:
-    """An opened data directory; `meta` follows `remember_cluster_id`."""
+    """An opened data directory. `meta` is updated by `remember_cluster_id`."""
 
     path: Path
     meta: MetaProperties
@@ -55,11 +55,11 @@ class OpenDirectory:
 
     @property
     def first(self) -> OpenPartition:
-        """Partition 0: the one that Kafka knows."""
+        """Partition 0, the only one that Kafka knows."""
         return self.partitions[0]
 
     def remember_cluster_id(self, cluster_id: str) -> None:
-        """Write the discovered cluster id durably. Raises WrongDirectory if another one is there."""
+        """Write the discovered cluster id durably. Raises WrongDirectory if the directory has another one."""
         if self.meta.cluster_id == cluster_id:
             return
         check_identity(self.meta, self.path, self.meta.node_id, cluster_id)
@@ -69,7 +69,7 @@ class OpenDirectory:
 
 
 def is_formatted(path: Path, latch: FailureLatch, files: FileSystem = POSIX) -> bool:
-    """Whether the directory was formatted. Raises StorageFailure when it was and is lost."""
+    """Whether the directory is formatted. Raises StorageFailure if it was formatted and is lost."""
     if read_meta_properties(path, files) is not None:
         return True
     with storage_errors(f"look into {path}"):
@@ -91,20 +91,19 @@ def is_formatted(path: Path, latch: FailureLatch, files: FileSystem = POSIX) -> 
     formatted = latch.formatted_identity()
     if formatted is not None:
         raise StorageFailure(
-            f"{path} is empty, but this pod formatted it before as {formatted}: its data is lost."
-            " It is not formatted again, because an empty log must not pass for the old one"
+            f"{path} is empty, but this pod formatted it before as {formatted}: its data is lost. It is not formatted again, because an empty log must not replace the old one"
         )
     return False
 
 
 def format_directory(path: Path, meta: MetaProperties, files: FileSystem = POSIX) -> None:
-    """Make an empty directory this node's; meta.properties comes last and makes it count."""
+    """Format an empty directory for this node. meta.properties is written last and completes the format."""
     for number in range(meta.partitions):
         replica_uuid = meta.directory_id if number == 0 else fresh_uuid()
         format_partition(path, number, replica_uuid, meta.cluster_id, files)
     with storage_errors(f"format {path}"):
         sync_directory(path, files)
-        with contextlib.suppress(PermissionError):  # then somebody else has made it, long before
+        with contextlib.suppress(PermissionError):  # another process has formatted it
             sync_directory(path.parent, files)
     write_meta_properties(path, meta, files)
 
@@ -128,8 +127,7 @@ def open_directory(
     check_identity(meta, path, node_id, cluster_id)
     if meta.partitions != partitions:
         raise WrongDirectory(
-            f"quorum.partitions={partitions}, but {path} was formatted for {meta.partitions}:"
-            " partitions can't be added to or taken from a quorum that exists; set it back"
+            f"quorum.partitions={partitions}, but {path} was formatted for {meta.partitions}: the number of partitions of an existing quorum can't be changed. Restore the old value"
         )
     with storage_errors(f"open {path}"):
         sync_directory(path, files)

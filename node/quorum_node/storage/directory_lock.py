@@ -1,7 +1,7 @@
-"""One process at a time on a data directory.
+"""Locks a data directory for one process.
 
-The lock is on the directory itself: no file has to be created, which a full disk would refuse. The kernel takes it
-back when the process ends, however it ends.
+The lock is on the directory itself, so no file has to be created, which would fail on a full disk.
+The kernel releases it when the process ends, however it ends.
 """
 
 import os
@@ -12,9 +12,10 @@ from quorum_node.storage.errors import WrongDirectory, storage_errors
 
 
 def lock_directory(path: Path) -> int:
-    """Lock it until the process ends, or the descriptor that is returned is closed; it is made if need be.
+    """Lock the directory until the process ends or the returned descriptor is closed. It is created
+    if necessary.
 
-    Raises WrongDirectory when another process holds it, StorageFailure, DiskFull.
+    Raises WrongDirectory if another process holds the lock, StorageFailure, DiskFull.
     """
     with storage_errors(f"open {path}"):
         path.mkdir(parents=True, exist_ok=True)
@@ -23,7 +24,7 @@ def lock_directory(path: Path) -> int:
         with storage_errors(f"lock {path}"):
             free = try_to_lock(descriptor)
         if not free:
-            raise WrongDirectory(f"another process runs on {path}: stop it first")
+            raise WrongDirectory(f"another process uses {path}: stop it first")
     except BaseException:
         os.close(descriptor)
         raise

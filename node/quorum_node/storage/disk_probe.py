@@ -1,7 +1,7 @@
-"""A write and an fsync of one small file: does the disk still take anything?
+"""Disk probe: a write and an fsync of one small file.
 
-For a replica that has nothing to write: a dead disk under it would otherwise go unnoticed until the
-day it is needed.
+For a replica that has nothing to write: otherwise a failed disk would go unnoticed until the next
+write.
 """
 
 import os
@@ -15,7 +15,7 @@ FILE_NAME = "disk-probe.tmp"
 
 
 def probe(directory: Path, files: FileSystem = POSIX) -> None:
-    """Blocking. Raises StorageFailure, or DiskFull (which says nothing against the disk)."""
+    """Blocking. Raises StorageFailure, or DiskFull (the disk itself works)."""
     path = directory / FILE_NAME
     with storage_errors(f"write and sync {path}"):
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,8 +1,7 @@
-"""Free space of the data directory against `metadata.log.reserve.bytes`.
+"""Compares the free space of the data directory with `metadata.log.reserve.bytes`.
 
-The leader refuses appends below the reserve, so that a full disk stays a matter of more space:
-there is room left for quorum-state, voter changes and an orderly stop. A little hysteresis keeps
-the answer from flapping.
+The leader refuses appends below the reserve, so there is always space for quorum-state, voter
+changes and a graceful stop. Hysteresis keeps the state from flapping.
 """
 
 import os
@@ -14,7 +13,7 @@ _HYSTERESIS = 1.1
 
 
 class DiskReserve:
-    """Measures when asked; owns no timer."""
+    """Measures on request; has no timer of its own."""
 
     def __init__(self, directory: Path, reserve_bytes: int) -> None:
         self._directory = directory
@@ -24,7 +23,7 @@ class DiskReserve:
 
     @property
     def above_reserve_bytes(self) -> int:
-        """What may still be written without touching the reserve, when it was last measured."""
+        """Bytes that could be written above the reserve at the last measurement."""
         return self.free_bytes - self._reserve_bytes
 
     def measure(self) -> bool:

@@ -1,8 +1,8 @@
-"""The ways in which the disk refuses. Raised by storage, turned into events by the driver.
+"""Storage errors. Raised by storage, turned into events by the driver.
 
-A StorageFailure is final: nothing is retried after it, least of all an fsync, because the kernel
-may have dropped the dirty pages it failed to write. DiskFull is not a failed disk, but a sync that met it
-is as little retried: the process ends, and what was not synced counts as lost.
+A StorageFailure is final: nothing is retried after it, in particular no fsync, because the kernel
+may have dropped the dirty pages that it failed to write. DiskFull does not mean a failed disk. But
+if a sync met it, it is not retried either: the process ends, and unsynced data counts as lost.
 """
 
 import errno
@@ -21,23 +21,26 @@ class DiskFull(Exception):
     def __init__(self, message: str, *, at_sync: bool = False) -> None:
         super().__init__(message)
         self.at_sync = at_sync
-        """A sync met it: what it was to make durable may be on no disk although it can be read. Whoever
-        catches this to go on without what was written must not go on then: the process ends."""
+        """A sync failed: its data may not be on the disk, although it can be read.
+
+        Code that catches this error to continue without the written data must not continue then:
+        the process has to end.
+        """
 
 
 class WrongDirectory(Exception):
-    """The directory is healthy but belongs to another node or cluster; nothing was written."""
+    """The directory is intact but belongs to another node or cluster. Nothing was written."""
 
 
 class SyncFailed(OSError):
-    """What a failed fsync or fdatasync raises inside storage; `errno` is the sync's."""
+    """Raised inside storage for a failed fsync or fdatasync; `errno` is that of the sync."""
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def classify(error: OSError, action: str) -> StorageFailure | DiskFull:
-    """The storage error for an OSError met during `action` (a phrase such as 'append to X')."""
+    """The storage error for an OSError during `action` (a phrase such as 'append to X')."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     text = f"cannot {action}: {name} ({error.strerror})"
     if error.errno in _FULL:
@@ -46,13 +49,17 @@ def classify(error: OSError, action: str) -> StorageFailure | DiskFull:
 
 
 def check_syncs(failure: StorageFailure | DiskFull | None) -> None:
-    """Raise what a sync before may have failed with: the kernel reports an error to one sync of a file, so success of another proves nothing."""
+    """Raise the error of an earlier sync.
+
+    The kernel reports an error to only one sync of a file, so the success of another one proves
+    nothing.
+    """
     if isinstance(failure, StorageFailure) or (failure is not None and failure.at_sync):
         raise again(failure)
 
 
 def again(error: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
-    """An error of the same kind, to raise another time."""
+    """A new error of the same kind, to be raised again."""
     if isinstance(error, DiskFull):
         return DiskFull(str(error), at_sync=error.at_sync)
     return StorageFailure(str(error))
@@ -61,7 +68,7 @@ def again(error: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
 class storage_errors:  # noqa: N801 - used like a function
     """`with storage_errors("replace X")`: turns any OSError inside into a StorageFailure or DiskFull.
 
-    A class, as every save of quorum-state passes here: a generator costs several times as much.
+    A class, as every save of quorum-state uses it: a generator is several times slower.
     """
 
     __slots__ = ("_action",)
@@ -80,7 +87,7 @@ class storage_errors:  # noqa: N801 - used like a function
 
 @contextmanager
 def unless_full() -> Iterator[None]:
-    """Go on when the disk is full, and what is written inside can be written later. A failed sync is no such case."""
+    """Ignore a full disk, where the data inside can be written later. A failed sync is still raised."""
     try:
         yield
     except DiskFull as error:

@@ -1,10 +1,11 @@
-"""The failure latch: a storage failure outlives the process, on another filesystem than the data and on this one.
+"""The failure latch: a mark that a storage failure leaves for later processes, on another file
+system and on the data volume.
 
-The first lives in a directory that a restart of the container keeps and a new incarnation does not share (an
-emptyDir in a pod). The second, the file `storage-failed` in the data directory, goes wherever the disk goes, if the
-disk still takes it. Either one is enough; without both the data is judged anew, from what the disk holds (`log_end`).
-A `formatted` marker beside the latch refuses a second format by the same pod:
-a data directory that was formatted once and is empty now was lost, not new.
+The first mark is in a directory that a restart of the container keeps and a new incarnation does
+not share (an emptyDir in a pod). The second mark, the file `storage-failed` in the data directory,
+stays with the disk, if it can still be written. One of them is sufficient. Without both, the data
+is checked again at the next start (`log_end`). A `formatted` mark beside the latch prevents a
+second format by the same pod: a data directory that was formatted before and is empty now was lost.
 """
 
 import contextlib
@@ -21,32 +22,35 @@ FAILURE_MARK = "storage-failed"
 
 
 class FailureLatch:
-    """`path` None means: no latch configured beside the data. `data_dir` None: no mark in it."""
+    """`path` None: no latch is configured besides the data. `data_dir` None: no mark in it."""
 
     def __init__(self, path: Path | None, data_dir: Path | None = None) -> None:
         self._path = path
         self._data_dir = data_dir
 
     def read(self) -> str | None:
-        """The message latched by an earlier process, or None."""
+        """The message of an earlier process, or None."""
         found = (_read(mark) for mark in self._marks())
         return next((message for message in found if message is not None), None)
 
     def places(self) -> str:
-        """Which files latch, for people."""
+        """Paths of the existing marks, for messages."""
         return " and ".join(map(str, self._marks()))
 
     def write(self, termination_message: str) -> None:
-        """Latch beside the data; the first failure stays. Best effort: the exit goes on if even this disk fails."""
+        """Write the mark besides the data; the first failure is kept.
+
+        Best effort: the exit continues if this disk fails as well.
+        """
         if self._path is None or self._path.exists():
             return
         with contextlib.suppress(StorageFailure, DiskFull):
             replace_file(self._path, termination_message.encode())
 
     def mark_data(self, termination_message: str, timeout_seconds: float) -> None:
-        """Latch on the data volume too, if it takes it in time; the first failure stays.
+        """Write the mark on the data volume if it can be written in time; the first failure is kept.
 
-        Only where there is data: an empty directory may be what is left when the volume is not mounted.
+        Only if there is data: an empty directory may be an unmounted volume.
         """
         if self._data_dir is None:
             return
@@ -57,14 +61,14 @@ class FailureLatch:
         thread.join(timeout_seconds)
 
     def formatted_identity(self) -> str | None:
-        """What an earlier process of this pod formatted the data directory as."""
+        """Identity with which an earlier process of this pod formatted the data directory."""
         marker = self._marker()
         if marker is None or not marker.exists():
             return None
         return marker.read_text(errors="replace").strip()
 
     def mark_formatted(self, identity: str) -> None:
-        """Remember that this pod has formatted its directory. Raises StorageFailure, DiskFull."""
+        """Record that this pod has formatted its directory. Raises StorageFailure, DiskFull."""
         marker = self._marker()
         if marker is not None:
             replace_file(marker, identity.encode())
@@ -87,7 +91,7 @@ def _read(mark: Path) -> str | None:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
-        return text.strip() or "an empty failure latch"
+        return text.strip() or "the failure latch is empty"
 
 
 def _mark(data_dir: Path, content: bytes) -> None:

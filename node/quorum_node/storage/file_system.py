@@ -1,13 +1,12 @@
-"""The calls of POSIX by which storage reads and writes files, as an object that can be exchanged.
+"""The POSIX calls of storage, as an object that can be replaced.
 
-Owns nothing but the names of the calls. Everything in storage takes a `FileSystem`; a process uses `POSIX`, which passes
-each call on to `os`, and the simulation a file system in memory that loses what was not synced.
-
-What storage relies on, and nothing more:
-
-* bytes and the size of a file are durable after `fsync` or `fdatasync` of it, not before, and in any order;
-* names are durable after `fsync` of their directory. Before it, they become durable in the order in which they were
-  created, renamed and unlinked, as in every file system with a journal; a rename is there or not, never half.
+Owns only the signatures of the calls. All of storage takes a `FileSystem`. A process uses `POSIX`,
+which calls `os`; the simulation uses a file system in memory that loses unsynced data.
+Storage relies on these guarantees only:
+* Bytes and the size of a file are durable after `fsync` or `fdatasync`. Without it they may become
+durable in any order.
+* Names are durable after `fsync` of their directory. Without it they become durable in the order of
+the operations, as in every file system with a journal. A rename is atomic.
 """
 
 import os
@@ -40,7 +39,7 @@ class FileSystem(Protocol):
     def fdatasync(self, fd: int) -> None: ...
 
     def fadvise_dontneed(self, fd: int) -> None:
-        """Drop every clean page of the file from the cache: the next read is of the disk."""
+        """Evict all clean pages of the file from the cache: the next read is from the disk."""
 
     def size_bytes(self, fd: int) -> int: ...
 

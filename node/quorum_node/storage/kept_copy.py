@@ -1,7 +1,7 @@
-"""A whole copy of a data directory beside what it is a copy of, for inspection and for a way back.
+"""Makes a complete copy of a data directory, for inspection and as a way back.
 
-Owns which files, and that a copy with its final name is complete and durable. Real copies: the log truncates
-its files in place, and a hard link would follow.
+Owns which files are copied. A copy with its final name is complete and durable. Files are copied,
+not linked: the log truncates its files in place, which would change hard links as well.
 """
 
 import os
@@ -15,9 +15,9 @@ from quorum_node.storage.partition_directory import is_partition_directory
 
 
 def keep_copy(directory: Path, name: str) -> Path:
-    """Copy meta.properties and all partitions into `directory/name`, unless that is there already.
+    """Copy meta.properties and all partitions into `directory/name`, unless that exists already.
 
-    Raises DiskFull (before anything is written, if it is known before) or StorageFailure.
+    Raises DiskFull (before anything is written, if that can be determined) or StorageFailure.
     """
     target = directory / name
     if target.exists():

@@ -5,9 +5,9 @@
     1 0               epoch, start offset
     4 17
 
-The log writes it durably *before* the first batch of an epoch and after a truncation is durable. Therefore
-the epochs found in a healthy log are exactly the checkpoint's entries below the log's end, and any
-difference is damage: this catches flipped bits in the batch header's epoch, which no CRC covers.
+The log writes it durably *before* the first batch of an epoch, and after a truncation is durable.
+So the epochs of an intact log equal the checkpoint's entries below the log's end, and any difference
+is damage. This detects flipped bits in the epoch of a batch header, which no CRC covers.
 """
 
 from pathlib import Path
@@ -44,7 +44,7 @@ def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
 
 
 def from_offset(starts: EpochStarts, start_offset: int) -> EpochStarts:
-    """The entries of a log that begins at `start_offset`: what began before it begins there."""
+    """The entries of a log that starts at `start_offset`: an epoch that began before it starts there."""
     covering = [epoch for epoch, offset in starts if offset <= start_offset]
     later = [start for start in starts if start[1] > start_offset]
     return [(covering[-1], start_offset), *later] if covering else later

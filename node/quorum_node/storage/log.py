@@ -1,20 +1,23 @@
-"""The replica's log: segments on disk, the tail in memory, and what of it is proven durable.
+"""The replica's log: segments on disk, the newest batches in memory, and the end that is known to
+be durable.
 
-Owns appending, truncating, reading and syncing of batches, roll-over of segments, the start of the log behind a
-snapshot. Knows nothing of epochs' meaning, high watermarks or who reads. KIP-595, "Log"; KIP-630.
+Owns appending, truncating, reading and syncing of batches, roll-over of segments, and the start of
+the log after a snapshot. Must not know the meaning of epochs, high watermarks or readers. KIP-595,
+"Log"; KIP-630.
+Threads: everything runs on the driver's thread, except `flush`, which may run on a worker
+concurrently with appends, reads and truncations.
 
-Threads: everything runs on the driver's thread, except `flush`, which may run on a worker beside
-appends, reads and truncations.
-
-Killed at any instant, `SegmentedLog` opens again to what was durable. The orders that make it so:
-* an epoch is in leader-epoch-checkpoint before its first batch is in a segment, and after a truncation that made
-  place for it is durable; it leaves it after a truncation that took its batches is durable;
-* a seal is written after its segment and the name of the next were synced, and is removed, durably, before
-  the segment is cut;
-* `synced-end` never claims more than is synced: it follows a sync, and goes before a cut;
-* `delete_prefix` removes whole segments, oldest first; `reset_to` removes them newest first, then empties the
-  first one and renames it to the new base. In between the log is a shorter one, and the snapshot, which was
-  durable before, says at the next open that the reset has to be finished.
+Crash safety: after a kill at any instant `SegmentedLog` opens with everything that was durable.
+This requires an order:
+* An epoch enters leader-epoch-checkpoint before its first batch is written, and after a truncation
+that made room for it is durable. It is removed after the truncation of its batches is durable.
+* A seal is written after its segment and the name of the next one were synced. It is removed,
+durably, before the segment is truncated.
+* `synced-end` never claims more than is synced: it is written after a sync, and before a
+truncation.
+* `delete_prefix` removes whole segments, oldest first. `reset_to` removes them newest first, then
+empties the first one and renames it to the new base. In between the log is shorter, and from the
+snapshot, which was durable before, the next open recognizes that the reset has to be completed.
 """
 
 import contextlib
@@ -58,7 +61,7 @@ DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 class SegmentedLog:
     """The durable log of one partition in one directory.
 
-    `end_offset` counts everything appended; only `flush` says what is durable.
+    `end_offset` includes everything appended; `flush` returns what is durable.
     """
 
     def __init__(
@@ -71,10 +74,11 @@ class SegmentedLog:
         synced_offset: int = 0,
         files: FileSystem = POSIX,
     ) -> None:
-        """Open or create. Raises StorageFailure on damage; what was never synced is cut off durably.
+        """Open or create. Raises StorageFailure on damage; data that was never synced is truncated
+        durably.
 
-        `snapshots`: the frozen ones, oldest first, the newest of them verified. `synced_offset`: everything below
-        was synced once, as is known from elsewhere.
+        `snapshots`: complete ones, oldest first, the newest of them verified. `synced_offset`:
+        everything below it is known from elsewhere to be synced.
         """
         self._directory = directory
         self._files = files
@@ -94,18 +98,18 @@ class SegmentedLog:
         self._ended_at = 0
         self._failure: StorageFailure | DiskFull | None = None
         self._synced_end: SyncedEnd | None = None
-        """None while it is being opened, and on a disk that was too full to begin it."""
+        """None while the log is being opened, and if the disk is too full to create the file."""
         self.epoch_starts: EpochStarts = []
         self.control_batches: list[bytes] = []
-        """Control batches found at open, oldest first (the voter sets are in there)."""
+        """Control batches found at open, oldest first; they contain the voter sets."""
         self.start = NO_SNAPSHOT
-        """The snapshot that stands for everything before the log; `start_offset` is its end."""
+        """The snapshot at the start of the log; `start_offset` is its end."""
         self.start_offset = 0
         self.end_offset = 0
         self.torn_bytes = 0
-        """Bytes of a torn tail that were cut off at open."""
+        """Bytes of an incomplete tail that were truncated at open."""
         self.sealed_at_open: list[Segment] = []
-        """Taken without reading them: for `scrub`."""
+        """Segments that were opened without reading them: for `scrub`."""
         try:
             self._open(snapshots, synced_offset)
         except OSError as error:
@@ -113,13 +117,13 @@ class SegmentedLog:
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """Oldest first; the last one is being written."""
+        """Oldest first; the last one is active."""
         return self._segments
 
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
-        """Append whole batches for base_offset <= o < end_offset.
+        """Append whole batches with offsets base_offset <= o < end_offset.
 
-        Raises DiskFull (nothing of it is kept) or StorageFailure (final).
+        Raises DiskFull (nothing was appended) or StorageFailure (final).
         """
         self._check_usable()
         assert base_offset == self.end_offset, f"append at {base_offset}, end {self.end_offset}"
@@ -145,7 +149,7 @@ class SegmentedLog:
         self._remember(segment, data, base_offset, end_offset)
 
     def truncate_to(self, end_offset: int) -> None:
-        """Drop every batch that ends after `end_offset`. Raises StorageFailure."""
+        """Remove every batch that ends after `end_offset`. Raises StorageFailure."""
         self._check_usable()
         if end_offset >= self.end_offset:
             return
@@ -178,9 +182,9 @@ class SegmentedLog:
             self.epoch_starts = starts
 
     def delete_prefix(self, id: SnapshotId) -> None:
-        """The log starts at the end of this durable snapshot; whole segments before it go.
+        """Let the log start at the end of this durable snapshot; whole segments before it are deleted.
 
-        A segment that was not synced as a whole yet stays until a later call. Raises StorageFailure.
+        A segment that is not fully synced yet stays until a later call. Raises StorageFailure.
         """
         self._check_usable()
         assert self.start_offset <= id.end_offset <= self.end_offset, f"{id} is not in the log"
@@ -199,13 +203,14 @@ class SegmentedLog:
         self.epoch_starts = from_offset(self.epoch_starts, self._bases[0])
 
     def reset_to(self, id: SnapshotId) -> None:
-        """Drop everything; the log is empty and starts at the end of this durable snapshot."""
+        """Remove everything; the log is empty and starts at the end of this durable snapshot."""
         self._check_usable()
         assert id.end_offset >= self.start_offset, f"reset to {id}, the log starts at {self.start}"
         try:
             self._lower_synced_end(self._bases[0])
             self._drop_segments_from(self._bases[0])
-            # Else a power cut may empty the first segment and leave a later one, which looks like lost records.
+            # Otherwise a power failure may empty the first segment and keep a later one, which
+            # looks like lost records.
             sync_directory(self._directory, self._files)
             segment = self._segments[0]
             segment.truncate_to(segment.base_offset)
@@ -239,9 +244,9 @@ class SegmentedLog:
         return found[-1] if found else None
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """Raw whole batches from the one that holds `start_offset`, each ending by `limit_offset`.
+        """Raw whole batches from the one that contains `start_offset`, each ending by `limit_offset`.
 
-        At least one if any qualifies; b"" at the end. Raises StorageFailure.
+        At least one, if there is any; b"" at the end. Raises StorageFailure.
         """
         if start_offset >= min(limit_offset, self.end_offset):
             return b""
@@ -254,14 +259,16 @@ class SegmentedLog:
         with self._reading(segment):
             data = segment.read(start_offset, max_bytes, limit_offset)
             if not data:
-                # The limit lies within a batch, or what says how far that one reaches is damaged.
+                # The limit is within a batch, or the header fields that state the batch's end are
+                # damaged.
                 check_batch_at(segment, start_offset, self.end_offset, self.epoch_starts)
         return data
 
     def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """As `read`, but from the disk and not from memory, and looked through: for who found it damaged.
+        """As `read`, but from the disk instead of memory, and verified, as the requester received
+        damaged records.
 
-        Raises StorageFailure where the log is damaged; it is unusable from then on.
+        Raises StorageFailure if the log is damaged; it is unusable after that.
         """
         if start_offset >= min(limit_offset, self.end_offset):
             return b""
@@ -272,24 +279,27 @@ class SegmentedLog:
             data = segment.read(start_offset, max_bytes, limit_offset)
             end = check_batches(data, start_offset, self.epoch_starts, str(segment.path))
             if end < self.end_offset and end not in self._bases:
-                # Why it ended there is checked, too.
+                # the reason for the early end is checked, too
                 check_batch_at(segment, end, self.end_offset, self.epoch_starts)
         cached = self._cache.read(start_offset, max_bytes, limit_offset)
         if cached is not None and not (data.startswith(cached) or cached.startswith(data)):
-            self._cache.truncate_to(-1)  # the disk is well, and memory is not
+            self._cache.truncate_to(-1)  # the disk is intact, the memory was not
         return data
 
     def flush(self) -> int:
-        """Make everything appended so far durable; returns the end offset that is proven durable.
+        """Make everything appended so far durable; returns the durable end offset.
 
-        Never retried: after a StorageFailure the log refuses everything.
+        Never retried: after a StorageFailure the log refuses all operations.
         """
         with self._flushing:
             self._await_begun()
             return self.sync(self.take_unsynced())
 
     def begin_sync(self, elsewhere: SyncElsewhere) -> bool:
-        """Begin a flush, while no other is under way; `end_sync` follows. False: it takes more than one sync, `flush` it."""
+        """Begin a flush if no other is in progress; `end_sync` follows.
+
+        False: it needs more than one sync, call `flush`.
+        """
         if self._failure is not None or len(self._dirty) != 1 or self._names_dirty or self._to_seal:
             return False
         self._begun = self.take_unsynced()
@@ -297,7 +307,7 @@ class SegmentedLog:
         return True
 
     def end_sync(self) -> int:
-        """What `flush` would return for the sync that was begun; waits for it. Raises as `flush` does."""
+        """Wait for the sync that was begun; returns and raises what `flush` would."""
         begun, self._begun = self._begun, None
         if begun is None:  # a `flush` has waited for it
             self._check_usable()
@@ -305,12 +315,16 @@ class SegmentedLog:
         return self.sync(begun, begun=True)
 
     def _await_begun(self) -> None:
-        """A second sync proves nothing: the kernel reports an error of writing to one sync of a file only."""
+        """Wait for a sync in progress.
+
+        A second sync would prove nothing: the kernel reports a write error to one sync of a file
+        only.
+        """
         if self._begun is not None:
             self._ended_at = self.end_sync()
 
     def take_unsynced(self) -> Unsynced:
-        """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
+        """First half of `flush`: collect what a sync that begins now has to cover."""
         self._check_usable()
         with self._lock:
             unsynced = Unsynced(
@@ -326,9 +340,9 @@ class SegmentedLog:
         return unsynced
 
     def sync(self, unsynced: Unsynced, *, begun: bool = False) -> int:
-        """The second half of `flush`: it takes its time, and the log goes on meanwhile."""
+        """Second half of `flush`. It is slow; the log continues meanwhile."""
         try:
-            # Oldest first: what stands before a durable batch is durable.
+            # Oldest first: everything before a durable batch is durable.
             for segment in unsynced.oldest_first():
                 segment.end_sync() if begun else segment.sync()
             check_syncs(self._failure)
@@ -341,13 +355,16 @@ class SegmentedLog:
             raise self._fail(error, f"sync the log in {self._directory}") from error
         self._guarded(unsynced.seal)
         with self._lock:
-            cut = self._truncated_to  # while this was under way: beyond it nothing is proven
+            cut = (
+                self._truncated_to
+            )  # truncated during the sync: nothing beyond that offset is proven durable
         return unsynced.end_offset if cut is None else min(unsynced.end_offset, cut)
 
     def settle(self) -> None:
-        """Make durable what is known of the synced end; runs beside everything else, on any thread.
+        """Make the known synced end durable; runs concurrently with everything else, on any thread.
 
-        Until then a power cut leaves a lower one. Raises StorageFailure or DiskFull, final as those of `flush`.
+        Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final
+        as those of `flush`.
         """
         if self._synced_end is None or self._failure is not None:
             return
@@ -379,7 +396,7 @@ class SegmentedLog:
         self.epoch_starts, self.control_batches = opened.epoch_starts, opened.control_batches
         self.torn_bytes = opened.torn_bytes
         self._names_dirty = opened.names_changed
-        self._dirty = set(opened.cut)  # all else that was read was synced before it was
+        self._dirty = set(opened.cut)  # everything else that was read was synced before
         following = zip(opened.segments, opened.segments[1:], strict=False)
         self._to_seal = [(s, after.base_offset) for s, after in following if not s.closed]
         checkpoint = from_offset(read_checkpoint(self._directory, self._files), self._bases[0])
@@ -393,17 +410,19 @@ class SegmentedLog:
             )
 
     def _last_epoch(self) -> int:
-        """Of the record before the end; -1: there is none."""
+        """Epoch of the record before the end; -1 if there is none."""
         return self.epoch_starts[-1][0] if self.epoch_starts else self.start.epoch
 
     def _lower_synced_end(self, end_offset: int) -> None:
-        """Before the log is cut there. Raises OSError, SyncFailed."""
+        """Lower the synced end before a truncation. Raises OSError, SyncFailed."""
         if self._synced_end is not None:
             epoch = self.epoch_before(end_offset)
             self._synced_end.lower_to(end_offset, -1 if epoch is None else epoch)
 
     def _sync_cut(self) -> None:
-        """Before a new epoch begins where older records were: they must not come back behind its entry."""
+        """Sync a truncation before a new epoch begins there: the old records must not reappear
+        after its entry.
+        """
         if self._cut_is_unsynced:
             try:
                 self._segments[-1].sync()
@@ -414,7 +433,9 @@ class SegmentedLog:
 
     def _note_failed_sync(self) -> None:
         if self._synced_end is not None:
-            with contextlib.suppress(OSError):  # the start finds out: it reads from the disk
+            with contextlib.suppress(
+                OSError
+            ):  # the next start detects it, as it reads from the disk
                 self._synced_end.note_failure()
 
     def _start_at(self, id: SnapshotId) -> None:
@@ -434,9 +455,9 @@ class SegmentedLog:
         return segment
 
     def _drop_segments_from(self, end_offset: int) -> None:
-        """Drop segments, newest first, until the last one begins before `end_offset`; keep one."""
+        """Remove segments, newest first, until the last one begins before `end_offset`; keep one."""
         keep = max(1, bisect_right(self._bases, end_offset - 1))
-        self._await_begun()  # of a file that may be closed here
+        self._await_begun()  # A worker may be syncing or sealing a file that would be closed here.
         with self._flushing:  # a worker may be syncing or sealing these very files
             with self._lock:
                 self._to_seal = [
@@ -455,7 +476,7 @@ class SegmentedLog:
                 self._files.unlink(segment.path)
 
     def _remember(self, segment: Segment, data: bytes, base_offset: int, end_offset: int) -> None:
-        """Batch by batch: a reader's limit may lie between two that came together."""
+        """Cache batch by batch: a reader's limit may be between two batches that were appended together."""
         position, base = 0, base_offset
         while position < len(data):
             size = LENGTH_PREFIX_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")

@@ -1,15 +1,13 @@
-"""Where a log ends after a crash: is what can't be read damage, or was it never synced?
+"""Decides after a crash whether an unreadable part of the log is damage, or was never synced.
 
-Pure. Owns the decision; `docs/explanation/reliability.md` says how it comes about and what stays undecidable.
-
-* Below what is known to be synced everything has to be there: whatever is not is damage.
-* Beyond it nobody was told of anything. Its sectors may have arrived in any order, or not at all, and a batch that
-  can't be read ends the log, whatever stands behind it.
-* Where nothing is known (the log of an older version, on its first start) it has to be guessed. One flipped bit
-  explains all: damage. A sector that was never written, or a batch that the file ends in: never synced. Anything else:
-  damage.
-
-Reads raw header fields itself, because it must reason about headers that may be damaged.
+Pure. Owns the decision; `docs/explanation/reliability.md` explains its reasons and limits.
+* Below the known synced end everything has to exist: anything unreadable is damage.
+* Beyond it nothing was acknowledged. Sectors may have been written in any order, or not at all. An
+unreadable batch ends the log, whatever follows it.
+* Without a known synced end (the log of an older version, at its first start) a heuristic decides.
+If a single flipped bit explains the state, it is damage. If a sector was never written, or the file
+ends within the batch, it was never synced. Anything else is damage.
+Reads raw header fields itself, because headers may be damaged.
 """
 
 import struct
@@ -27,11 +25,11 @@ _LENGTH_PREFIX_BYTES = 12
 _CRC_START = 21
 _SECTOR_BYTES = 512
 _GUESSED_BYTES = 16 << 20
-"""More than this is not guessed to be unsynced where valid batches follow."""
+"""Up to this size data is assumed to be unsynced although valid batches follow."""
 
 
 class Verdict(Enum):
-    """What a batch that can't be read is."""
+    """Classification of an unreadable batch."""
 
     DAMAGE = auto()
     NEVER_SYNCED = auto()
@@ -40,16 +38,16 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownSynced:
-    """What is known of the synced end before the log is read."""
+    """What is known about the synced end before the log is read."""
 
     proven_offset: int = 0
-    """Everything below was synced: by a seal, by quorum-state, by a snapshot."""
+    """Everything below it was synced, by a seal, quorum-state, or a snapshot."""
     recorded_offset: int | None = None
-    """What `synced-end` says; None: nobody wrote it."""
+    """Content of `synced-end`; None: the file does not exist."""
     recorded_epoch: int = -1
 
     def verdict(self, offset: int, last_epoch: int) -> Verdict:
-        """Of the record at `offset`, when the one before it has `last_epoch`."""
+        """For the record at `offset`, when the record before it has `last_epoch`."""
         if offset < self.proven_offset:
             return Verdict.DAMAGE
         if self.recorded_offset is None or self.is_outdated(offset, last_epoch):
@@ -57,12 +55,14 @@ class KnownSynced:
         return Verdict.DAMAGE if offset < self.recorded_offset else Verdict.NEVER_SYNCED
 
     def is_outdated(self, end_offset: int, last_epoch: int) -> bool:
-        """Whether a log with this end was cut and written by somebody who does not keep `synced-end`."""
+        """Whether a log with this end was truncated and written by software that does not maintain
+        `synced-end`.
+        """
         recorded = self.recorded_offset
         return recorded is not None and end_offset < recorded and last_epoch > self.recorded_epoch
 
     def lacks(self, end_offset: int, last_epoch: int) -> bool:
-        """Whether a log that ends there, all of it readable, is shorter than it was when it was synced."""
+        """Whether a fully readable log with this end is shorter than its synced end."""
         recorded = self.recorded_offset
         return (
             recorded is not None
@@ -75,7 +75,7 @@ NOTHING_KNOWN = KnownSynced()
 
 
 def guess_never_synced(content: bytes, position: int) -> bool:
-    """Whether the batch at `position`, which is no valid one, looks as if it was never synced."""
+    """Whether the invalid batch at `position` looks as if it was never synced."""
     rest = memoryview(content)[position:]
     if len(rest) < _HEADER_BYTES:
         return True
@@ -89,15 +89,15 @@ def guess_never_synced(content: bytes, position: int) -> bool:
 
 
 def _one_bit_explains(rest: memoryview) -> bool:
-    """Whether turning one bit back makes a batch of it, whatever its base offset and epoch are."""
+    """Whether reverting a single bit makes it valid, whatever its base offset and epoch are."""
     _, length, _, _, crc, _, _ = _HEADER.unpack_from(rest, 0)
     if _has_crc(rest, length, crc) or _has_crc(rest, len(rest) - _LENGTH_PREFIX_BYTES, crc):
-        return True  # what its CRC covers is right: the damage is before that
+        return True  # the content covered by the CRC is intact: the damage is before it
     if any(_has_crc(rest, length ^ (1 << bit), crc) for bit in range(31)):
         return True
     size = length - (_CRC_START - _LENGTH_PREFIX_BYTES)
     if not _fits(rest, length) or length > _GUESSED_BYTES:
-        return False  # no batch is that large, and the search takes its time
+        return False  # no batch is that large, and the search is slow
     found = crc32c(rest[_CRC_START : _CRC_START + size])
     difference = found ^ crc
     return difference.bit_count() == 1 or is_crc_of_one_flipped_bit(difference, size)
@@ -112,7 +112,7 @@ def _fits(rest: memoryview, length: int) -> bool:
 
 
 def _has_unwritten_sector(content: bytes, position: int) -> bool:
-    """Zeros from the batch's beginning to the end of its sector, or in all of a later sector of it."""
+    """Zeros from the batch's start to the end of its sector, or in all of a later sector of it."""
     following = -(-(position + 1) // _SECTOR_BYTES) * _SECTOR_BYTES
     begins_unwritten = following - position >= _LENGTH_PREFIX_BYTES
     if begins_unwritten and not any(content[position : min(following, len(content))]):
@@ -130,7 +130,7 @@ def _has_unwritten_sector(content: bytes, position: int) -> bool:
 
 
 def _has_valid_batch_after(content: bytes, position: int) -> bool:
-    """Whether a later whole batch follows in offsets: then the damage is before the tail."""
+    """Whether a later valid batch continues the offsets: then the damage is not in the tail."""
     base, *_, last_delta = _HEADER.unpack_from(content, position)
     if last_delta < 0 or not 0 <= base + last_delta + 1 < 1 << 62:
         return False

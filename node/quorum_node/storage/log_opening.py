@@ -1,10 +1,10 @@
-"""Opening a log: which segments there are, what they hold, and whether all of it is still there.
+"""Opens a log: lists segments, reads them, and checks that nothing is missing.
 
-Owns the order of checks at open. Knows nothing of appending or of who reads.
-
-A segment with a seal that fits is taken as it was sealed, without reading it: it was durable whole, and `scrub`
-reads it in the background. Every other one is read from the disk and scanned batch by batch. What was never synced may
-have arrived in any part: the log ends where it stops being readable, and segments behind that go.
+Owns the order of checks at open. Must not know appending or readers.
+A segment with a matching seal is opened without reading it: it was fully durable, and `scrub` reads
+it in the background. All others are read from the disk and scanned batch by batch. Data that was
+never synced may be incomplete anywhere: the log ends where it is no longer readable, and later
+segments are removed.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from quorum_node.storage.synced_end import RecordedEnd
 
 
 class BeginsBehindNothing(StorageFailure):
-    """The log does not begin at 0, and no undamaged snapshot holds what was before it."""
+    """The log does not start at 0, and no undamaged snapshot covers the records before it."""
 
     def __init__(self, message: str, base_offset: int) -> None:
         super().__init__(message)
@@ -34,20 +34,18 @@ class BeginsBehindNothing(StorageFailure):
 
 
 class LogCutShort(StorageFailure):
-    """The log is shorter than it was when it was synced: a report of this replica about its own disk."""
+    """The log is shorter than its synced end: the disk of this replica has lost data."""
 
     def __init__(self, directory: Path, end_offset: int, synced: KnownSynced) -> None:
         super().__init__(
-            f"the log in {directory} ends at offset {end_offset}, but everything below offset"
-            f" {synced.recorded_offset} was synced: the disk has lost what it confirmed, or it is an older"
-            " copy. Records that this replica acknowledged may be missing, so it must not vote with what is"
-            " left. Replace it by one with an empty disk; it fetches everything from the others"
+            f"the log in {directory} ends at offset {end_offset}, but everything below offset {synced.recorded_offset} was synced: the disk has lost synced data, or it is an older copy. Records that this replica acknowledged may be missing, so it must not vote with what is"
+            " left. Replace it by one with an empty disk; it fetches everything from the other voters"
         )
 
 
 @dataclass(slots=True)
 class OpenedSegments:
-    """What was found. `sealed` were taken unread, `scanned` were read; at least one segment is there."""
+    """`sealed` were opened unread, `scanned` were read; there is at least one segment."""
 
     segments: list[Segment] = field(default_factory=list)
     sealed: list[Segment] = field(default_factory=list)
@@ -96,15 +94,13 @@ def open_segments(
 
 
 def log_start(base_offset: int, snapshots: Sequence[SnapshotId], directory: Path) -> SnapshotId:
-    """The oldest snapshot that reaches the first segment stands for what was deleted before it."""
+    """The oldest snapshot that reaches the first segment becomes the start of the log."""
     if base_offset == 0:
         return NO_SNAPSHOT
     covering = [each for each in snapshots if each.end_offset >= base_offset]
     if not covering:
         raise BeginsBehindNothing(
-            f"the log in {directory} begins at offset {base_offset}, and no undamaged snapshot"
-            " holds what was before it: the state can't be rebuilt from this disk. If the others don't"
-            " have that snapshot any more, replace this replica by one with an empty disk; it fetches"
+            f"the log in {directory} begins at offset {base_offset}, and no undamaged snapshot covers the records before it: the state can't be rebuilt from this disk. If no other voter has that snapshot, replace this replica by one with an empty disk; it fetches"
             " everything from them.",
             base_offset,
         )
@@ -126,7 +122,7 @@ def _take_sealed(opened: OpenedSegments, segment: Segment, end_offset: int) -> N
 
 
 def _scan(opened: OpenedSegments, segment: Segment, synced: KnownSynced, *, is_last: bool) -> bool:
-    """Whether all of the segment is there; False: the log ends in it."""
+    """Whether the segment is complete; False: the log ends in it."""
     scan = segment.load(_last_epoch(opened), synced)
     opened.epoch_starts += scan.epoch_starts
     opened.control_batches += scan.control_batches
@@ -134,7 +130,7 @@ def _scan(opened: OpenedSegments, segment: Segment, synced: KnownSynced, *, is_l
     opened.scanned.append(segment)
     opened.torn_bytes += scan.torn_bytes
     if scan.torn_bytes and not is_last and not _ends_here(opened, synced):
-        raise StorageFailure(f"{segment.path} ends in damage before the tail of the log")
+        raise StorageFailure(f"{segment.path} is damaged before the end of the log")
     return not scan.torn_bytes
 
 
@@ -146,7 +142,7 @@ def _ends_here(opened: OpenedSegments, synced: KnownSynced) -> bool:
 def _drop_segments(
     opened: OpenedSegments, directory: Path, bases: list[int], files: FileSystem
 ) -> None:
-    """Newest first: killed in between, what is left ends at the same place."""
+    """Newest first: if this is interrupted, the log ends at the same offset."""
     for base in reversed(bases):
         path = directory / f"{base:020d}{SUFFIX}"
         opened.torn_bytes += files.size_of(path)
@@ -158,7 +154,7 @@ def _drop_segments(
 def _raise_by_seals(
     directory: Path, bases: list[int], synced: KnownSynced, files: FileSystem
 ) -> KnownSynced:
-    """A seal was written after its segment, all before it, and the name of the next were synced."""
+    """A seal proves that its segment, all segments before it, and the name of the next one were synced."""
     for base, following in reversed(list(pairwise(bases))):
         seal = read_seal(directory / f"{base:020d}{SUFFIX}", files)
         if seal is not None and seal.end_offset == following:
@@ -169,9 +165,10 @@ def _raise_by_seals(
 def open_as_recorded(
     directory: Path, recorded: RecordedEnd | None, synced_offset: int, files: FileSystem = POSIX
 ) -> OpenedSegments:
-    """Open every segment, by what is known of the synced end. Raises StorageFailure, DiskFull and OSError.
+    """Open every segment, with the known synced end. Raises StorageFailure, DiskFull and OSError.
 
-    `recorded`: what `synced-end` says. `synced_offset`: everything below was synced once.
+    `recorded`: content of `synced-end`. `synced_offset`: everything below it is known from
+    elsewhere to be synced.
     """
     if recorded is None:
         return open_segments(directory, 0, files, KnownSynced(synced_offset))
@@ -187,9 +184,11 @@ def open_as_recorded(
 
 
 def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) -> int:
-    """A sync failed: cut off what it did not make durable, before anybody reads it. Durable when it returns.
+    """After a failed sync: truncate what it did not make durable, before it is read. The truncation
+    is durable.
 
-    Returns how many bytes that were. Raises StorageFailure when the log is damaged before, and OSError.
+    Returns the number of truncated bytes. Raises StorageFailure if the log is damaged before that,
+    and OSError.
     """
     names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
     bases = [int(name.removesuffix(SUFFIX)) for name in names]
@@ -215,12 +214,13 @@ def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) ->
 
 
 def _refuse_sealed_last(segment: Segment) -> None:
-    """Its seal was written after the next segment's name was durable."""
+    """A sealed segment can't be the last one: its seal was written after the next segment's name
+    was durable.
+    """
     seal = read_seal(segment.path, segment.files)
     if seal is not None:
         raise StorageFailure(
-            f"{segment.path} is sealed: a segment from offset {seal.end_offset} on must follow, and"
-            " it is gone with what was acknowledged in it"
+            f"{segment.path} is sealed: a segment from offset {seal.end_offset} on must follow, but it is missing, and acknowledged records with it"
         )
 
 
@@ -229,9 +229,11 @@ def _last_epoch(opened: OpenedSegments) -> int:
 
 
 def _checked(data: bytes, offset: int, epoch_starts: EpochStarts, segment: Segment) -> bytes:
-    """Voter sets are taken from these at once: they don't wait for the scrub.
+    """Verify a control batch of a sealed segment now instead of in the scrub, as voter sets are
+    taken from it.
 
-    Its offset and epoch, which no checksum covers, decide which voters are the latest, and who leads an epoch.
+    Its offset and epoch, which no checksum covers, determine the latest voters and the leader of an
+    epoch.
     """
     check_batches(data, offset, epoch_starts, f"a control batch in {segment.path}")
     batches, _ = split_batches(data)
@@ -241,7 +243,7 @@ def _checked(data: bytes, offset: int, epoch_starts: EpochStarts, segment: Segme
 
 
 def _drop_orphan_seals(directory: Path, names: list[str], files: FileSystem) -> None:
-    """A prefix was deleted, and the process killed between a segment and its seal."""
+    """Remove seals without a segment: a process was killed while it deleted a prefix."""
     kept = {name.removesuffix(SUFFIX) for name in names}
     for name in files.names(directory):
         if name.endswith(SEAL_SUFFIX) and name.removesuffix(SEAL_SUFFIX) not in kept:

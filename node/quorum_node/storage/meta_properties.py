@@ -1,13 +1,13 @@
 """`meta.properties` (v1): which node and cluster a data directory belongs to.
 
     version=1
-    cluster.id=...        absent while it is not known yet (a fresh observer)
+    cluster.id=...        absent until it is known (a new observer)
     node.id=1
     directory.id=...      the replica UUID of partition 0
     quorum.partitions=2   ours; absent when there is only one
 
-Kafka's file as shipped, between two comments that say whether it is whole (see `properties_text`); written durably,
-never overwritten with another identity (K595-05).
+Kafka's file as shipped, between two comments with a checksum (see `properties_text`). It is written durably,
+and never overwritten with another identity (K595-05).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ FILE_NAME = "meta.properties"
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Identity of a data directory; the cluster id is None until the quorum has told it."""
+    """Identity of a data directory; the cluster id is None until it was learned from the quorum."""
 
     node_id: int
     directory_id: UUID
@@ -49,9 +49,9 @@ def write_meta_properties(directory: Path, meta: MetaProperties, files: FileSyst
 
 
 def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProperties | None:
-    """The identity; None when the directory was never formatted.
+    """The identity; None if the directory was never formatted.
 
-    Raises StorageFailure when the file is damaged, WrongDirectory on an unknown version.
+    Raises StorageFailure if the file is damaged, WrongDirectory on an unknown version.
     """
     path = directory / FILE_NAME
     content = read_file(path, files)
@@ -73,9 +73,9 @@ def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProp
 
 
 def give_checksum(directory: Path, meta: MetaProperties, files: FileSystem = POSIX) -> None:
-    """Write the file anew if it has no checksum: it is stock Kafka's or an older version's.
+    """Rewrite the file if it has no checksum, as files of stock Kafka or of an older version.
 
-    Raises StorageFailure. A full disk leaves it as it is.
+    Raises StorageFailure. On a full disk the file stays as it is.
     """
     content = read_file(directory / FILE_NAME, files)
     if content is not None and not has_checksum(content):

@@ -1,11 +1,11 @@
-"""Whether one flipped bit is all that is wrong with data that has a CRC-32C.
+"""Whether a single flipped bit explains a wrong CRC-32C.
 
-Pure. A CRC is linear: what it differs by depends on which bits are wrong, not on the others. One wrong bit differs by
-a value of its own, for any message that fits into memory.
+Pure. A CRC is linear: the difference depends on the positions of the wrong bits, not on the data.
+For any message that fits into memory, each single wrong bit has a unique difference.
 """
 
 _REFLECTED_POLYNOMIAL = 0x82F63B78
-"""Castagnoli's, as RFC 3720 has it."""
+"""Castagnoli polynomial, as in RFC 3720."""
 
 
 def _table() -> list[int]:
@@ -20,15 +20,15 @@ def _table() -> list[int]:
 _TABLE = _table()
 _INDEX_OF_TOP_BYTE = {entry >> 24: index for index, entry in enumerate(_TABLE)}
 _LAST_BYTE = frozenset(_TABLE[1 << bit] for bit in range(8))
-"""What a flipped bit of the last byte makes of the CRC."""
+"""CRC differences of a flipped bit in the last byte."""
 
 
 def is_crc_of_one_flipped_bit(difference: int, size_bytes: int) -> bool:
-    """Whether the CRC-32C of `size_bytes` bytes with one bit flipped differs from the right one by `difference`."""
+    """Whether `difference` is the CRC-32C difference of a single flipped bit in `size_bytes` bytes."""
     for _ in range(size_bytes):
         if difference in _LAST_BYTE:
             return True
-        # Take one byte away from the end: the CRC before it, which led to this one.
+        # Remove one byte from the end: the CRC before it.
         index = _INDEX_OF_TOP_BYTE[difference >> 24]
         difference = (difference ^ _TABLE[index]) << 8 & 0xFFFFFFFF | index
     return False

@@ -2,8 +2,8 @@
 
     __cluster_metadata-<n>/quorum-state, leader-epoch-checkpoint, partition.metadata, %020d.log
     __cluster_metadata-<n>/%020d-%010d.checkpoint    snapshots, see snapshots
-    __cluster_metadata-<n>/%020d.seal                what is known of a closed segment, see seal
-    __cluster_metadata-<n>/synced-end                up to where the log was synced, see synced_end
+    __cluster_metadata-<n>/%020d.seal                metadata of a closed segment, see seal
+    __cluster_metadata-<n>/synced-end                the synced end of the log, see synced_end
     __cluster_metadata-<n>/replica.properties        n > 0: this replica's UUID
 
 Knows nothing of the directory around it, see `directory`.
@@ -42,13 +42,13 @@ class OpenPartition:
     state: QuorumState
     snapshots: SnapshotStore
     newest: WholeSnapshot | None
-    """The newest snapshot, verified; the log reaches at least to its end."""
+    """The newest snapshot, verified. The log reaches at least to its end."""
     notes: tuple[str, ...] = ()
-    """What was found and mended at open, for people."""
+    """Messages about repairs at open."""
 
 
 class SnapshotLost(StorageFailure):
-    """The log begins behind a snapshot, and there is no undamaged one that reaches it."""
+    """The log starts after a snapshot, and no undamaged snapshot reaches its start."""
 
     def __init__(
         self, message: str, number: int, path: Path, base_offset: int, state: QuorumState
@@ -77,14 +77,14 @@ def format_partition(
     cluster_id: str | None,
     files: FileSystem = POSIX,
 ) -> None:
-    """Make an empty directory this replica's. Raises StorageFailure or DiskFull."""
+    """Format an empty directory for this replica. Raises StorageFailure or DiskFull."""
     partition = partition_directory(path, number)
     with storage_errors(f"format {partition}"):
         files.make_directories(partition)
     ensure_partition_metadata(partition, files=files)
     if number > 0:
         write_replica_identity(partition, replica_uuid, files)
-    # A quorum-state of a format that was cut short has another UUID: it was never used.
+    # The quorum-state of an interrupted format has another UUID: it was never used.
     with storage_errors(f"format {partition}"):
         files.unlink(partition / "quorum-state", missing_ok=True)
     QuorumStateFile(partition, replica_uuid, files).save(QuorumState(cluster_id=cluster_id))
@@ -113,7 +113,7 @@ def open_partition(
         raise StorageFailure(f"{partition}/quorum-state is missing: a vote may be lost")
     if None not in (state.cluster_id, cluster_id) and state.cluster_id != cluster_id:
         raise WrongDirectory(
-            f"{partition}/quorum-state is of cluster.id={state.cluster_id}, but meta.properties"
+            f"{partition}/quorum-state belongs to cluster.id={state.cluster_id}, but meta.properties"
             f" says {cluster_id}"
         )
     ensure_partition_metadata(partition, files=files)
@@ -124,7 +124,7 @@ def open_partition(
             partition,
             segment_bytes=segment_bytes,
             snapshots=snapshots.ids(),
-            # Whoever saves the state syncs the log before.
+            # Every save of the state is preceded by a sync of the log.
             synced_offset=state.applied_offset,
             files=files,
         )
@@ -148,7 +148,5 @@ def open_partition(
 def _check_epoch(partition: Path, epoch: int) -> None:
     if epoch >= MAX_EPOCH:
         raise WrongDirectory(
-            f"{partition} has epoch {epoch}, and epochs end at {MAX_EPOCH}: nobody can be elected in this"
-            " quorum any more, and an epoch is never lowered. Begin a new cluster with its records:"
-            " quorum-pipeline restore --cluster-id NEW (see docs/how-to/recovery.md)"
+            f"{partition} has epoch {epoch}, and the maximum is {MAX_EPOCH}: no leader can be elected in this quorum any more, as epochs can't be lowered. Start a new cluster with its records: quorum-pipeline restore --cluster-id NEW (see docs/how-to/recovery.md)"
         )

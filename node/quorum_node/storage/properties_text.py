@@ -1,8 +1,7 @@
-"""Properties files that say whether they are whole (`java_properties` has the text itself).
+"""Properties files with a checksum (`java_properties` has the text format).
 
-Files that we write begin with a comment and end with another one, the CRC-32C of all that stands before it. Java
-reads over both. A file that never had them is taken as it is.
-
+Our files begin with a comment and end with another one, the CRC-32C of everything before it. Java
+ignores both. Files without these comments are accepted.
 Pure text handling: no files, no meaning of keys.
 """
 
@@ -13,17 +12,17 @@ _CHECKED = CheckedText(b"#quorum-node: the last line is a checksum\n", b"#crc32c
 
 
 def format_checked_properties(pairs: dict[str, str]) -> bytes:
-    """The content of a properties file that says whether it is whole."""
+    """The content of a properties file with a checksum."""
     return _CHECKED.seal(_CHECKED.beginning + format_properties(pairs).encode())
 
 
 def parse_checked_properties(content: bytes) -> dict[str, str]:
-    """Key → value. Raises ValueError when the text is malformed or its checksum is wrong or gone."""
+    """Key → value. Raises ValueError if the text is malformed, or its checksum is wrong or missing."""
     pairs = parse_properties(content.decode())
     _CHECKED.check(content)
     return pairs
 
 
 def has_checksum(content: bytes) -> bool:
-    """Whether there is one, and it is right. Raises ValueError when it is wrong or gone."""
+    """Whether there is a valid checksum. Raises ValueError if it is wrong or missing."""
     return _CHECKED.check(content)

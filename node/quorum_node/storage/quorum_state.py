@@ -45,7 +45,7 @@ _MORE_IN_V1 = frozenset(
         "formed",
     }
 )
-"""What this project wrote before it wrote checksums."""
+"""Keys that this project wrote before it wrote checksums."""
 
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
@@ -60,9 +60,9 @@ class QuorumStateFile:
         self._replica_uuid = replica_uuid
 
     def load(self) -> QuorumState | None:
-        """The saved state, None when there is no file.
+        """The saved state, None if there is no file.
 
-        Raises StorageFailure when it is damaged, WrongDirectory when it is another replica's.
+        Raises StorageFailure if it is damaged, WrongDirectory if it belongs to another replica.
         """
         content = read_file(self._path, self._files)
         if content is None:
@@ -78,23 +78,27 @@ class QuorumStateFile:
             owner = document.get("replicaUuid")
             if owner is not None and parse_uuid(owner) != self._replica_uuid:
                 raise WrongDirectory(
-                    f"{self._path} is replica {owner}'s, but meta.properties says"
-                    f" {uuid_text(self._replica_uuid)}: files of two replicas are mixed"
+                    f"{self._path} belongs to replica {owner}, but meta.properties has"
+                    f" {uuid_text(self._replica_uuid)}: the directory contains files of two replicas"
                 )
             state = _from_v0(document) if version == 0 else _from_v1(document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             shown = content[:200]
             raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
         if not is_checked:
-            # Its writer did not keep this one, and may have cut the log below what it says.
+            # The writer of this file did not maintain `synced-end`, and may have truncated the log
+            # below it.
             with storage_errors(f"open {self._path.parent}"):
                 forget_synced_end(self._path.parent, self._files)
-            with unless_full():  # it is as good as it was; the next save writes it
+            with unless_full():  # the file is still valid; the next save rewrites it
                 self.save(state)
         return state
 
     def check(self) -> None:
-        """Look at what is on the disk now; on any thread. Raises StorageFailure when it is damaged."""
+        """Check the file on the disk; can be called from any thread.
+
+        Raises StorageFailure if it is damaged.
+        """
         content = read_file(self._path, self._files, from_disk=True)
         try:
             if content is not None:
@@ -114,15 +118,15 @@ class QuorumStateFile:
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs more than once")
     return document
 
 
 def _check_keys(document: dict[str, Any], version: int) -> None:
-    """Raise ValueError unless a file without a checksum has the keys that its writer gave it."""
+    """Raise ValueError unless a file without a checksum has exactly the keys of its writer."""
     needed, allowed = (_KAFKA_V0, _MORE_IN_V0) if version == 0 else (_KAFKA_V1, _MORE_IN_V1)
     if missing := needed - document.keys():
-        raise ValueError(f"without {', '.join(sorted(missing))}")
+        raise ValueError(f"missing keys: {', '.join(sorted(missing))}")
     if unknown := document.keys() - needed - allowed:
         raise ValueError(f"it has no checksum and unknown keys: {', '.join(sorted(unknown))}")
 
@@ -135,7 +139,8 @@ def _to_v1(state: QuorumState) -> dict[str, Any]:
         "votedId": _NOBODY if voted is None else voted.id,
         "votedDirectoryId": uuid_text(None if voted is None else voted.uuid),
         "data_version": 1,
-        "clusterId": state.cluster_id or "",  # Kafka reads the field in both versions, and no null
+        "clusterId": state.cluster_id
+        or "",  # Kafka reads the field in both versions, and does not accept null
         "appliedOffset": state.applied_offset,
         "committedVoters": [_voter_document(voter) for voter in state.current_voters],
         "votersOffset": state.voters_offset,
@@ -164,7 +169,7 @@ def _from_v1(document: dict[str, Any]) -> QuorumState:
 
 
 def _from_v0(document: dict[str, Any]) -> QuorumState:
-    # v0 knows voters by id alone; who they are is read from the log.
+    # v0 knows voters by id alone; their keys are read from the log
     return QuorumState(
         leader_epoch=int(document["leaderEpoch"]),
         leader_id=int(document["leaderId"]),

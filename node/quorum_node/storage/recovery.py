@@ -1,10 +1,9 @@
-"""What a log segment on disk holds after a crash: whole batches, then perhaps a torn tail.
+"""Scans a log segment after a crash: valid batches, then possibly an incomplete tail.
 
-A batch that is not whole and valid is either cut off with all that stands behind it, because it was never synced and
-nobody was told of it, or it is damage of something that may have been acknowledged: StorageFailure, never truncated
-away. `log_end` decides.
-
-Reads raw header fields itself, because it must reason about headers that may be damaged.
+An invalid batch that was never synced, and so never acknowledged, is truncated together with
+everything after it. Otherwise it is damage of possibly acknowledged records: StorageFailure, never
+a truncation. `log_end` decides.
+Reads raw header fields itself, because headers may be damaged.
 """
 
 import struct
@@ -33,13 +32,13 @@ INDEX_INTERVAL_BYTES = 4096
 
 @dataclass(slots=True)
 class SegmentScan:
-    """Whole batches of one segment."""
+    """Valid batches of one segment."""
 
     end_offset: int
     valid_bytes: int = 0
     last_epoch: int = -1
     epoch_starts: list[tuple[int, int]] = field(default_factory=list)
-    """(epoch, offset) wherever the epoch differs from the batch before."""
+    """(epoch, offset) wherever the epoch differs from that of the batch before."""
     control_batches: list[bytes] = field(default_factory=list)
     control_spans: list[tuple[int, int]] = field(default_factory=list)
     """(position, size in bytes) of every control batch."""
@@ -57,7 +56,8 @@ def scan_segment(
 ) -> SegmentScan:
     """Check every batch of a segment that starts at `base_offset` after epoch `last_epoch`.
 
-    `synced`: what is known to be synced of the log. Raises StorageFailure on damage; a torn tail is reported in `torn_bytes`.
+    `synced`: what is known about the synced end. Raises StorageFailure on damage; an incomplete
+    tail is counted in `torn_bytes`.
     """
     scan = SegmentScan(end_offset=base_offset, last_epoch=last_epoch)
     position, size, indexed = 0, len(content), -INDEX_INTERVAL_BYTES
@@ -91,7 +91,7 @@ def scan_segment(
 def _check_never_synced(
     content: bytes, position: int, scan: SegmentScan, synced: KnownSynced, problem: str
 ) -> None:
-    """Raise StorageFailure unless what begins at `position` was never synced."""
+    """Raise StorageFailure unless the data from `position` on was never synced."""
     verdict = synced.verdict(scan.end_offset, scan.last_epoch)
     if verdict is Verdict.DAMAGE:
         raise StorageFailure(
@@ -102,10 +102,10 @@ def _check_never_synced(
 
 
 def _problem_at(view: memoryview, position: int, scan: SegmentScan) -> str | None:
-    """Why there is no whole, valid batch at `position` that follows the scan, or None."""
+    """Why there is no valid batch at `position` that continues the scan, or None."""
     remaining = len(view) - position
     if remaining < HEADER_BYTES:
-        return f"{remaining} bytes are no batch header"
+        return f"{remaining} bytes are too few for a batch header"
     base, length, epoch, magic, crc, _, last_delta = _HEADER.unpack_from(view, position)
     if length < HEADER_BYTES - LENGTH_PREFIX_BYTES:
         return f"batch length {length}"

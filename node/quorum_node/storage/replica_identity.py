@@ -3,9 +3,9 @@
     version=1
     replica.uuid=...
 
-Partition 0's replica UUID is directory.id in meta.properties, as Kafka has it; every further
-partition has a UUID of its own (K595-31) and keeps it here, in its directory. Written when the
-directory is formatted, never over another identity. Between the same two comments as meta.properties.
+The replica UUID of partition 0 is directory.id in meta.properties, as in Kafka. Every further
+partition has its own UUID (K595-31) in this file in its directory. It is written by the format,
+never over another identity, and has the same two comments with a checksum as meta.properties.
 """
 
 from pathlib import Path

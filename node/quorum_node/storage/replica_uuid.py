@@ -1,10 +1,11 @@
-"""A directory from before replica UUIDs: gets one, once (K853-01).
+"""Assigns a replica UUID to a directory that has none, once (K853-01).
 
-Source: KIP-853, "Replica UUID": a replica whose quorum-state is of version 0 generates its UUID when it
-is upgraded. Kafka's static quorums may leave such directories: meta.properties without directory.id.
-The UUID is durable in meta.properties before quorum-state becomes version 1, so that a crash between
-the two leaves a directory that is upgraded by the next start, under the same UUID. A version 1 file
-belongs to a UUID already: without directory.id the identity is lost, and none is made up.
+Source: KIP-853, "Replica UUID": a replica whose quorum-state has version 0 generates its UUID when
+it is upgraded. Kafka's static quorums can leave such directories: meta.properties without
+directory.id.
+The UUID is durable in meta.properties before quorum-state becomes version 1. After a crash between
+the two the next start completes the upgrade with the same UUID. A quorum-state of version 1 belongs
+to a UUID already: without directory.id the identity is lost, and no new one is generated.
 """
 
 import json
@@ -20,7 +21,7 @@ from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
 
 def give_replica_uuid(directory: Path, partition: Path, fresh: Callable[[], UUID]) -> UUID | None:
-    """The new UUID, or None when this directory needs none (or is beyond upgrading)."""
+    """The new UUID, or None if this directory needs none (or can't be upgraded)."""
     content = read_file(directory / META_PROPERTIES)
     if content is None:
         return None
@@ -30,7 +31,7 @@ def give_replica_uuid(directory: Path, partition: Path, fresh: Callable[[], UUID
             return None
         node_id = int(pairs["node.id"])
     except (ValueError, KeyError):
-        return None  # damaged: said by whoever reads it next
+        return None  # damaged: reported by the code that reads it next
     if _version_of(read_file(partition / QUORUM_STATE)) != 0:
         return None
     uuid = fresh()

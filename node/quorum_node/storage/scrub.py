@@ -1,9 +1,11 @@
-"""Reading again what is on the disk: bits that turned over since it was written and synced.
+"""Scrubbing: reads synced data from the disk again to find flipped bits.
 
-Owns the comparison: of a segment, whole or as far as it was synced, against the CRC-32C of what was written, or where that is
-not known, against the checksums, offsets and epochs of its batches; of quorum-state against its own checksum. Everything
-is read from the disk, not from the page cache, and through a descriptor of its own, as a segment's may be closed at any
-time. Knows nothing of when that is done, nor of what a failure leads to. Runs on a worker thread beside appends, truncations and deletions.
+Owns the comparison. A segment, or its synced part, is compared with the CRC-32C of the written data
+or, if that is unknown, with the checksums, offsets and epochs of its batches. quorum-state is
+compared with its own checksum. Data is read from the disk, not from the page cache, through
+separate descriptors, as a segment may be closed at any time. Must not know when it runs, nor the
+consequences of a failure. Runs on a worker thread concurrently with appends, truncations and
+deletions.
 """
 
 import os
@@ -18,7 +20,7 @@ from quorum_node.storage.segment import Segment
 
 PIECE_BYTES = 256 << 10
 Pause = Callable[[int], bool]
-"""Called with the number of bytes that were read; False ends the reading early."""
+"""Called with the number of bytes that were read; False ends the scrub early."""
 
 
 def _no_pause(size_bytes: int) -> bool:
@@ -28,9 +30,9 @@ def _no_pause(size_bytes: int) -> bool:
 def scrub(
     segments: Iterable[Segment], pause: Pause = _no_pause
 ) -> StorageFailure | DiskFull | None:
-    """The first damage found in what these segments hold that was synced, or None.
+    """The first damage in the synced part of these segments, or None.
 
-    A segment that was deleted or cut meanwhile is passed over.
+    Segments that were deleted or truncated meanwhile are skipped.
     """
     for segment in segments:
         synced = segment.synced
@@ -49,10 +51,10 @@ def scrub(
 
 
 def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause) -> str | None:
-    """What is wrong with the first `size_bytes` of the file; None also when the reading was ended early."""
+    """Why the first `size_bytes` of the file are damaged; None also if the scrub was ended early."""
     files = segment.files
     found, read_bytes, rest = 0, 0, b""
-    # Read after `synced` was: whatever is synced has its epoch in there.
+    # Read after `synced`: so it contains the epochs of all synced records.
     offset, epoch_starts = segment.base_offset, list(segment.epoch_starts)
     fd = files.open(segment.path, os.O_RDONLY)
     try:
@@ -60,11 +62,11 @@ def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause
         while read_bytes < size_bytes:
             data = files.read(fd, min(PIECE_BYTES, size_bytes - read_bytes))
             if not data:
-                return f"it ends after {read_bytes} bytes, and {size_bytes} were synced"
+                return f"the file ends after {read_bytes} bytes, but {size_bytes} were synced"
             read_bytes += len(data)
             if crc is not None:
                 found = crc32c(data, found)
-            else:  # it was cut since it was opened: what is left has no checksum as a whole
+            else:  # it was truncated since it was opened: there is no checksum of the rest as a whole
                 try:
                     batches, trailing = split_batches(rest + data)
                 except CorruptBatch as error:
@@ -79,10 +81,7 @@ def _problem_of(segment: Segment, size_bytes: int, crc: int | None, pause: Pause
     finally:
         files.close(fd)
     if crc is None:
-        return f"{len(rest)} bytes at its end are no whole batch" if rest else None
+        return f"{len(rest)} bytes at its end are not a whole batch" if rest else None
     if found != crc:
-        return (
-            f"the CRC-32C of its first {size_bytes} bytes is {found:08x}, they were written with"
-            f" {crc:08x}"
-        )
+        return f"the CRC-32C of its first {size_bytes} bytes is {found:08x}, but it was written with {crc:08x}"
     return None

@@ -32,7 +32,10 @@ _JSON = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A whole segment: `crc` is that of all its bytes, `epoch_starts` begins with its first batch."""
+    """Metadata of a closed segment:
+
+    `crc` covers all its bytes, `epoch_starts` begins with its first batch.
+    """
 
     end_offset: int
     size_bytes: int
@@ -45,7 +48,7 @@ class Seal:
 
 
 def seal_path(segment_path: Path) -> Path:
-    """The seal beside a segment."""
+    """Path of a segment's seal."""
     return segment_path.with_suffix(SEAL_SUFFIX)
 
 
@@ -67,7 +70,7 @@ def write_seal(segment_path: Path, seal: Seal, files: FileSystem = POSIX) -> Non
 
 
 def read_seal(segment_path: Path, files: FileSystem = POSIX) -> Seal | None:
-    """The seal of a segment; None when there is none that can be trusted. Raises StorageFailure."""
+    """The seal of a segment; None if there is no valid one. Raises StorageFailure."""
     content = read_file(seal_path(segment_path), files)
     if content is None or len(content) < _CRC_BYTES:
         return None

@@ -1,6 +1,7 @@
-"""One file of the log: consecutive batches from a base offset on, and a sparse index in memory.
+"""One file of the log: consecutive batches from a base offset on, with a sparse index in memory.
 
-Owns one file descriptor. Reading and appending happen on one thread; `sync` and `seal` may run on another.
+Owns one file descriptor. Reads and appends happen on one thread; `sync` and `seal` may run on
+another.
 """
 
 import contextlib
@@ -41,9 +42,9 @@ _MIN_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
 class SyncedPart(NamedTuple):
-    """As far as a file was synced: its first bytes, and their CRC-32C as they were written (None: not known).
+    """The synced part of a file: its size, and the CRC-32C of the written data (None: unknown).
 
-    Void when the segment was cut more often than `cuts` since.
+    Invalid if the segment has been truncated more than `cuts` times since.
     """
 
     size_bytes: int
@@ -52,9 +53,9 @@ class SyncedPart(NamedTuple):
 
 
 class Segment:
-    """An open segment file. OSErrors are left to the log, which knows what they mean.
+    """An open segment file. OSErrors are handled by the log.
 
-    `epoch_starts` begins with the first batch. `closed`: synced whole, nothing follows in it any more.
+    `epoch_starts` begins with the first batch. `closed`: fully synced, nothing more is appended.
     """
 
     __slots__ = (
@@ -85,21 +86,23 @@ class Segment:
         self.epoch_starts: list[tuple[int, int]] = []
         self.control_spans: list[tuple[int, int]] = []
         self._crc: int | None = 0
-        """Of everything in the file; None: unknown since a truncation."""
+        """CRC-32C of the whole file; None: unknown since a truncation."""
         self.cuts = 0
-        """How often it was truncated."""
+        """Number of truncations."""
         self.tail: tuple[int, int | None, int] = (0, 0, 0)
-        """Size, checksum and cuts of all that was written: one value, as `sync` takes it on another thread."""
+        """Size, checksum and truncations of the written data: one value, as another thread reads it
+        in `sync`.
+        """
         self.synced: SyncedPart | None = None
-        """What is to be found on the disk, for `scrub`."""
+        """The synced part, for `scrub`."""
         self._index_offsets = array("q")
         self._index_positions = array("q")
         self._under_way: tuple[SyncElsewhere, tuple[int, int | None, int]] | None = None
 
     def load(self, last_epoch: int, synced: KnownSynced = NOTHING_KNOWN) -> SegmentScan:
-        """Scan the file as it is on the disk, and adopt its whole batches; a torn tail is left for `cut`.
+        """Scan the file on the disk and load its valid batches; an incomplete tail is left for `cut`.
 
-        What a killed process left in the page cache is synced before.
+        Data of a killed process in the page cache is synced first.
         """
         drop_cached(self.fd, self.files)
         scan = self.scan(last_epoch, synced)
@@ -107,7 +110,7 @@ class Segment:
         return scan
 
     def scan(self, last_epoch: int, synced: KnownSynced) -> SegmentScan:
-        """As `load`, but of what the page cache says."""
+        """As `load`, but reads through the page cache."""
         content = self._pread(self.files.size_bytes(self.fd), 0)
         scan = scan_segment(content, self.base_offset, last_epoch, str(self.path), synced)
         self.size_bytes = scan.valid_bytes
@@ -122,7 +125,7 @@ class Segment:
         return scan
 
     def adopt_seal(self, end_offset: int) -> bool:
-        """Take over what the seal says if there is one that fits a segment up to `end_offset`."""
+        """Load the seal, if there is one that matches a segment up to `end_offset`."""
         seal = read_seal(self.path, self.files)
         size_bytes = self.files.size_bytes(self.fd)
         if seal is None or (seal.end_offset, seal.size_bytes) != (end_offset, size_bytes):
@@ -138,7 +141,7 @@ class Segment:
         return True
 
     def seal(self, end_offset: int) -> None:
-        """Write the seal; all of the segment was synced before. Raises StorageFailure or DiskFull."""
+        """Write the seal; the whole segment has to be synced. Raises StorageFailure or DiskFull."""
         crc = self._crc
         write_seal(
             self.path,
@@ -163,10 +166,10 @@ class Segment:
         return crc
 
     def append(self, data: bytes, base_offset: int) -> None:
-        """Write one batch behind the last one; on an error nothing of it counts as written."""
+        """Append one batch. After an error nothing of it counts as written."""
         position = self.size_bytes
         written = self.files.pwrite(self.fd, data, position)
-        while written < len(data):  # the next attempt says why: ENOSPC, most of the time
+        while written < len(data):  # usually a full disk: the next write fails with ENOSPC
             rest = memoryview(data)[written:]
             written += self.files.pwrite(self.fd, rest, position + written)
         offsets = self._index_offsets
@@ -179,20 +182,20 @@ class Segment:
         self.tail = (self.size_bytes, self._crc, self.cuts)
 
     def note_batch(self, data: bytes, start: int, size: int) -> None:
-        """Remember a control batch at `start` of `data`, which was just appended."""
+        """Register a control batch at `start` of `data`, which was just appended."""
         if data[start + _ATTRIBUTES_LOW_BYTE] & CONTROL_BIT:
             self.control_spans.append((self.size_bytes - len(data) + start, size))
 
     def undo_append(self, size_bytes: int) -> None:
-        """Drop what an append that failed left behind `size_bytes`."""
+        """Remove what a failed append left after `size_bytes`."""
         self.size_bytes = size_bytes
         with contextlib.suppress(
             OSError
-        ):  # it is behind the last whole batch: recovery cuts it off
+        ):  # it is after the last valid batch, so recovery truncates it
             self.cut()
 
     def cut(self) -> None:
-        """Drop whatever the file holds behind the last whole batch."""
+        """Truncate the file to its last valid batch."""
         self.files.ftruncate(self.fd, self.size_bytes)
 
     def truncate_to(self, end_offset: int) -> None:
@@ -209,7 +212,7 @@ class Segment:
         self.files.ftruncate(self.fd, self.size_bytes)
 
     def rebase(self, base_offset: int) -> None:
-        """An empty segment gets another base, and the name that goes with it."""
+        """Change the base offset and the name of an empty segment."""
         assert self.size_bytes == 0, f"{self.path} is not empty"
         path = self.path.with_name(f"{base_offset:020d}{SUFFIX}")
         self.files.rename(self.path, path)
@@ -218,7 +221,7 @@ class Segment:
     def control_batches(self) -> list[tuple[int, bytes]]:
         """Base offset and bytes of every control batch, in order.
 
-        The offset is that of its place, by what is known of the segment, and not what the bytes say.
+        The offset is computed from the batches before, not read from the header.
         """
         return [
             (self._offset_at(position), self._pread(size, position))
@@ -226,9 +229,9 @@ class Segment:
         ]
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """Whole batches from the one that holds `start_offset`, each ending by `limit_offset`.
+        """Whole batches from the one that contains `start_offset`, each ending by `limit_offset`.
 
-        At least one batch, if any qualifies, even when it is larger than `max_bytes`.
+        At least one batch, if there is any, even if it is larger than `max_bytes`.
         """
         start = self._position_of(start_offset)
         content = self._pread(min(max(max_bytes, _SPAN_BYTES), self.size_bytes - start), start)
@@ -252,7 +255,7 @@ class Segment:
         self.synced = SyncedPart(*tail)
 
     def begin_sync(self, elsewhere: SyncElsewhere) -> None:
-        """Begin what `sync` does; `end_sync` follows."""
+        """Begin a sync; `end_sync` follows."""
         elsewhere.submit(self.fd)
         self._under_way = elsewhere, self.tail
 
@@ -270,7 +273,7 @@ class Segment:
         self.files.close(self.fd)
 
     def _position_of(self, offset: int) -> int:
-        """Position of the batch that holds `offset`, or the end of the file."""
+        """Position of the batch that contains `offset`, or the end of the file."""
         entry = bisect_right(self._index_offsets, offset) - 1
         for position, _, end_offset in self._batches_from(entry, self.size_bytes):
             if end_offset > offset:
@@ -278,7 +281,7 @@ class Segment:
         return self.size_bytes
 
     def _offset_at(self, position: int) -> int:
-        """Base offset of the batch at `position`, by the batches before it and not by what it says itself."""
+        """Base offset of the batch at `position`, computed from the batches before it."""
         entry = bisect_right(self._index_positions, position) - 1
         if entry >= 0 and self._index_positions[entry] == position:
             return self._index_offsets[entry]
@@ -292,10 +295,11 @@ class Segment:
         raise self._damaged(position, 0)
 
     def _batches_from(self, entry: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Position, end and end offset of each batch before `stop`, from an entry of the index on; -1: from the first one on.
+        """Position, end and end offset of each batch before `stop`, from an index entry on; -1:
+        from the first batch on.
 
-        Batches follow each other without a gap. No checksum covers a base offset, so one that is not the next is damage.
-        A length is judged when the batch behind it is asked for.
+        Batches are consecutive. No checksum covers a base offset, so an unexpected one is damage. A
+        length is checked when the next batch is read.
         """
         position, following = 0, self.base_offset
         if entry >= 0:
@@ -320,7 +324,7 @@ class Segment:
     def _misplaced(
         self, position: int, base: int, last_delta: int, following: int
     ) -> StorageFailure:
-        what = f"base offset {base} where {following} follows"
+        what = f"base offset {base} instead of {following}"
         if base == following:
             what = f"last offset delta {last_delta}"
         return StorageFailure(f"{self.path} is damaged at byte {position}: {what}")

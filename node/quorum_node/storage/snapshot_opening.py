@@ -1,11 +1,10 @@
-"""Opening a replica that has snapshots: which one is whole, and how it and the log fit together.
+"""Opens a replica with snapshots: finds a valid one, and reconciles it with the log.
 
-Owns these two decisions. Knows nothing of what a snapshot holds.
-
-A snapshot is committed state. So the record before its end has its epoch in every log that reaches so far; a log
-that disagrees, or ends before it, was about to be replaced by the snapshot when the process was killed (or lost
-a tail that nobody was told of): the replacement is finished. What the snapshot does not hold and this replica
-knows to be committed is never dropped that way.
+Owns these two decisions. Must not know the content of snapshots.
+A snapshot is committed state. So its epoch is that of the record before its end in every log that
+reaches that offset. If a log differs, or ends before it, the process was killed while the snapshot
+was to replace the log (or the log lost an unacknowledged tail): the replacement is completed.
+Records that are not in the snapshot and known to be committed are never dropped this way.
 """
 
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from quorum_node.storage.snapshots import SnapshotStore
 
 @dataclass(frozen=True, slots=True)
 class WholeSnapshot:
-    """A snapshot that was verified from its first byte to its last."""
+    """A fully verified snapshot."""
 
     id: SnapshotId
     bounds: SnapshotBounds
 
 
 def newest_whole(store: SnapshotStore) -> tuple[WholeSnapshot | None, tuple[str, ...]]:
-    """The newest undamaged snapshot; damaged newer ones are set aside, and told of."""
+    """The newest undamaged snapshot; damaged newer ones are set aside and reported."""
     notes: list[str] = []
     while (latest := store.latest()) is not None:
         try:
@@ -38,14 +37,13 @@ def newest_whole(store: SnapshotStore) -> tuple[WholeSnapshot | None, tuple[str,
 
 
 def finish_reset(log: SegmentedLog, id: SnapshotId, applied_offset: int) -> tuple[str, ...]:
-    """Begin the log anew at the snapshot if it does not go on from it. Raises StorageFailure."""
+    """Restart the log at the snapshot if it does not continue from it. Raises StorageFailure."""
     if log.epoch_before(id.end_offset) == id.epoch or id.end_offset == 0:
         return ()
     if log.end_offset > id.end_offset and applied_offset > id.end_offset:
         raise StorageFailure(
-            f"the log disagrees with snapshot {id}, and {applied_offset} was committed and applied:"
-            " one of the two is not this replica's"
+            f"the log contradicts snapshot {id}, although offset {applied_offset} was committed and applied: one of the two belongs to another replica"
         )
-    text = f"the log (offsets {log.start_offset} to {log.end_offset}) does not go on from snapshot {id}"
+    text = f"the log (offsets {log.start_offset} to {log.end_offset}) does not continue from snapshot {id}"
     log.reset_to(id)
     return (f"{text}: it was replaced by the snapshot, which holds everything committed below it",)

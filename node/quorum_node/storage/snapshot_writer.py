@@ -1,9 +1,9 @@
-"""Writing one local snapshot: a file of its own beside the log, which counts from its rename on.
+"""Writes one local snapshot into a temporary file; its rename completes it.
 
-Owns the unfinished file. Knows nothing of when a snapshot is due or what is in it.
-
-Killed at any instant, there is either no snapshot of that id or a whole one: content, fsync, rename, fsync of
-the directory. What is unfinished at the next start is removed. Runs on a worker thread.
+Owns the unfinished file. Must not know when a snapshot is due or its content.
+A kill at any instant leaves either no snapshot of that id or a complete one: content, fsync,
+rename, fsync of the directory. Unfinished files are removed at the next start. Runs on a worker
+thread.
 """
 
 import os
@@ -20,7 +20,7 @@ from quorum_node.storage.file_system import POSIX, FileSystem
 
 WRITING_SUFFIX = ".writing"
 _WRITE_BACK_BYTES = 4 << 20
-"""Handed to the disk while it is being written, so that the last sync does not hold up the log's."""
+"""Written to the disk in parts, so that the last sync does not delay syncs of the log."""
 
 
 class SnapshotWriter:
@@ -46,7 +46,7 @@ class SnapshotWriter:
             self._fd = files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def append(self, data: bytes) -> None:
-        """Whole batches, following the ones before. Raises CorruptSnapshot if they don't: a bug."""
+        """Append whole batches that continue the ones before. Raises CorruptSnapshot if they don't: a bug."""
         self._check.feed(data)
         with storage_errors(f"write {self._path}"):
             write_fully(self._fd, data, self._files)
@@ -58,7 +58,7 @@ class SnapshotWriter:
                 self._unsynced_bytes = 0
 
     def freeze(self) -> None:
-        """Make it durable and let it count."""
+        """Make it durable and complete it by the rename."""
         self._check.finish()
         final = self._path.with_name(self.id.file_name)
         with storage_errors(f"finish {self._path}"):
@@ -69,7 +69,7 @@ class SnapshotWriter:
         self._frozen(self.id, self.size_bytes, self._checksum)
 
     def abort(self) -> None:
-        """Leave nothing behind; what can't be removed now is removed at the next start."""
+        """Remove the file; if that fails it is removed at the next start."""
         self._close()
         try:
             self._files.unlink(self._path, missing_ok=True)

@@ -2,12 +2,12 @@
 
 Owns every file beside the log whose name begins with a snapshot id:
 
-    <id>.checkpoint            frozen: whole when it got this name
+    <id>.checkpoint            frozen: complete when it was given this name
     <id>.checkpoint.writing    a local one being written; removed at open
-    <id>.checkpoint.part       a download that was cut; goes on where it stopped
+    <id>.checkpoint.part       an interrupted download; continues where it stopped
     <id>.checkpoint.corrupt    found damaged; never read again, never removed by the node
 
-Knows nothing of when snapshots are written, nor of what their records mean. KIP-630, "Snapshot Format".
+Must not know when snapshots are written, nor the meaning of their records. KIP-630, "Snapshot Format".
 
 Threads: `create` and its writer belong to a worker, everything else to the driver's thread; the list of ids is
 shared under a lock.
@@ -36,14 +36,14 @@ _PIECE_BYTES = 1 << 20
 
 
 class SnapshotMissing(Exception):
-    """There is no frozen snapshot of that id (any more)."""
+    """There is no frozen snapshot of that id."""
 
 
 class SnapshotStore:
     """See the module. Every method may raise StorageFailure; writing ones also DiskFull."""
 
     def __init__(self, directory: Path, files: FileSystem = POSIX) -> None:
-        """Look what is there; drop what an earlier process left unfinished."""
+        """List the existing files; remove unfinished ones of an earlier process."""
         self._files = files
         self._directory = directory
         self._lock = threading.Lock()
@@ -86,13 +86,13 @@ class SnapshotStore:
             return self._checksums.get(id)
 
     def timestamp_ms(self, id: SnapshotId) -> int:
-        """Of the last batch that the snapshot stands for. Raises SnapshotMissing."""
+        """Timestamp of the last record that the snapshot covers. Raises SnapshotMissing."""
         if id not in self._timestamps_ms:
             self._timestamps_ms[id] = read_header(self.read(id, 0, HEADER_BYTES)).max_timestamp_ms
         return self._timestamps_ms[id]
 
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of a frozen snapshot as they are; b"" at its end. Raises SnapshotMissing."""
+        """Raw bytes of a frozen snapshot; b"" at its end. Raises SnapshotMissing."""
         self.size_bytes(id)
         path = self._path(id)
         with storage_errors(f"read {path}"):
@@ -103,13 +103,13 @@ class SnapshotStore:
                 self._files.close(fd)
 
     def batches(self, id: SnapshotId) -> Iterator[Batch]:
-        """The data batches, to load. Raises CorruptSnapshot, maybe only at the end: load, then use."""
+        """The data batches. Raises CorruptSnapshot, possibly only at the end: load everything before use."""
         reader = SnapshotReader(id)
         yield from self._batches(self._path(id), reader)
         reader.finish()
 
     def verify(self, id: SnapshotId) -> SnapshotBounds:
-        """Check all of a frozen snapshot; what its control records say. Raises CorruptSnapshot."""
+        """Verify a frozen snapshot; returns the content of its control records. Raises CorruptSnapshot."""
         reader = SnapshotReader(id)
         bounds, checksum = self._verify(self._path(id), reader)
         with self._lock:
@@ -120,7 +120,8 @@ class SnapshotStore:
     def scrub(self, id: SnapshotId, pause: Callable[[int], bool]) -> None:
         """Read a frozen snapshot again; on a worker. `pause` as in `scrub.py`. Raises CorruptSnapshot.
 
-        What was verified or written by this process is compared as a whole, without looking into it.
+        A snapshot that this process verified or wrote is compared by its checksum, without
+        decoding.
         """
         known, path = self.checksum(id), self._path(id)
         if known is not None:
@@ -145,7 +146,7 @@ class SnapshotStore:
             pause(self._sizes.get(id, 0))
 
     def set_aside(self, id: SnapshotId) -> Path:
-        """A frozen snapshot turned out to be damaged: it is no snapshot any more, and stays for inspection."""
+        """Rename a damaged snapshot: it is not used any more, and is kept for inspection."""
         with self._lock:
             self._ids = [other for other in self._ids if other != id]
             self._forget(id)
@@ -154,7 +155,7 @@ class SnapshotStore:
     def delete_before(
         self, id: SnapshotId, keep: Collection[SnapshotId] = ()
     ) -> tuple[SnapshotId, ...]:
-        """Remove frozen snapshots older than `id` that nobody downloads; returns which."""
+        """Remove frozen snapshots older than `id` that are not being downloaded; returns their ids."""
         with self._lock:
             doomed = [other for other in self._ids if other < id and other not in keep]
             self._ids = [other for other in self._ids if other not in doomed]
@@ -168,20 +169,20 @@ class SnapshotStore:
     # -- local ones
 
     def create(self, id: SnapshotId) -> SnapshotWriter:
-        """Begin to write one; it counts from `freeze` on."""
+        """Begin a local snapshot; `freeze` completes it."""
         return SnapshotWriter(self._directory, id, self._note, self._files)
 
     # -- downloads
 
     def partial(self, id: SnapshotId) -> int:
-        """How much of a download is there; what a crash left of it is checked and kept as far as it is whole."""
+        """Size of a partial download. After a crash it is checked and kept up to its last valid batch."""
         known = self._partials.get(id)
         if known is None:
             known = self._partials[id] = self._recover_partial(id)
         return known
 
     def partials(self) -> tuple[SnapshotId, ...]:
-        """Downloads that were begun and are neither finished nor dropped, oldest first."""
+        """Downloads in progress, oldest first."""
         with storage_errors(f"look for downloads in {self._directory}"):
             names = self._files.names(self._directory)
         found = [
@@ -192,7 +193,7 @@ class SnapshotStore:
         return tuple(sorted(each for each in found if each is not None))
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
-        """The next bytes of a download. What stood behind `position` is cut off; 0 begins anew."""
+        """Write the next bytes of a download. Data after `position` is truncated; 0 restarts it."""
         known = self.partial(id) if position else 0
         assert position <= known, f"download of {id} at {position}, {known} bytes are there"
         path = self._partial_path(id)
@@ -213,9 +214,9 @@ class SnapshotStore:
     def finish_partial(
         self, id: SnapshotId, size_bytes: int | None = None, checksum: int | None = None
     ) -> SnapshotBounds:
-        """Check all of a download, then make it durable and let it count. May run on a worker.
+        """Verify a download, then make it durable and complete it. Can run on a worker.
 
-        Raises CorruptSnapshot: the bytes are set aside, and the download begins anew.
+        Raises CorruptSnapshot: the file is set aside, and the download restarts.
         """
         path = self._partial_path(id)
         self._partials.pop(id, None)
@@ -224,7 +225,7 @@ class SnapshotStore:
             bounds, found = self._verify(path, reader)
             if size_bytes not in (None, reader.checked_bytes) or checksum not in (None, found):
                 raise CorruptSnapshot(
-                    f"snapshot {id} is another one than the leader's: {reader.checked_bytes} bytes with"
+                    f"snapshot {id} differs from that of the leader: {reader.checked_bytes} bytes with"
                     f" CRC-32C {found:08x}, not {size_bytes} with {checksum or 0:08x}"
                 )
         except CorruptSnapshot:
@@ -239,14 +240,14 @@ class SnapshotStore:
         return bounds
 
     def drop_partial(self, id: SnapshotId) -> None:
-        """Forget a download."""
+        """Delete a download."""
         self._partials.pop(id, None)
         path = self._partial_path(id)
         with storage_errors(f"delete {path}"):
             self._files.unlink(path, missing_ok=True)
 
     def drop_partials(self, keep: SnapshotId | None = None) -> None:
-        """Forget downloads; all but `keep`."""
+        """Delete all downloads except `keep`."""
         for each in self.partials():
             if each != keep:
                 self.drop_partial(each)
@@ -279,7 +280,7 @@ class SnapshotStore:
         return aside
 
     def _recover_partial(self, id: SnapshotId) -> int:
-        """After a crash pages may be missing: keep the whole, valid batches from the start."""
+        """After a crash pages may be missing: keep the valid batches from the start."""
         path = self._partial_path(id)
         reader = SnapshotReader(id)
         try:
@@ -290,11 +291,11 @@ class SnapshotStore:
         except FileNotFoundError:
             return 0
         except CorruptSnapshot:
-            pass  # what was checked before it still holds; the next part cuts off the rest
+            pass  # verified data before it is still valid; the next part truncates the rest
         return reader.checked_bytes
 
     def _verify(self, path: Path, reader: SnapshotReader) -> tuple[SnapshotBounds, int]:
-        """What the control records say, and the CRC-32C of everything."""
+        """Content of the control records, and the CRC-32C of the file."""
         checksum = 0
         try:
             for batch in self._batches(path, reader, every=True):

@@ -1,15 +1,14 @@
 """Rewrites a closed replica so that it is the sole voter of its quorum (`quorum-node --recover`).
 
-Owns the order of what is written, so that a run that was cut short anywhere is finished by the next one, and a node
-that is started in between without the option does no harm:
+Owns the order of writes. An interrupted run is completed by the next one, and a node that is
+started in between without the option does no harm:
+1. One batch is appended to the log, in an epoch of its own: a leader change and the voters record
+with the sole voter. A node started now is not a voter of that set, because of its UUID, and waits.
+2. quorum-state gets that epoch, the vote in it and the new replica UUID. A node started now exits,
+because the UUID is not that of meta.properties.
+3. meta.properties gets the new UUID, which completes the recovery.
 
-1. The log gets one batch: a leader change and the voters record with the sole voter, in an epoch of their own. A node
-   started now is no voter of that set, by its UUID, and waits.
-2. quorum-state gets that epoch, the vote in it and the new replica UUID. A node started now refuses to, because the
-   UUID is not that of meta.properties.
-3. meta.properties gets the new UUID: done.
-
-Must not know whether it is right to do this: that is asked in `server/recovering.py`.
+Must not know whether a recovery is justified (`server/recovering.py`).
 """
 
 import json
@@ -29,8 +28,11 @@ from quorum_node.storage.meta_properties import MetaProperties, write_meta_prope
 from quorum_node.storage.quorum_state import FILE_NAME, QuorumStateFile
 
 EPOCH_DISTANCE = 1 << 16
-"""The others may have held elections that the survivor never heard of. Where their records stand at the offsets of new
-ones, the epochs must differ, or nobody would notice that the logs do."""
+"""Added to the epoch: other voters may have held elections unknown to the survivor.
+
+Their records at offsets of new ones must have different epochs, otherwise the divergence would not
+be detected.
+"""
 
 
 def append_sole_voter(log: SegmentedLog, epoch: int, record: VotersRecord, now_ms: int) -> None:
@@ -77,7 +79,7 @@ def rename_replica(
 
 
 def owner_of(partition: Path, files: FileSystem = POSIX) -> UUID | None:
-    """The replica UUID in quorum-state; None without the file or where it can't be read."""
+    """The replica UUID in quorum-state; None if the file is missing or unreadable."""
     content = read_file(partition / FILE_NAME, files)
     try:
         return None if content is None else parse_uuid(json.loads(content)["replicaUuid"])

@@ -1,4 +1,4 @@
-"""An fdatasync that runs beside the caller, as the log needs it. Owns nothing."""
+"""Interface of an fdatasync that runs outside of the caller's thread."""
 
 from typing import Protocol
 
@@ -10,4 +10,4 @@ class SyncElsewhere(Protocol):
         """Begin a sync of this open file. It stays open until `wait` has returned."""
 
     def wait(self) -> int:
-        """The errno of the sync that was begun, 0 if it made everything durable. Waits for it."""
+        """Wait for the sync that was begun; returns its errno, 0 on success."""

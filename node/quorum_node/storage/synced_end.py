@@ -1,20 +1,21 @@
-"""`synced-end`: up to where the log is known to be on the disk (Kafka's recovery point, exact and with a checksum).
+"""`synced-end`: the offset up to which the log is known to be on the disk (Kafka's recovery point,
+exact and with a checksum).
 
-Owns the file and the order of its writes. Knows nothing of what the log holds, nor of who judges by it.
+Owns the file and the order of its writes. Must not know the content of the log, nor who uses the
+offset.
 
-Three slots, 4096 bytes apart, so that no write touches two of them:
+Three slots, 4096 bytes apart, so that no write affects two of them:
+magic "SyE1", flags, epoch of the last record, sequence, end offset, CRC-32C    32 bytes, big-endian
 
-    magic "SyE1", flags, epoch of the last record, sequence, end offset, CRC-32C    32 bytes, big-endian
+The valid slot with the highest sequence counts. After every successful sync of the log its end is
+written to a slot without a sync, so it is exact when the process ends, however it ends. `settle`
+syncs the file occasionally, outside of commits: after a power failure the end is an older, lower
+one. The last synced slot is never overwritten, so a torn write loses nothing durable.
 
-The valid slot with the highest sequence counts. After every successful sync of the log its end goes into a slot by a
-plain write: exact when the process ends, however it ends. Now and then (`settle`) the file is synced too, off the path
-of a commit: after a power cut the end is a lower bound that lags by that much. The slot that was synced last is never
-written to, so a torn write costs nothing that was durable.
-
-What the file must never do is claim more than the disk holds:
-* `raise_to` is called after the log and its names were synced;
-* `lower_to` is durable before the log is cut, and leaves no slot that claims more;
-* a sync of the log that was under way then, or is begun before the cut is done, says nothing (`generation`).
+The file must never claim more than the disk has:
+* `raise_to` is called after the log and its file names were synced.
+* `lower_to` is durable before the log is truncated, and leaves no slot that claims more.
+* A sync of the log that began before the truncation was completed proves nothing (`generation`).
 """
 
 import os
@@ -41,18 +42,21 @@ _FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class RecordedEnd:
-    """What the file says. `failed`: it was left by a sync that failed, so nothing beyond counts."""
+    """Content of the file. `failed`: a sync failed, so nothing beyond the offset counts."""
 
     end_offset: int
     epoch: int
-    """Of the last record before `end_offset`; -1: there is none."""
+    """Epoch of the last record before `end_offset`; -1: there is none."""
     failed: bool = False
     sequence: int = 0
     slot: int = 0
 
 
 def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd | None:
-    """None when there is no file: the directory is new, or an older version's. Raises StorageFailure on damage."""
+    """None if there is no file: the directory is new, or of an older version.
+
+    Raises StorageFailure on damage.
+    """
     path = directory / FILE_NAME
     content = read_file(path, files)
     if content is None:
@@ -66,12 +70,12 @@ def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd |
 
 
 def forget_synced_end(directory: Path, files: FileSystem = POSIX) -> None:
-    """Remove the file: the log was written by somebody who does not keep it. Raises OSError."""
+    """Remove the file: the log was written by software that does not maintain it. Raises OSError."""
     files.unlink(directory / FILE_NAME, missing_ok=True)
 
 
 class SyncedEnd:
-    """The open file. `raise_to` and `note_failure` may run on another thread than the rest."""
+    """The open file. `raise_to` and `note_failure` may run on another thread than the other methods."""
 
     def __init__(
         self,
@@ -81,9 +85,9 @@ class SyncedEnd:
         found: RecordedEnd | None = None,
         files: FileSystem = POSIX,
     ) -> None:
-        """Begin with an end that is synced, whatever was `found` in the file; durable afterwards.
+        """Write a synced end durably, whatever was `found` in the file.
 
-        Raises StorageFailure, DiskFull or OSError. A file that is there needs no more space.
+        Raises StorageFailure, DiskFull or OSError. An existing file needs no more space.
         """
         self._files = files
         self._path = directory / FILE_NAME
@@ -92,7 +96,7 @@ class SyncedEnd:
         self._pending = False
         self._being_cut = False
         self.generation = 0
-        """Of the log's content below its end: a cut makes a new one."""
+        """Generation of the log's content below its end: each truncation starts a new one."""
         self.end_offset, self._epoch = end_offset, epoch
         if found is None:
             entries = [_encode(sequence, end_offset, epoch) for sequence in range(_SLOTS, 0, -1)]
@@ -108,11 +112,11 @@ class SyncedEnd:
 
     @property
     def pending(self) -> bool:
-        """Whether `settle` has something to do."""
+        """Whether `settle` has something to write."""
         return self._pending
 
     def raise_to(self, end_offset: int, epoch: int, generation: int) -> None:
-        """Everything below is synced, as the log was in that generation. Raises OSError."""
+        """Everything below the offset is synced, in that generation of the log. Raises OSError."""
         with self._lock:
             if self._being_cut or generation != self.generation:
                 return
@@ -121,7 +125,7 @@ class SyncedEnd:
                 self._write(self._writing)
 
     def lower_to(self, end_offset: int, epoch: int) -> None:
-        """The log is about to be cut there; `cut_is_done` follows. Durable when it returns.
+        """The log is about to be truncated there; `cut_is_done` follows. Durable when it returns.
 
         Raises OSError, SyncFailed.
         """
@@ -134,27 +138,27 @@ class SyncedEnd:
             self._write_to_all()
 
     def cut_is_done(self) -> None:
-        """The log ends where it was cut; a sync that begins now speaks of it."""
+        """The truncation is completed; a sync that begins now is valid for the new generation."""
         with self._lock:
             self._being_cut = False
             self.generation += 1
 
     def note_failure(self) -> None:
-        """A sync of the log failed: what is beyond the end is not to be taken for synced later. Raises OSError.
+        """A sync of the log failed: data beyond the end must not count as synced later. Raises OSError.
 
-        Not synced itself: without the cache that it is read from, what it warns of is gone as well.
+        Not synced itself: if the page cache is lost, so is the data that the note refers to.
         """
         with self._lock:
             self._write(self._writing, _FAILED)
 
     def settle(self) -> None:
-        """Make durable what is known. Raises OSError, SyncFailed."""
+        """Make the known end durable. Raises OSError, SyncFailed."""
         with self._settling:
             with self._lock:
                 if not self._pending:
                     return
                 syncing, self._pending = self._writing, False
-                self._writing = _next(syncing)  # the third one: the second was synced before
+                self._writing = _next(syncing)  # the third slot: the second was synced before
             sync_data(self._fd, self._files)
             with self._lock:
                 self._durable = syncing
@@ -164,7 +168,7 @@ class SyncedEnd:
         self._files.close(self._fd)
 
     def _write_to_all(self) -> None:
-        """One is durable when it returns, and none says anything else."""
+        """Write all slots with the same content; one is durable when it returns."""
         with self._lock:
             self._write(self._writing)
         sync_data(self._fd, self._files)
@@ -180,7 +184,9 @@ class SyncedEnd:
         self._pending = True
         data = _encode(self._sequence, self.end_offset, self._epoch, flags)
         written = self._files.pwrite(self._fd, data, slot * SLOT_SPACING_BYTES)
-        if written != len(data):  # within one page of a file that has it: no disk does that
+        if written != len(
+            data
+        ):  # a short write within one page of an existing file does not happen on a working disk
             raise OSError(5, f"{written} of {len(data)} bytes written")
 
 

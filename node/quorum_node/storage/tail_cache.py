@@ -1,6 +1,6 @@
-"""The newest batches of the log in memory, so that a Fetch at the tail reads no file.
+"""Caches the newest batches of the log in memory, so that a Fetch at its end reads no file.
 
-Owns bytes that the log has already appended; knows nothing of files.
+Owns bytes that were appended already. Must not know files.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ class TailCache:
         self._size_bytes = 0
 
     def append(self, base_offset: int, end_offset: int, data: bytes) -> None:
-        """Remember a batch that follows the cached ones."""
+        """Add the batch after the cached ones."""
         self._bases.append(base_offset)
         self._ends.append(end_offset)
         self._batches.append(data)
@@ -28,14 +28,14 @@ class TailCache:
             self._drop_oldest_half()
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget batches that end after `end_offset`."""
+        """Remove batches that end after `end_offset`."""
         while self._ends and self._ends[-1] > end_offset:
             self._bases.pop()
             self._ends.pop()
             self._size_bytes -= len(self._batches.pop())
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes | None:
-        """Whole batches from the one that holds `start_offset`; None when it is not cached."""
+        """Whole batches from the one that contains `start_offset`; None if it is not cached."""
         if not self._bases or start_offset < self._bases[0]:
             return None
         first = bisect_right(self._bases, start_offset) - 1

@@ -1,4 +1,4 @@
-"""What was written to a log and not synced yet, as a sync takes it over. Owns nothing."""
+"""The unsynced part of a log, as input of a sync."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from quorum_node.storage.segment import Segment
 
 
 class Unsynced(NamedTuple):
-    """What was written, named and rolled over since the sync before."""
+    """What was written, created and rolled over since the last sync."""
 
     end_offset: int
     segments: set[Segment]
     names: bool
     to_seal: list[tuple[Segment, int]]
     epoch: int
-    """Of the record before `end_offset`; -1: there is none."""
+    """Epoch of the record before `end_offset`; -1: there is none."""
     generation: int
     """See `SyncedEnd`."""
 
@@ -23,9 +23,9 @@ class Unsynced(NamedTuple):
         return sorted(self.segments, key=lambda segment: segment.base_offset)
 
     def seal(self) -> None:
-        """Seal what was rolled over and is synced now. Raises StorageFailure, DiskFull."""
+        """Seal the segments that were rolled over and are synced now. Raises StorageFailure, DiskFull."""
         for segment, end_offset in self.to_seal:
-            # On a full disk there is no seal: the next start reads the segment, that is all.
+            # On a full disk there is no seal; the next start then has to read the segment.
             with unless_full(), storage_errors(f"seal {segment.path}"):
                 segment.seal(end_offset)
             segment.closed = True

@@ -151,7 +151,7 @@ def test_a_metadata_version_of_the_future_is_refused(
     later.append(level(md.METADATA_VERSION, md.LATEST_LEVEL + 1))
     later.close()
     leader.directory = tmp_path / "later" / "__cluster_metadata-0"
-    with pytest.raises(BackupError, match="write backups with the image that the members run"):
+    with pytest.raises(BackupError, match="write backups with the image version of the members"):
         backup()
 
 
@@ -161,7 +161,7 @@ def test_damage_is_found_and_named(
 ) -> None:
     path = tmp_path / "target" / backup().name
     assert main(["verify", str(path)]) == 0
-    assert "whole, and replayed" in capsys.readouterr().out
+    assert "complete, replayed without errors" in capsys.readouterr().out
     (log,) = (path / "__cluster_metadata-0").glob("*.log")
     data = log.read_bytes()
     match damage:

@@ -220,13 +220,13 @@ def test_a_torn_end_is_cut_and_what_was_flushed_never_is(tmp_path: Path) -> None
     assert path.stat().st_size < len(whole) - 3
     again.close(cleanly=False)
     path.write_bytes(whole[: len(whole) // 2 - 5])
-    with pytest.raises(DamagedLog, match="is damaged behind offset"):
+    with pytest.raises(DamagedLog, match="is damaged after offset"):
         PartitionLog.open(tmp_path, SMALL, Known(recovery_point=7))
     assert path.stat().st_size == len(whole) // 2 - 5, "nothing is cut"
     with pytest.raises(DamagedLog):
         PartitionLog.open(tmp_path, SMALL, Known(recovery_point=8, was_closed=True))
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DamagedLog, match="came back shorter"):
+    with pytest.raises(DamagedLog, match="the disk has lost data"):
         PartitionLog.open(tmp_path, SMALL, Known(recovery_point=7))
 
 

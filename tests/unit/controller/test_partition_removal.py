@@ -45,7 +45,7 @@ def test_a_smaller_number_is_refused_with_the_reason(
     )
     (result,) = cluster.ask(create_partitions, request, CreatePartitionsResponse).results
     assert result.error_code == ErrorCode.INVALID_PARTITIONS
-    assert "none is taken away: Kafka has no record for that" in result.error_message
+    assert "partitions can't be removed: Kafka has no record for that" in result.error_message
     assert cluster.image == before
     assert cluster.decided == []
 

@@ -168,7 +168,7 @@ def test_a_dead_voter_that_stays_blocks_and_is_named() -> None:
     seen = situation(keys(1, 2, 3), any_of(1, 3, 4), dead=keys(3), ready=keys(4))
     step = next_step(seen)
     assert isinstance(step, Wait)
-    assert f"silent: {key(3)}" in step.reason
+    assert f"voters without contact: {key(3)}" in step.reason
     assert "in place of" not in step.reason, "nothing is there that could take its place"
 
 

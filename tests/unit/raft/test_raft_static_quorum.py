@@ -61,7 +61,7 @@ def test_two_of_three_elect_nobody_and_nothing_is_written() -> None:
     assert not any(isinstance(output, AppendBatch) for _, output in seen)
     assert all(node.replica.epoch == 0 for node in cores.nodes.values())
     delays = {output for _, output in seen if isinstance(output, FormationDelayed)}
-    assert FormationDelayed(ReplicaKey(3), "it does not answer") in delays
+    assert FormationDelayed(ReplicaKey(3), "it does not respond") in delays
     cores.start("3", static=THREE)
     cores.advance(5000)
     assert cores.leader.replica.formed

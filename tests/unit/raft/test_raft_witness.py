@@ -225,7 +225,7 @@ def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names:
     answer = cores.request(one, request)
     assert isinstance(answer, VoterChangeResponse)
     assert answer.error is RaftError.UNSAFE_CHANGE
-    assert "no other voter may lead" in answer.message
+    assert "no other voter can become leader" in answer.message
     assert one.is_leader
     assert broken == []
 

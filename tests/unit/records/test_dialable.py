@@ -34,7 +34,7 @@ def test_what_nobody_can_connect_to(host: str) -> None:
 
 @pytest.mark.parametrize("port", [0, -1, 65_536, 1 << 31])
 def test_ports(port: int) -> None:
-    assert why_undialable("localhost", port) == f"{port} is no port from 1 to 65535"
+    assert why_undialable("localhost", port) == f"{port} is not a port from 1 to 65535"
 
 
 def test_listeners_of_one_voter() -> None:

@@ -168,7 +168,7 @@ def test_a_listener_without_a_map_is_plain_or_what_it_is_called() -> None:
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({PROTOCOL_MAP: "OTHER:SSL"}, "does not say what listener CONTROLLER speaks"),
+        ({PROTOCOL_MAP: "OTHER:SSL"}, "has no entry for listener CONTROLLER"),
         ({PROTOCOL_MAP: "CONTROLLER"}, "'CONTROLLER' is not LISTENER:PROTOCOL"),
         ({PROTOCOL_MAP: "CONTROLLER:TLS"}, "'TLS' is none of PLAINTEXT, SSL"),
         ({PROTOCOL_MAP: "CONTROLLER:SSL,controller:PLAINTEXT"}, "CONTROLLER is there twice"),

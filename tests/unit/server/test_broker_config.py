@@ -54,7 +54,7 @@ def test_the_listener_between_brokers_comes_first_and_controllers_have_their_own
         ({"inter_broker_listener_name": "CLIENTS"}, "not by SASL"),
         (
             {"listener_security_protocol_map": "CLIENTS:SSL,BROKERS:SSL"},
-            "what listener CONTROLLER of the controllers speaks",
+            "no entry for listener CONTROLLER of the controllers",
         ),
         ({"log_cleaner_backoff_ms": "soon"}, "log.cleaner.backoff.ms=soon"),
     ],

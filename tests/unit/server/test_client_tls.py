@@ -36,12 +36,16 @@ def test_a_folder_with_authorities_alone_shows_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("ca.crt", None, "there is no ca.crt"),
+        ("ca.crt", None, "ca.crt, the file of the trusted authorities, is missing"),
         ("tls.key", None, "there is tls.crt, and no tls.key"),
-        ("ca.crt", b"nothing", "no authorities to trust can be read from it"),
-        ("tls.crt", b"nothing", "no certificate with its key can be read from it"),
+        ("ca.crt", b"nothing", "no trusted certificates can be read from it"),
+        ("tls.crt", b"nothing", "no certificate and private key can be read from it"),
         ("tls.key", key_pem(new_authority().key), "KEY_VALUES_MISMATCH"),
-        ("tls.key", key_pem(MADE.key, "hush"), "no certificate with its key can be read from it"),
+        (
+            "tls.key",
+            key_pem(MADE.key, "hush"),
+            "no certificate and private key can be read from it",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_said(
@@ -97,10 +101,10 @@ def test_an_encrypted_key_is_opened_by_its_password_which_is_never_shown(folder:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"ssl_keystore_type": "JKS"}, "ssl.keystore.type=JKS: write PEM"),
+        ({"ssl_keystore_type": "JKS"}, "ssl.keystore.type=JKS: only PEM is supported"),
         ({"security_protocol": "SASL_SSL"}, "security.protocol=SASL_SSL: write PLAINTEXT or SSL"),
         ({"ssl_truststore_location": None}, "ssl.truststore.location is not set"),
-        ({"ssl_trustmanager_algorithm": "PKIX"}, "ssl.trustmanager.algorithm is not served"),
+        ({"ssl_trustmanager_algorithm": "PKIX"}, "ssl.trustmanager.algorithm is not supported"),
     ],
 )
 def test_what_is_wrong_with_properties_is_said(

@@ -136,7 +136,7 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         ("node.id", "", "not set"),
         ("controller.quorum.bootstrap.servers", "node-1.local", "not host:port"),
         ("controller.quorum.bootstrap.servers", "a:1,,b:2", "empty"),
-        ("controller.quorum.bootstrap.servers", "a:99999", "no port"),
+        ("controller.quorum.bootstrap.servers", "a:99999", "not a port"),
         ("controller.quorum.bootstrap.servers", "", "neither"),
         ("controller.quorum.fetch.timeout.ms", "2s", "not a whole number"),
         ("controller.quorum.fetch.timeout.ms", "0", "must be from 1"),
@@ -148,17 +148,21 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         ("controller.quorum.retry.backoff.max.ms", "x", "not a whole number"),
         ("listeners", "PLAINTEXT://0.0.0.0:9093", "must be CONTROLLER"),
         ("listeners", "CONTROLLER:9093", "must be CONTROLLER://host:port"),
-        ("advertised.listeners", "CONTROLLER://0.0.0.0:9093", "no address others can reach"),
-        ("advertised.listeners", "CONTROLLER://bad host:9093", "no host"),
+        (
+            "advertised.listeners",
+            "CONTROLLER://0.0.0.0:9093",
+            "not an address that others can reach",
+        ),
+        ("advertised.listeners", "CONTROLLER://bad host:9093", "not a host"),
         ("admin.listener", "ftp://0.0.0.0:8080", "must be http or https"),
         ("health.listener", "https://0.0.0.0:8080", "must be http"),
         ("quorum.handshakes.max", "0", "from 1"),
         ("quorum.files.poll.ms", "1", "from 100"),
         ("quorum.role.mapping.rules", "CN=x", "neither DEFAULT nor RULE"),
         ("admin.membership.on.controller.listener", "yes", "true, false"),
-        ("log.retention.hours", "two", "whole number"),
+        ("log.retention.hours", "two", "integer"),
         ("log.segment.bytes", "1", "at least"),
-        ("log.cleanup.policy", "burn", "its items are of"),
+        ("log.cleanup.policy", "burn", "its items have to be among"),
         ("metadata.log.dir", "data", "absolute"),
         ("formation.founder.uuid", FOUNDER_UUID, "formation.founder.id"),
         ("formation.initial.voters", "3", "needs formation.founder.id"),
@@ -186,7 +190,7 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
     [
         ("process.roles", "broker", "in development"),
         ("process.roles", "broker,controller", "a node has one role"),
-        ("controller.listener.names", "PLAINTEXT", "must be CONTROLLER"),
+        ("controller.listener.names", "PLAINTEXT", "must start with CONTROLLER"),
         ("controller.listener.names", "CONTROLLER,SSL", "SSL is not in listeners"),
         ("listeners", "PLAINTEXT://0.0.0.0:9092", "must be CONTROLLER"),
         ("listeners", "CONTROLLER://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092", "PLAINTEXT is not in"),
@@ -203,7 +207,7 @@ def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("OTHER:PLAINTEXT", "does not say what listener CONTROLLER speaks"),
+        ("OTHER:PLAINTEXT", "has no entry for listener CONTROLLER"),
         ("CONTROLLER", "'CONTROLLER' is not LISTENER:PROTOCOL"),
         ("CONTROLLER:PLAIN", "'PLAIN' is none of PLAINTEXT"),
     ],
@@ -224,7 +228,7 @@ def test_what_a_listener_speaks_is_said_by_kafkas_map(value: str, why: str) -> N
     [
         ("1@a:9093,2@b", "'2@b' is not id@host:port"),
         ("x@a:9093", "is not id@host:port"),
-        ("1@a:9093,1@b:9093", "an id stands there twice"),
+        ("1@a:9093,1@b:9093", "an id is listed twice"),
     ],
 )
 def test_voters_are_checked_as_id_at_host_port(value: str, why: str) -> None:
@@ -258,7 +262,7 @@ def test_static_voters_or_bootstrap_servers() -> None:
 def test_both_or_neither_is_refused_with_both_keys_and_a_way_out() -> None:
     keys = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
     for pairs, words in (
-        ({**GOOD, **STATIC}, ("exclude each other", "2@node-2.local:9093", "keep")),
+        ({**GOOD, **STATIC}, ("can't be combined", "2@node-2.local:9093", "keep")),
         ({k: v for k, v in GOOD.items() if k not in keys}, ("neither", "=host:port", "id@host")),
     ):
         with pytest.raises(ConfigError) as raised:
@@ -353,7 +357,7 @@ def test_the_admin_port_shows_the_certificate_of_the_dialled_listener() -> None:
     own = {**told, "listener.name.admin.ssl.client.auth": "required"}
     assert check_config(own).admin.needs_certificate
     assert config.health_listener is not None
-    with pytest.raises(ConfigError, match="speaks https"):
+    with pytest.raises(ConfigError, match="uses https"):
         check_config({**told, "admin.advertised.listener": "http://node-1.local:8443"})
     with pytest.raises(ConfigError, match=r"admin.listener=https.*store.location: not set"):
         check_config({**GOOD, **{key: told[key] for key in told if key.startswith("admin.")}})
@@ -376,9 +380,13 @@ def test_several_listeners_each_with_a_protocol_of_its_own() -> None:
     assert (tools.advertised.port, tools.limits.max_connections) == (9094, 20)
     for key, value, why in (
         ("advertised.listeners", "CONTROLLER://node-1.local:9093", "add TOOLS to"),
-        ("controller.listener.names", "TOOLS,CONTROLLER", "must be CONTROLLER, which members dial"),
-        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT", "listener TOOLS speaks"),
-        ("listeners", "CONTROLLER://0.0.0.0:1,CONTROLLER://0.0.0.0:2", "stands there twice"),
+        (
+            "controller.listener.names",
+            "TOOLS,CONTROLLER",
+            "must start with CONTROLLER, to which members connect",
+        ),
+        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT", "no entry for listener TOOLS"),
+        ("listeners", "CONTROLLER://0.0.0.0:1,CONTROLLER://0.0.0.0:2", "is listed twice"),
     ):
         with pytest.raises(ConfigError, match=why):
             check_config({**told, key: value})

@@ -164,5 +164,5 @@ def test_a_node_without_certificates_can_not_take_tls_beside_clear_text(tmp_path
         "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
         "quorum.tls.migration": "accept",
     }
-    with pytest.raises(ConfigError, match="CONTROLLER speaks PLAINTEXT"):
+    with pytest.raises(ConfigError, match="CONTROLLER uses PLAINTEXT"):
         check_config(raw)

@@ -57,15 +57,15 @@ def test_readiness_says_who_is_missing() -> None:
 def test_every_reason_is_said_once() -> None:
     events = ReplicaEvents()
     delays = [
-        FormationDelayed(ReplicaKey(3), "it does not answer"),
-        FormationDelayed(ReplicaKey(3), "it does not answer"),
-        FormationDelayed(ReplicaKey(2), "it does not answer"),
+        FormationDelayed(ReplicaKey(3), "it does not respond"),
+        FormationDelayed(ReplicaKey(3), "it does not respond"),
+        FormationDelayed(ReplicaKey(2), "it does not respond"),
     ]
     with capture_logs() as lines:
         for delay in delays:
             events.formation_delayed(delay)
     assert [line["voterId"] for line in lines] == [3, 2]
-    assert "voter 3 is missing: it does not answer" in lines[0]["event"]
+    assert "voter 3 is missing: it does not respond" in lines[0]["event"]
 
 
 @pytest.mark.requirement("K595-19")

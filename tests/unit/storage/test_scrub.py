@@ -82,7 +82,7 @@ def test_what_is_not_synced_yet_is_nobodys_damage(tmp_path: Path) -> None:
     log.segments[0].path.write_bytes(log.segments[0].path.read_bytes()[: synced_bytes - 1])
     failure = scrub(log.segments)
     assert failure is not None
-    assert "it ends after" in str(failure)
+    assert "the file ends after" in str(failure)
 
 
 def test_all_segments_in_turn_closed_ones_and_those_of_this_run(tmp_path: Path) -> None:

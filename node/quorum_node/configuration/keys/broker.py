@@ -1,4 +1,7 @@
-"""Keys: what a broker is told (`process.roles=broker`). Names and defaults are Kafka's, but for `unstable.broker.role.enable`."""
+"""Keys of a broker (`process.roles=broker`).
+
+Names and defaults are Kafka's, except `unstable.broker.role.enable`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,49 +25,49 @@ ENABLED = Key(
     "unstable.broker.role.enable",
     Boolean(),
     False,
-    "ours: allows `process.roles=broker`, which is in development: its behaviour and its files may still change",
+    "ours: enables `process.roles=broker`, which is in development: its behaviour and its file formats can still change",
 )
 LOG_DIRS: Key[Path | None] = Key(
     "log.dirs",
     AbsolutePath(),
     None,
-    "of a broker: where the partitions of topics are kept; one directory, and another one than `metadata.log.dir`",
+    "of a broker: directory of the partitions of topics; one directory, separate from `metadata.log.dir`",
 )
 BETWEEN_BROKERS: Key[str | None] = Key(
     "inter.broker.listener.name",
     Text("a name in `listeners`"),
     None,
-    "of a broker: the listener by which brokers fetch from each other; PLAINTEXT or SSL. Default: the first of `listeners`",
+    "of a broker: the listener on which brokers fetch from each other; PLAINTEXT or SSL. Default: the first of `listeners`",
 )
 RACK: Key[str | None] = Key(
     "broker.rack",
     Text("any text"),
     None,
-    "of a broker: where it stands, for the placement of replicas",
+    "of a broker: its rack, for the placement of replicas",
 )
 HEARTBEAT_INTERVAL = Key(
     "broker.heartbeat.interval.ms",
     Integer(50, HOUR_MS),
     2000,
-    "of a broker: how often it tells the active controller that it lives",
+    "of a broker: interval of its heartbeats to the active controller",
 )
 REPLICA_LAG_TIME = Key(
     "replica.lag.time.max.ms",
     Integer(100, HOUR_MS),
     30_000,
-    "of a broker: a follower that has not caught up for so long leaves the ISR of the partitions that this broker leads",
+    "of a broker: time after which a follower that has not caught up is removed from the ISR of partitions that this broker leads",
 )
 FETCH_WAIT = Key(
     "replica.fetch.wait.max.ms",
     Integer(1, HOUR_MS),
     500,
-    "of a broker: how long a leader may wait for new records before it answers this follower",
+    "of a broker: how long a leader may wait for new records before it responds to a fetch of this broker",
 )
 FETCH_MAX_BYTES = Key(
     "replica.fetch.response.max.bytes",
     Integer(1 << 10, 32 << 20),
     10 << 20,
-    "of a broker: records that it takes from a leader at once",
+    "of a broker: maximum bytes of records in one fetch response of a leader",
     shown="10 MiB",
 )
 PARTITION_MAX_BYTES = Key(
@@ -78,37 +81,37 @@ SHUTDOWN_TIMEOUT = Key(
     "quorum.broker.shutdown.timeout.ms",
     Integer(0, MANY),
     30_000,
-    "ours, of a broker: how long a stop waits until the active controller has moved its leaderships away",
+    "ours, of a broker: how long a controlled shutdown waits until the active controller has moved its leaders to other brokers",
 )
 RETENTION_CHECK = Key(
     "log.retention.check.interval.ms",
     Integer(100, MANY),
     300_000,
-    "of a broker: how often it looks for segments that retention.ms and retention.bytes let go",
+    "of a broker: interval of the check for segments to delete by retention.ms and retention.bytes",
 )
 REPLICA_LAG_BYTES = Key(
     "quorum.replica.lag.max.bytes",
     Integer(0, 1 << 50),
     0,
-    "ours, of a broker: a follower that stays more bytes behind than this over two fetches or half a second leaves the ISR; 0: never for that reason",
+    "ours, of a broker: a follower that is more bytes behind than this for two fetches or half a second is removed from the ISR; 0: no limit",
 )
 CLEANER_ENABLED = Key(
     "log.cleaner.enable",
     Boolean(),
     True,
-    "of a broker: whether topics with `cleanup.policy=compact` are compacted. This and the other keys of the cleaner are the static values; dynamic configs of brokers go before them",
+    "of a broker: whether topics with `cleanup.policy=compact` are compacted. This and the other keys of the cleaner are static values; dynamic configs of brokers precede them",
 )
 CLEANER_BACKOFF = Key(
     "log.cleaner.backoff.ms",
     Integer(0, HOUR_MS),
     15_000,
-    "of a broker: pause between two rounds of compaction",
+    "of a broker: pause between two compaction rounds",
 )
 CLEANER_IO = Key(
     "log.cleaner.io.max.bytes.per.second",
     Integer(1, 1 << 50),
     1 << 50,
-    "of a broker: bytes that are read and written by compaction in a second",
+    "of a broker: maximum bytes that compaction reads and writes per second",
     shown="no limit",
 )
 CLEANER_BUFFER = Key(
@@ -124,11 +127,11 @@ LISTENER: Key[tuple[ListenerAddress, ...]] = replace(
     kind=Listeners(None),
     default=(ListenerAddress("PLAINTEXT", "0.0.0.0", 9092),),
 )
-"""`listeners` as a broker has it: without a port for members of the quorum."""
+"""`listeners` of a broker, whose default for members of the quorum has no port."""
 ADVERTISED: Key[tuple[ListenerAddress, ...] | None] = replace(
     listeners.ADVERTISED, kind=Listeners(None)
 )
-"""The same of `advertised.listeners`."""
+"""The same for `advertised.listeners`."""
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "The broker (in development)": (

@@ -1,4 +1,4 @@
-"""Keys: what the active controller decides by."""
+"""Keys of the active controller."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,38 +23,52 @@ METADATA_MAX_AGE = Key(
     "broker.metadata.max.age.ms",
     Integer(1000, HOUR_MS),
     30_000,
-    "ours: a broker whose metadata is older is fenced",
+    "ours: a broker whose metadata is older than this is fenced",
 )
 DEFAULT_REPLICATION_FACTOR = Key(
-    "default.replication.factor", Integer(1, 2**15 - 1), 1, "of a topic whose creator names none"
+    "default.replication.factor",
+    Integer(1, 2**15 - 1),
+    1,
+    "for topics that are created without this value",
 )
-NUM_PARTITIONS = Key("num.partitions", Integer(1, MANY), 1, "of a topic whose creator names none")
+NUM_PARTITIONS = Key(
+    "num.partitions", Integer(1, MANY), 1, "for topics that are created without this value"
+)
 REBALANCE = Key(
-    "auto.leader.rebalance.enable", Boolean(), True, "leaders go back to the first replicas"
+    "auto.leader.rebalance.enable",
+    Boolean(),
+    True,
+    "whether leadership returns to preferred replicas automatically",
 )
 REBALANCE_SECONDS = Key(
-    "leader.imbalance.check.interval.seconds", Integer(1, MANY), 300, "how often"
+    "leader.imbalance.check.interval.seconds", Integer(1, MANY), 300, "interval of this check"
 )
 MAX_REASSIGNMENTS = Key(
-    "quorum.reassignments.max", Integer(0, MANY), 1000, "ours: partitions that may move at a time"
+    "quorum.reassignments.max",
+    Integer(0, MANY),
+    1000,
+    "ours: maximum number of partitions in reassignment",
 )
 AUTHORIZER_CLASS: Key[str | None] = Key(
     "authorizer.class.name",
     OneWord(STANDARD_AUTHORIZER, f"must be {STANDARD_AUTHORIZER}, or absent"),
     None,
-    "with it every request of either port needs its right (docs/reference/api-permissions.md)",
+    "enables authorization of all requests on both ports (docs/reference/api-permissions.md)",
 )
 SUPER_USERS: Key[frozenset[str]] = Key(
-    "super.users", Principals(), frozenset(), "principals that may do everything", shown=""
+    "super.users", Principals(), frozenset(), "principals that are allowed everything", shown=""
 )
 ALLOW_EVERYONE = Key(
-    "allow.everyone.if.no.acl.found", Boolean(), False, "what holds where no ACL names a resource"
+    "allow.everyone.if.no.acl.found",
+    Boolean(),
+    False,
+    "whether access is allowed to resources without ACLs",
 )
 OPEN_METRICS = Key(
     "admin.metrics.open",
     Boolean(),
     True,
-    "ours: with an authorizer, whether anybody may read `/metrics`, or DESCRIBE is needed as for other reads",
+    "ours: with an authorizer, whether `/metrics` can be read without permission; otherwise DESCRIBE is required as for other reads",
 )
 
 TOPIC_DEFAULTS: Mapping[str, Key[str | None]] = {
@@ -68,7 +82,7 @@ TOPIC_DEFAULTS: Mapping[str, Key[str | None]] = {
     for topic_config, config in TOPIC_CONFIGS.items()
     for name, factor in config.broker_names
 }
-"""Defaults of topics, under the brokers' names."""
+"""Defaults of topic configs, under the brokers' names."""
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "The controller": (

@@ -1,4 +1,4 @@
-"""Keys: how a broker coordinates consumer groups. Names are Kafka's, and so are the defaults where nothing else is said."""
+"""Keys of consumer groups on a broker. Names are Kafka's, and so are the defaults unless stated otherwise."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,13 @@ OFFSETS_PARTITIONS = Key(
     "offsets.topic.num.partitions",
     Integer(1, 10_000),
     50,
-    "of a broker: partitions of `__consumer_offsets`, when it is created",
+    "of a broker: number of partitions of `__consumer_offsets` when it is created",
 )
 OFFSETS_FACTOR = Key(
     "offsets.topic.replication.factor",
     Integer(1, 100),
     3,
-    "of a broker: replicas of each of them; it is not created before there are so many brokers",
+    "of a broker: replication factor of `__consumer_offsets`; it is created when there are so many brokers",
 )
 OFFSETS_SEGMENT_BYTES = Key(
     "offsets.topic.segment.bytes",
@@ -29,49 +29,49 @@ OFFSETS_RETENTION = Key(
     "offsets.retention.minutes",
     Integer(1, MANY),
     7 * 24 * 60,
-    "of a broker: how long the offsets of a group without members are kept",
+    "of a broker: retention of committed offsets after a group has become empty",
 )
 OFFSETS_CHECK = Key(
     "offsets.retention.check.interval.ms",
     Integer(100, MANY),
     600_000,
-    "of a broker: how often it looks for such offsets",
+    "of a broker: interval of the check for expired offsets",
 )
 COMMIT_TIMEOUT = Key(
     "offsets.commit.timeout.ms",
     Integer(1, HOUR_MS),
     5_000,
-    "of a broker: how long a commit of offsets may wait for the ISR",
+    "of a broker: time limit for replication of an offset commit",
 )
 METADATA_BYTES = Key(
     "offset.metadata.max.bytes",
     Integer(0, 1 << 20),
     4_096,
-    "of a broker: text that a consumer may keep with an offset",
+    "of a broker: maximum length of the metadata of a committed offset",
 )
 SESSION_MIN = Key(
     "group.min.session.timeout.ms",
     Integer(1, MANY),
     6_000,
-    "of a broker: the shortest session timeout that a member may ask for",
+    "of a broker: minimum session timeout of a member",
 )
 SESSION_MAX = Key(
     "group.max.session.timeout.ms",
     Integer(1, MANY),
     1_800_000,
-    "of a broker: the longest one",
+    "of a broker: maximum session timeout of a member",
 )
 INITIAL_DELAY = Key(
     "group.initial.rebalance.delay.ms",
     Integer(0, HOUR_MS),
     3_000,
-    "of a broker: how long an empty group waits for more members after the first one",
+    "of a broker: how long the first rebalance of an empty group waits for more members",
 )
 MAX_SIZE = Key(
     "group.max.size",
     Integer(1, 1_000_000),
     10_000,
-    "of a broker: members of a group; Kafka sets no limit by default",
+    "of a broker: maximum number of members of a group; Kafka has no limit by default",
 )
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {

@@ -1,4 +1,4 @@
-"""Keys: where the node listens, and what each listener allows."""
+"""Keys of listeners: addresses, protocols and limits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from quorum_node.security.tls.listener_security import SecurityProtocol
 CONTROLLER_LISTENER = "CONTROLLER"
 ADMIN_LISTENER = "ADMIN"
 LISTENERS = ("controller", "admin")
-"""Those that every node has, as they stand in `listener.name.NAME.KEY`."""
+"""Names of the listeners that every node has, as in `listener.name.NAME.KEY`."""
 
 
 def _limit(
@@ -32,7 +32,7 @@ def _limit(
     admin: int | None = None,
     shown: str | None = None,
 ) -> Key[int]:
-    """Of a listener; `admin`: another default for the admin port."""
+    """A limit of a listener. `admin`: the default for the admin port, if it differs."""
     own = {} if admin is None else {"admin": admin}
     return Key(name, kind, default, doc, scope=Scope.LISTENER, listener_defaults=own, shown=shown)
 
@@ -49,63 +49,63 @@ ADVERTISED: Key[tuple[ListenerAddress, ...] | None] = Key(
     "advertised.listeners",
     Listeners(CONTROLLER_LISTENER),
     None,
-    "where others reach the Kafka ports; needed if `listeners` has no host",
+    "addresses under which other nodes and clients reach the Kafka ports; required if `listeners` has no host",
     Owner.OPERATOR,
 )
 CONTROLLER_LISTENER_NAMES: Key[tuple[str, ...] | None] = Key(
     "controller.listener.names",
     Names(CONTROLLER_LISTENER),
     None,
-    "the names in `listeners`, all of them: a node has the controller's role alone. Members dial the first one",
+    "the names in `listeners`, all of them: a node has the controller role only. Members connect to the first one",
     shown="`CONTROLLER`",
 )
 PROTOCOL_MAP: Key[Mapping[str, SecurityProtocol]] = Key(
     "listener.security.protocol.map",
     ProtocolMap(),
     {},
-    "what each listener speaks: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`; without this key all speak `PLAINTEXT`. A listener that a map forgets is refused. Members dial each other by the first one, which has no SASL",
+    "protocol of each listener: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`. Without this key all use `PLAINTEXT`; with it every listener needs an entry. Members connect to the first listener, which can't use SASL",
     shown="",
 )
 ADMIN = Key(
     "admin.listener",
     Url(("http", "https")),
     ListenerAddress("http", "0.0.0.0", 8080),
-    "the admin port; with `https` it shows the certificate of `listener.name.admin.ssl.*`, else that of `CONTROLLER`",
+    "the admin port; with `https` it presents the certificate of `listener.name.admin.ssl.*`, or else that of `CONTROLLER`",
     Owner.OPERATOR,
 )
 ADMIN_ADVERTISED: Key[ListenerAddress | None] = Key(
     "admin.advertised.listener",
     Url(("http", "https")),
     None,
-    "where others reach the admin port; needed if `admin.listener` has no host",
+    "address under which clients reach the admin port; required if `admin.listener` has no host",
     Owner.OPERATOR,
 )
 HEALTH: Key[ListenerAddress | None] = Key(
     "health.listener",
     Url(("http",)),
     None,
-    "ours: one more port, in clear text, with `/livez`, `/readyz` and `/metrics` alone, for a kubelet that shows no certificate",
+    "ours: an additional port in clear text with `/livez`, `/readyz` and `/metrics` only, for a kubelet, which has no certificate",
 )
 
 MAX_CONNECTIONS = _limit(
     "max.connections",
     Integer(16, MANY),
     1000,
-    "the idlest connection is closed for the new one",
+    "maximum number of connections; above it a new one replaces the one that has been idle for longest",
     admin=400,
 )
 MAX_PER_ADDRESS = _limit(
     "max.connections.per.ip",
     Integer(1, MANY),
     256,
-    "the same among the connections of that address",
+    "the same limit for connections from one address",
     admin=100,
 )
 PER_ADDRESS: Key[Mapping[str, int]] = Key(
     "max.connections.per.ip.overrides",
     CountsByAddress(),
     {},
-    "what holds for an address instead",
+    "a different limit for individual addresses",
     scope=Scope.LISTENER,
     shown="",
 )
@@ -113,59 +113,59 @@ CREATION_RATE = _limit(
     "max.connection.creation.rate",
     Integer(1, MANY),
     500,
-    "new connections a second; further ones wait in the backlog of the socket",
+    "maximum number of new connections per second; further ones wait in the backlog of the socket",
     admin=200,
 )
 MAX_IDLE = _limit(
     "connections.max.idle.ms",
     Integer(1000, MANY),
     600_000,
-    "a connection on which nothing happens is closed",
+    "idle time after which a connection is closed",
 )
 QUEUED_BYTES = _limit(
     "queued.max.request.bytes",
     Integer(1 << 20, 1 << 40),
     64 << 20,
-    "bytes of requests that are not complete, in all: the connection whose large request began first is closed",
+    "maximum bytes of incomplete requests in total; above it the connection whose large request began first is closed",
     shown="64 MiB",
 )
 PRINCIPAL_CONNECTIONS = _limit(
     "quorum.principal.max.connections",
     Integer(1, MANY),
     64,
-    "ours: of one principal, known by its certificate or its login; its idlest connection is closed for the new one",
+    "ours: maximum number of connections of one principal, identified by certificate or login; above it a new one replaces the one that has been idle for longest",
     admin=32,
 )
 PRINCIPAL_REQUESTS = _limit(
     "quorum.principal.queued.max.requests",
     Integer(1, MANY),
     1024,
-    "ours: requests of one principal that are not answered, on all its connections; beyond it they are not read",
+    "ours: maximum number of pending requests of one principal on all its connections; further ones are not read",
 )
 PRINCIPAL_PERCENTAGE = _limit(
     "quorum.principal.request.percentage",
     Integer(1, 100),
     25,
-    "ours, after Kafka's client quota `request_percentage`: the part of the node's time that requests of one principal may take while others need the node, too; beyond it they are not read for a while. Members, administrators and the operator have no such limit (admin port: a fifth for all others together, fixed)",
+    "ours, after Kafka's client quota `request_percentage`: maximum share of the node's time for requests of one principal while other requests are waiting; above it they are not read for a while. Members, administrators and the operator have no such limit (admin port: a fifth for all others together, fixed)",
 )
 PRINCIPAL_QUEUED_BYTES = _limit(
     "quorum.principal.queued.max.request.bytes",
     Integer(64 << 10, 1 << 40),
     16 << 20,
-    "ours: bytes of requests of one principal that are not complete, and at least one request of the largest size: its connection whose large request began first is closed",
+    "ours: maximum bytes of incomplete requests of one principal, at least one request of the largest size; above it the connection whose large request began first is closed",
     shown="16 MiB",
 )
 RECEIVE_TIMEOUT = _limit(
     "quorum.request.receive.timeout.ms",
     Integer(1000, HOUR_MS),
     30_000,
-    "ours: a request that began to arrive and is not complete by then ends its connection",
+    "ours: time limit for receiving a request; after it the connection is closed",
 )
 MAX_REQUEST_BYTES = Key(
     "socket.request.max.bytes",
     Integer(1 << 10, 1 << 30),
     8 << 20,
-    "a larger request is refused before it is read (admin port: 16 MiB, fixed)",
+    "maximum size of a request; a larger one is refused before it is read (admin port: 16 MiB, fixed)",
     shown="8 MiB",
 )
 

@@ -1,4 +1,4 @@
-"""Keys: the log of the metadata and its snapshots (KIP-630)."""
+"""Keys of the metadata log and its snapshots (KIP-630)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,60 +22,60 @@ RESERVE_BYTES = Key(
     "metadata.log.reserve.bytes",
     Integer(0, 1 << 50),
     64 << 20,
-    "ours: kept free on the disk; below it appends are refused, and snapshots that would need more are not written",
+    "ours: free space to keep on the disk; below it appends are refused, and snapshots that would use it are not written",
     shown="64 MiB",
 )
 SCRUB_BYTES_PER_SECOND = Key(
     "metadata.log.scrub.bytes.per.second",
     Integer(1 << 10, 1 << 40),
     1 << 20,
-    "ours: how fast log and snapshots on the disk are read again and checked",
+    "ours: rate of the scrub, which reads and verifies log and snapshots on the disk",
     shown="1 MiB",
 )
 SNAPSHOT_RECORD_BYTES = Key(
     "metadata.log.max.record.bytes.between.snapshots",
     Integer(1, FAR),
     20 << 20,
-    "a snapshot is due after so many bytes of records",
+    "bytes of new records after which a snapshot is written",
     shown="20 MiB",
 )
 SNAPSHOT_INTERVAL = Key(
     "metadata.log.max.snapshot.interval.ms",
     Integer(0, FAR),
     HOUR_MS,
-    "and after so long, if there are new records; 0: never",
+    "time after which a snapshot is written if there are new records; 0: never",
 )
 RETENTION_BYTES = Key(
     "metadata.max.retention.bytes",
     Integer(-1, FAR),
     100 << 20,
-    "older snapshots, and the log before them, go when all is larger than this; -1: no limit",
+    "total size above which older snapshots, and the log before them, are deleted; -1: no limit",
     shown="100 MiB",
 )
 RETENTION_MS = Key(
     "metadata.max.retention.ms",
     Integer(-1, FAR),
     7 * 24 * HOUR_MS,
-    "or when they are older than this; -1: no limit",
+    "age above which they are deleted; -1: no limit",
     shown="7 days",
 )
 SNAPSHOT_HEARTBEAT = Key(
     "quorum.snapshot.heartbeat.interval.ms",
     Integer(10, 60_000),
     2000,
-    "between a controller's reports to the active one, which gives out turns",
+    "interval of the controllers' reports to the active one, which lets one at a time write a snapshot",
 )
 SNAPSHOT_LAGGING_FACTOR = Key(
     "quorum.snapshot.lagging.factor",
     Integer(1, 1000),
     4,
-    "both limits of a snapshot are multiplied by it while too many voters are behind",
+    "factor for both limits of a snapshot while too many voters are behind",
 )
 SNAPSHOT_HANDOVER = Key(
     "quorum.snapshot.handover",
     Boolean(),
     True,
-    "the active controller resigns before it writes a snapshot",
+    "whether the active controller resigns before it writes a snapshot",
 )
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {

@@ -1,4 +1,4 @@
-"""Keys: who the node is, and how it ends."""
+"""Keys of the node's identity, administration and termination."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,49 +16,46 @@ from quorum_node.configuration.value_kinds import (
 )
 
 MAX_PARTITIONS = 16
-"""Each has a thread for its fsyncs, and up to as many connections to a peer."""
+"""Each partition has a thread for its fsyncs, and up to as many connections to each peer."""
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
-_OTHER_ROLES = (
-    "a node has one role: write controller (a member of the quorum) or broker (in development). Brokers are processes"
-    " of their own, with ids of their own"
-)
+_OTHER_ROLES = "a node has one role: write controller (a member of the quorum) or broker (in development). A broker is a separate process with its own id"
 
 NODE_ID = Key("node.id", Integer(0, MANY), REQUIRED, "the id of this node", Owner.OPERATOR)
 CLUSTER_ID: Key[str | None] = Key(
     "cluster.id",
     ClusterId(),
     None,
-    "the cluster that it belongs to; a directory of another one is refused. Without it the founder makes one",
+    "id of the cluster; a data directory of another cluster is refused. Without it the founder generates one",
     Owner.OPERATOR,
 )
 PROCESS_ROLES = Key(
     "process.roles",
     OneOf((CONTROLLER_ROLE, BROKER_ROLE), _OTHER_ROLES),
     CONTROLLER_ROLE,
-    "the one role that a node has; `broker` is in development and needs `unstable.broker.role.enable`",
+    "role of the node; `broker` is in development and requires `unstable.broker.role.enable`",
 )
 DATA_DIR = Key(
     "metadata.log.dir",
     AbsolutePath(),
     REQUIRED,
-    "where log, snapshots and identity are kept",
+    "directory of the log, snapshots and identity",
     Owner.OPERATOR,
 )
 PARTITIONS = Key(
     "quorum.partitions",
     Integer(1, MAX_PARTITIONS),
     1,
-    "partitions of the metadata topic, each a quorum of its own; fixed when the directory is formatted",
+    "number of partitions of the metadata topic, each with its own quorum; fixed when the directory is formatted",
 )
 WITNESS = Key(
     "quorum.witness",
     Boolean(),
     False,
-    "a voter that never leads",
+    "whether the node is a witness: a voter that never becomes leader",
 )
 LOG_LEVEL = Key(
-    "log.level", Choice(("debug", "info", "warning", "error")), "info", "what is written to stdout"
+    "log.level", Choice(("debug", "info", "warning", "error")), "info", "level of the log on stdout"
 )
 
 TOKEN_FILE: Key[Path | None] = Key(
@@ -72,26 +69,26 @@ TOKEN_IN_CLEAR_TEXT = Key(
     "admin.token.in.clear.text",
     Boolean(),
     False,
-    "whether the admin token is taken from other hosts by plain `http` though members dial each other by TLS. For a quorum whose clients do not speak `https` yet; without TLS on any port the key changes nothing",
+    "whether the admin token is accepted from other hosts over plain `http` although members use TLS. For quorums with clients that do not support `https` yet; no effect without TLS",
 )
 MEMBERSHIP_ON_KAFKA_PORT = Key(
     "admin.membership.on.controller.listener",
     Boolean(),
     True,
-    "voters can be changed through the Kafka port",
+    "whether voters can be changed through the Kafka port",
 )
 LATCH_FILE: Key[Path | None] = Key(
     "failure.latch.file",
     AbsolutePath(),
     None,
-    "where a failed disk is remembered, outside of that disk",
+    "directory of the failure latch, on another file system than the data",
     Owner.OPERATOR,
 )
 TERMINATION_FILE: Key[Path | None] = Key(
     "termination.message.file",
     AbsolutePath(),
     None,
-    "where the last words of the process go; without it `/dev/termination-log`, if that exists",
+    "file for the termination message; default `/dev/termination-log`, if that exists",
     Owner.OPERATOR,
 )
 
@@ -106,7 +103,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         WITNESS,
         LOG_LEVEL,
     ),
-    "Administration and the end of the process": (
+    "Administration and termination": (
         TOKEN_FILE,
         TOKEN_IN_CLEAR_TEXT,
         MEMBERSHIP_ON_KAFKA_PORT,

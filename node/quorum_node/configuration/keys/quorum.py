@@ -1,4 +1,6 @@
-"""Keys: the quorum, how it comes to be, and the timeouts of the Raft protocol (KIP-595 "Configurations", KIP-853)."""
+"""Keys of the quorum: formation, and the timeouts of the Raft protocol (KIP-595 "Configurations",
+KIP-853).
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +21,7 @@ from quorum_node.configuration.value_kinds import (
 
 
 def _timeout(name: str, default: int, doc: str) -> Key[int]:
-    """Of the Raft protocol, in milliseconds."""
+    """A timeout of the Raft protocol, in milliseconds."""
     return Key(f"controller.quorum.{name}", Integer(1, HOUR_MS), default, doc)
 
 
@@ -27,7 +29,7 @@ BOOTSTRAP_SERVERS: Key[tuple[HostPort, ...]] = Key(
     "controller.quorum.bootstrap.servers",
     HostPorts(),
     (),
-    "whom to ask for the quorum; one of this key and `controller.quorum.voters` is set",
+    "addresses at which the node looks for the quorum; either this key or `controller.quorum.voters` is required",
     Owner.OPERATOR,
     shown="",
 )
@@ -35,27 +37,27 @@ STATIC_VOTERS: Key[tuple[VoterAddress, ...]] = Key(
     "controller.quorum.voters",
     Voters(),
     (),
-    "the voters of a static quorum, which all of them form together",
+    "the voters of a static quorum, which they form together",
     shown="",
 )
 AUTO_JOIN = Key(
     "controller.quorum.auto.join.enable",
     Boolean(),
     False,
-    "an observer that has caught up makes itself a voter",
+    "whether an observer that has caught up becomes a voter automatically",
 )
 FOUNDER_ID: Key[int | None] = Key(
     "formation.founder.id",
     Integer(0, MANY),
     None,
-    "the node that may form the quorum on an empty directory; excludes `controller.quorum.voters`",
+    "id of the node that may form the quorum on an empty directory; can't be combined with `controller.quorum.voters`",
     Owner.OPERATOR,
 )
 FOUNDER_UUID = Key(
     "formation.founder.uuid",
     ReplicaUuid(),
     REQUIRED,
-    "the replica UUID that the founder takes; set together with `formation.founder.id`",
+    "replica UUID of the founder; required with `formation.founder.id`",
     Owner.OPERATOR,
     shown="",
 )
@@ -63,26 +65,26 @@ INITIAL_VOTERS = Key(
     "formation.initial.voters",
     Integer(1, 99),
     1,
-    "how many voters the quorum is to have before it serves; needs the founder's keys",
+    "number of voters that the quorum needs before it accepts writes; requires the founder's keys",
     Owner.OPERATOR,
 )
 MAY_BOOTSTRAP = Key(
     "formation.bootstrap",
     Boolean(),
     True,
-    "`false`: this node never helps to form a quorum that does not exist yet",
+    "`false`: this node never takes part in the formation of a new quorum",
 )
 FIRST_SCRAM: Key[Path | None] = Key(
     "formation.scram.file",
     AbsolutePath(),
     None,
-    "ours: the first users of a new quorum. A line for each, as `kafka-storage format --add-scram` takes it: `SCRAM-SHA-512=[name=alice,password=…]`. The first leader writes them with the first records; afterwards the file is not needed",
+    "ours: file with the first users of a new quorum, one per line, as `kafka-storage format --add-scram` takes it: `SCRAM-SHA-512=[name=alice,password=…]`. The first leader writes them to the log; after that the file is not needed",
 )
 
 FETCH_TIMEOUT = _timeout(
     "fetch.timeout.ms",
     2000,
-    "at least the longest wait of a Fetch (500 ms: stock Kafka's replicas wait that long, too) and 100 ms for its way, so 600. With less an idle quorum elects a new leader again and again",
+    "at least the longest wait of a Fetch (500 ms: stock Kafka's replicas wait that long, too) plus 100 ms for the network, so 600. With less an idle quorum elects a new leader again and again",
 )
 REQUEST_TIMEOUT = _timeout(
     "request.timeout.ms",
@@ -90,19 +92,19 @@ REQUEST_TIMEOUT = _timeout(
     "at least 600, for the same reason: with less every Fetch of an idle quorum times out",
 )
 ELECTION_TIMEOUT = _timeout(
-    "election.timeout.ms", 1000, "at least 50: a vote is on the disk before it is given"
+    "election.timeout.ms", 1000, "at least 50: a vote is synced to the disk before it is sent"
 )
 ELECTION_BACKOFF_MAX = _timeout(
     "election.backoff.max.ms",
     1000,
-    "at least 10: candidates wait for a random part of it after a split vote",
+    "at least 10: candidates wait for a random fraction of it after a split vote",
 )
 RETRY_BACKOFF = _timeout(
     "retry.backoff.ms",
     20,
     "at most `controller.quorum.retry.backoff.max.ms`, and at most half of `controller.quorum.fetch.timeout.ms`",
 )
-RETRY_BACKOFF_MAX = _timeout("retry.backoff.max.ms", 1000, "the longest pause between two tries")
+RETRY_BACKOFF_MAX = _timeout("retry.backoff.max.ms", 1000, "the longest pause between two attempts")
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "The quorum": (

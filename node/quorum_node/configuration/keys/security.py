@@ -1,6 +1,7 @@
-"""Keys: what listeners that speak TLS present, trust and demand (KIP-651 for PEM), who a certificate stands for, and SASL.
+"""Keys of TLS and SASL on listeners (KIP-651 for PEM), and of identities in certificates.
 
-`ssl.*` are texts here: what they say is read and checked together (`security/tls/ssl_settings.py`).
+`ssl.*` values are texts here: they are parsed and checked together
+(`security/tls/ssl_settings.py`).
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from quorum_node.security.tls.ssl_settings import REVOKED_KEY, SSL_KEYS
 
 _PATH, _WORD, _PEM = "absolute path", "`PEM`", "PEM"
 _DOCS: Mapping[str, tuple[str, str, str]] = {
-    "ssl.keystore.type": (_WORD, "`PEM`", "the form of the keystore"),
+    "ssl.keystore.type": (_WORD, "`PEM`", "format of the keystore"),
     "ssl.keystore.location": (
         _PATH,
         "",
@@ -32,7 +33,7 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
     "ssl.keystore.certificate.chain": (_PEM, "", "the chain itself, instead of a file"),
     "ssl.keystore.key": (_PEM, "", "the private key itself, instead of a file"),
     "ssl.key.password": ("text", "", "of an encrypted private key"),
-    "ssl.truststore.type": (_WORD, "`PEM`", "the form of the truststore"),
+    "ssl.truststore.type": (_WORD, "`PEM`", "format of the truststore"),
     "ssl.truststore.location": (
         _PATH,
         "",
@@ -60,7 +61,7 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
     REVOKED_KEY: (
         _PATH,
         "",
-        "ours: a file with the serials of revoked certificates in hexadecimal digits, one a line, or with revocation lists (CRL) in PEM and serials in lines `serial=…` beside them. It is read again when it changes. Who shows one of them is refused, and connections that were let in before end",
+        "ours: a file with the serial numbers of revoked certificates in hexadecimal digits, one per line, or with revocation lists (CRL) in PEM. It is read again when it changes. New connections with such a certificate are refused, and existing ones are closed",
     ),
 }
 """Value, default and meaning."""
@@ -81,31 +82,31 @@ FILES_POLL = Key(
     "quorum.files.poll.ms",
     Integer(100, HOUR_MS),
     5000,
-    "ours: how often the files of certificates are looked at. New connections use what is new; nothing is restarted",
+    "ours: interval of the check of certificate files for changes. New connections use new certificates without a restart",
 )
 HANDSHAKE_TIMEOUT = Key(
     "quorum.handshake.timeout.ms",
     Integer(100, HOUR_MS),
     5000,
-    "ours: a handshake of TLS that has not ended by then ends its connection. After it a client of a SASL listener has as long to log in",
+    "ours: time limit of a TLS handshake; after it the connection is closed. A client of a SASL listener then has the same time to log in",
 )
 HANDSHAKES_MAX = Key(
     "quorum.handshakes.max",
     Integer(1, 10_000),
     64,
-    "ours: handshakes of a listener at a time, and as many clients that have not logged in. For one more the oldest of the address with the most is given up",
+    "ours: maximum number of concurrent handshakes of a listener, and of clients that have not logged in. Above it the oldest one of the address with the most is closed",
 )
 HANDSHAKES_RATE = Key(
     "quorum.handshakes.rate",
     Integer(1, MANY),
     100,
-    "ours: handshakes of a listener that begin in a second, each address in its turn; each takes a millisecond of the node's time",
+    "ours: maximum number of handshakes of a listener per second, with addresses in turn; each takes about a millisecond of CPU time",
 )
 IDENTITY_BINDING = Key(
     "quorum.identity.binding",
     Boolean(),
     True,
-    "ours: certificates of members and brokers name the node id that they may use, `urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`; this node's own has to, and so has that of every member it dials",
+    "ours: whether certificates of members and brokers have to contain their node id as `urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`. This applies to the node's own certificate and to those of all members to which it connects",
 )
 ROLE_RULES: Key[MappingRules | None] = Key(
     "quorum.role.mapping.rules",
@@ -118,7 +119,7 @@ MECHANISMS = Key(
     MECHANISMS_KEY,
     Text("`SCRAM-SHA-512`, `SCRAM-SHA-256`"),
     "",
-    "how clients log in to listeners with `SASL_PLAINTEXT` or `SASL_SSL`; such a listener needs this key",
+    "SASL mechanisms of listeners with `SASL_PLAINTEXT` or `SASL_SSL`; required for such a listener",
     scope=Scope.LISTENER,
     shown="",
 )
@@ -126,20 +127,20 @@ MAX_REAUTH = Key(
     "connections.max.reauth.ms",
     Integer(0, MANY),
     0,
-    "a login by SASL is good for that long: a client that has not logged in again by then is disconnected. 0: as long as its connection",
+    "lifetime of a SASL login: a client that has not logged in again by then is disconnected. 0: lifetime of the connection",
     scope=Scope.LISTENER,
 )
 FAILED_LOGIN_DELAY = Key(
     "connection.failed.authentication.delay.ms",
     Integer(0, 4000),
     100,
-    "how late a failed login is answered",
+    "delay of the response to a failed login",
 )
 MAX_LOGIN_BYTES = Key(
     "sasl.server.max.receive.size",
     Integer(1 << 10, 1 << 20),
     64 << 10,
-    "a larger request is refused before the login",
+    "maximum size of a request before the login",
     scope=Scope.LISTENER,
     shown="64 KiB",
 )
@@ -147,10 +148,7 @@ MIGRATION = Key(
     "quorum.tls.migration",
     Choice(("none", "accept", "dial")),
     "none",
-    "ours: while a quorum goes from clear text to TLS, one restart of a member at a time. `accept`: the listener that members dial"
-    " and an `https` admin port take clear text beside TLS on the same port, the health port serves the whole admin API, and"
-    " members are dialled in clear text. `dial`: the same, and members are dialled by TLS. All members need `accept` before the"
-    " first one gets `dial`, and `dial` before the first one gets `none`",
+    "ours: steps of a migration of a quorum from clear text to TLS by rolling restarts. `accept`: the members' listener and an `https` admin port accept clear text as well as TLS, the health port serves the whole admin API, and connections to members use clear text. `dial`: the same, but connections to members use TLS. All members need `accept` before the first one gets `dial`, and `dial` before the first one gets `none`",
 )
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {

@@ -1,4 +1,4 @@
-"""The table of all keys: whatever the node can be told in its properties stands here, and nowhere else.
+"""The table of all configuration keys.
 
 Names are Kafka's where Kafka has one; `admin.*`, `formation.*`, `failure.*`, `termination.*`, `quorum.*`,
 `unstable.broker.role.enable`,
@@ -31,7 +31,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **broker.SECTIONS,
     **groups.SECTIONS,
 }
-"""All keys, by the sections of the reference."""
+"""All keys, by sections of the reference."""
 
 
 def all_keys() -> Iterator[Key[Any]]:
@@ -40,7 +40,7 @@ def all_keys() -> Iterator[Key[Any]]:
 
 
 def known_names(of_listeners: Iterable[str] = listeners.LISTENERS) -> frozenset[str]:
-    """Every name that may stand in the properties of a node with these listeners, in small letters."""
+    """All names that are valid in the properties of a node with these listeners, in lower case."""
     own = (
         key.name_for(listener)
         for key in all_keys()

@@ -101,7 +101,7 @@ def _listener(
     protocol = protocols.get(name) or SecurityProtocol.__members__.get(name)
     if protocol is None and protocols:
         raise SecuritySettingError(
-            PROTOCOL_MAP, f"does not say what listener {name} speaks", properties[PROTOCOL_MAP]
+            PROTOCOL_MAP, f"has no entry for listener {name}", properties[PROTOCOL_MAP]
         )
     protocol = protocol or SecurityProtocol.PLAINTEXT
     return ListenerSecurity(

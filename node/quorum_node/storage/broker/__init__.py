@@ -1,1 +1,3 @@
-"""The partitions of a broker on disk: files exactly as a stock Kafka broker's, so that either takes over from the other."""
+"""The partitions of a broker on disk, in the file formats of a stock Kafka broker, so that each can
+take over the other's directory.
+"""

@@ -1,7 +1,7 @@
-"""Headers of the batches in a segment file, read piece by piece.
+"""Reads the headers of the batches in a segment file, in bounded memory.
 
-Owns what a header must look like for the next one to be found, and the checksum of a batch that lies in a file. Must not
-know what a broken batch leads to. Memory is bounded whatever the file holds.
+Owns the validity of a header, and the checksum of a batch in a file. Must not know the consequences
+of an invalid batch.
 Source: Kafka's documentation, "Record Batch".
 """
 
@@ -28,7 +28,7 @@ _CRC_PIECE_BYTES = 1 << 20
 
 
 class FileBatch(NamedTuple):
-    """The header of a batch and where it lies in its file."""
+    """The header of a batch and its position in the file."""
 
     position: int
     base_offset: int
@@ -46,17 +46,17 @@ class FileBatch(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Behind the last offset that the batch stands for."""
+        """Exclusive end offset, compacted records included."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def end_position(self) -> int:
-        """Behind the last byte."""
+        """Position after the last byte."""
         return self.position + self.size_bytes
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds markers of transactions."""
+        """Whether it contains transaction markers."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
@@ -66,7 +66,7 @@ class FileBatch(NamedTuple):
 
 
 class BrokenBatch(Exception):
-    """No batch can begin at this position of the file."""
+    """There is no valid batch at this position of the file."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"byte {position}: {reason}")
@@ -74,9 +74,9 @@ class BrokenBatch(Exception):
 
 
 def batch_at(buffer: Buffer, index: int, position: int, end_position: int) -> FileBatch:
-    """The header at `index` of `buffer`, which lies at `position` of a file that ends at `end_position`.
+    """The header at `index` of `buffer`, which is at `position` of a file that ends at `end_position`.
 
-    Raises BrokenBatch on numbers that no whole batch of the present format can have.
+    Raises BrokenBatch on values that no valid batch of the present format can have.
     """
     (
         base_offset, length, epoch, magic, crc, attributes, last_delta, base_ts, max_ts,
@@ -109,17 +109,19 @@ def read_fully(files: FileSystem, fd: int, size: int, position: int) -> bytes:
 
 
 def walk(files: FileSystem, fd: int, position: int, end_position: int) -> Iterator[FileBatch]:
-    """The headers of all batches in a part of a file. Raises BrokenBatch where there is no whole one."""
+    """The headers of all batches in a part of a file. Raises BrokenBatch at the first invalid one."""
     piece, piece_at = b"", position
     while position < end_position:
         index = position - piece_at
         if len(piece) - index < HEADER_BYTES:
             if end_position - position < HEADER_BYTES:
-                raise BrokenBatch(position, f"{end_position - position} bytes are no batch header")
+                raise BrokenBatch(
+                    position, f"{end_position - position} bytes are too few for a batch header"
+                )
             piece = read_fully(files, fd, min(_PIECE_BYTES, end_position - position), position)
             piece_at, index = position, 0
             if len(piece) < HEADER_BYTES:
-                raise BrokenBatch(position, "the file ends")
+                raise BrokenBatch(position, "the file is truncated")
         batch = batch_at(piece, index, position, end_position)
         yield batch
         position = batch.end_position
@@ -134,11 +136,13 @@ def walk_checked(
         index = position - piece_at
         if len(piece) - index < HEADER_BYTES:
             if end_position - position < HEADER_BYTES:
-                raise BrokenBatch(position, f"{end_position - position} bytes are no batch header")
+                raise BrokenBatch(
+                    position, f"{end_position - position} bytes are too few for a batch header"
+                )
             piece = read_fully(files, fd, min(_CRC_PIECE_BYTES, end_position - position), position)
             piece_at, index = position, 0
         if len(piece) - index < HEADER_BYTES:
-            raise BrokenBatch(position, "the file ends")
+            raise BrokenBatch(position, "the file is truncated")
         batch = batch_at(piece, index, position, end_position)
         if index + batch.size_bytes <= len(piece):
             view = memoryview(piece)[index + CRC_COVERS_FROM : index + batch.size_bytes]
@@ -161,7 +165,7 @@ def _crc_of(files: FileSystem, fd: int, batch: FileBatch) -> int:
         size = min(_CRC_PIECE_BYTES, batch.end_position - position)
         piece = read_fully(files, fd, size, position)
         if not piece:
-            raise BrokenBatch(batch.position, "the file ends")
+            raise BrokenBatch(batch.position, "the file is truncated")
         crc = crc32c(piece, crc)
         position += len(piece)
     return crc

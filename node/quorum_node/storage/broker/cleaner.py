@@ -1,7 +1,8 @@
-"""Which log of a directory is compacted next, and how fast.
+"""Schedules the compaction of the logs of a directory, and limits its rate.
 
-Owns the choice, the pauses and cleaner-offset-checkpoint. Runs in a thread of its own, one log at a time; a log that can not be
-compacted is left out, with the reason, until the broker starts again.
+Owns the choice of the next log, the pauses, and cleaner-offset-checkpoint. Runs in its own thread,
+one log at a time. A log that can't be compacted is skipped until the broker restarts, and the
+reason is reported.
 Source: Kafka's documentation, "Broker Configs", log.cleaner.*.
 """
 
@@ -23,17 +24,20 @@ from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 CPU_SHARE = 0.25
-"""Of one core: requests are answered by the same interpreter."""
+"""Share of one core: requests use the same interpreter."""
 _CPU_BURST_SECONDS = 0.002
 
 
 class Stopped(Exception):
-    """The broker ends: what was begun is dropped."""
+    """The broker is stopping: unfinished work is dropped."""
 
 
 class Throttle:
-    """Waits so that no more than `bytes_per_second` are read and written (None: no limit), and no more than `cpu_share` of a
-    core is used by the thread that calls it. `stop` ends a wait, and every later call raises Stopped."""
+    """Limits the rate of a thread: at most `bytes_per_second` are read and written (None: no
+    limit), and at most `cpu_share` of a core is used.
+
+    `stop` ends a wait, and every later call raises Stopped.
+    """
 
     def __init__(
         self,
@@ -54,19 +58,19 @@ class Throttle:
         self._cpu_since = cpu_seconds()
 
     def limit(self, bytes_per_second: float | None) -> None:
-        """Another limit from now on."""
+        """Set a new limit."""
         self._bytes_per_second = bytes_per_second
 
     def begin(self) -> None:
-        """Work begins, perhaps on another thread than before."""
+        """Start measuring, possibly on another thread than before."""
         self._cpu_since = self._cpu_seconds()
 
     def stop(self) -> None:
-        """From any thread."""
+        """Can be called from any thread."""
         self._stopped.set()
 
     def __call__(self, size_bytes: int) -> None:
-        """So much was read or written; waits if it was too early. Raises Stopped."""
+        """Account for bytes that were read or written; waits if the rate is too high. Raises Stopped."""
         if self._stopped.is_set():
             raise Stopped
         pause = self._cpu_pause()
@@ -92,7 +96,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A log that was compacted: the first offset that is not clean, and its size before and after."""
+    """A compacted log: its first dirty offset, and its size before and after."""
 
     replica: TopicPartition
     end_offset: int
@@ -102,14 +106,14 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A log that is not compacted any more until the broker starts again."""
+    """A log that is skipped until the broker restarts."""
 
     replica: TopicPartition
     reason: str
 
 
 class Cleaner:
-    """Of one directory."""
+    """The cleaner of one directory."""
 
     def __init__(
         self,
@@ -125,12 +129,12 @@ class Cleaner:
         self._left_out: dict[TopicPartition, PartitionLog] = {}
 
     def limit(self, bytes_per_second: float | None, map_bytes: int) -> None:
-        """For the next rounds."""
+        """Set the limit of the next rounds."""
         self._throttle.limit(bytes_per_second)
         self._map_bytes = map_bytes
 
     def stop(self) -> None:
-        """From any thread: the round that runs ends with Stopped."""
+        """Can be called from any thread: the round in progress ends with Stopped."""
         self._throttle.stop()
 
     def clean_due(
@@ -138,13 +142,13 @@ class Cleaner:
         high_watermarks: Mapping[TopicPartition, int],
         told: Callable[[Cleaned | LeftOut], None] = lambda _: None,
     ) -> None:
-        """One round: compact every log that is due, the one with the largest part that is not clean first.
+        """One round: compact every log that is due, the one with the largest dirty ratio first.
 
-        `told` is called on this thread, after each log. Raises Stopped, StorageFailure or DiskFull.
+        `told` is called on this thread after each log. Raises Stopped, StorageFailure or DiskFull.
         """
         self._throttle.begin()
         for replica, log in self._due(high_watermarks):
-            # Measured again: it may have been cut, or closed, while the ones before it were compacted.
+            # Check again: it may have been truncated or closed while other logs were compacted.
             part = self._due_part(replica, log, high_watermarks[replica])
             if part is None:
                 continue
@@ -158,7 +162,7 @@ class Cleaner:
     def _clean(
         self, replica: TopicPartition, log: PartitionLog, part: CleanablePart
     ) -> Cleaned | LeftOut | None:
-        """None if nothing came of it: the log is closed, or was cut meanwhile."""
+        """None if nothing was compacted: the log was closed or truncated meanwhile."""
         before_bytes, cuts = log.size_bytes, log.cuts
 
         def is_another() -> bool:
@@ -179,7 +183,7 @@ class Cleaner:
             return None
         except (StorageFailure, DiskFull):
             if log.held.is_closed:
-                return None  # its directory has another name by now
+                return None  # its directory has been renamed
             raise
         if is_another():
             return None
@@ -189,7 +193,7 @@ class Cleaner:
     def _due(
         self, high_watermarks: Mapping[TopicPartition, int]
     ) -> list[tuple[TopicPartition, PartitionLog]]:
-        """The logs that are due as they are now, the one with the largest share that is not clean first."""
+        """The logs that are due now, the one with the largest dirty ratio first."""
         found = []
         for replica, high_watermark in high_watermarks.items():
             log = self._directory.logs.get(replica)
@@ -203,7 +207,7 @@ class Cleaner:
     def _due_part(
         self, replica: TopicPartition, log: PartitionLog, high_watermark: int
     ) -> CleanablePart | None:
-        """What is to be compacted of a log; None if it is not due, or not there any more."""
+        """The part of a log to be compacted; None if it is not due or does not exist any more."""
         if self._directory.logs.get(replica) is not log or not log.settings.compacts:
             return None
         if self._left_out.get(replica) is log:
@@ -215,4 +219,4 @@ class Cleaner:
 
 
 class _Gone(Exception):
-    """The log that is being compacted was closed."""
+    """The log was closed during its compaction."""

@@ -1,8 +1,10 @@
-"""What the records of a batch are compressed with: gzip, snappy, lz4, zstd, in the forms that Kafka's clients read and write.
+"""Compression codecs of record batches: gzip, snappy, lz4, zstd, in the framing of Kafka's clients.
 
-Owns the forms: snappy in the frames of snappy-java (some clients write it bare), lz4 in frames of blocks that do not depend on each
-other, the only ones that Java clients read. What a batch may inflate to is limited. Must not know batches.
-Source: Kafka's documentation, "Record Batch" (compression); the LZ4 Frame Format Description 1.6; snappy-java's SnappyOutputStream.
+Owns the framing: snappy in frames of snappy-java (some clients write it raw), lz4 in frames of
+independent blocks, the only form that Java clients read. The decompressed size is limited. Must not
+know batches.
+Source: Kafka's documentation, "Record Batch" (compression); the LZ4 Frame Format Description 1.6;
+snappy-java's SnappyOutputStream.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import cramjam
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MOST_BYTES = 128 << 20
-"""What a batch may inflate to: far above any that a producer may send."""
+"""Limit of the decompressed size of a batch: far above any that a producer may send."""
 _FIRST_BYTES = 64 << 10
 _IS_TOO_SMALL = "failed to write whole buffer"
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -27,15 +29,15 @@ _LZ4_IS_PLAIN = 1 << 31
 
 
 class UnknownCodec(Exception):
-    """No codec of Kafka has this number."""
+    """Kafka has no codec with this number."""
 
 
 class BadContent(Exception):
-    """It can not be inflated, or to more than `MOST_BYTES`."""
+    """It can't be decompressed, or its decompressed size exceeds `MOST_BYTES`."""
 
 
 def inflate(codec: int, data: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Raises UnknownCodec, BadContent."""
+    """Decompress. Raises UnknownCodec, BadContent."""
     if codec == SNAPPY:
         return _inflate_snappy(data, most_bytes)
     into = _INTO.get(codec)
@@ -45,7 +47,7 @@ def inflate(codec: int, data: bytes, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def deflate(codec: int, data: bytes) -> bytes:
-    """Raises UnknownCodec."""
+    """Compress. Raises UnknownCodec."""
     if codec == GZIP:
         return bytes(cramjam.gzip.compress(data))
     if codec == SNAPPY:
@@ -74,7 +76,7 @@ def _grown(into: Callable[[bytes, bytearray], int], data: bytes, most_bytes: int
             if _IS_TOO_SMALL not in str(error):
                 raise BadContent(str(error)) from None
         if size >= most_bytes:
-            raise BadContent(f"inflates to more than {most_bytes} bytes")
+            raise BadContent(f"decompresses to more than {most_bytes} bytes")
         size = min(8 * size, most_bytes)
 
 
@@ -85,10 +87,10 @@ def _inflate_snappy(data: bytes, most_bytes: int) -> bytes:
         while at < len(data):
             end = at + _SNAPPY_SIZE.size
             if end > len(data):
-                raise BadContent("a frame of snappy-java is cut short")
+                raise BadContent("a snappy-java frame is truncated")
             at, end = end, end + _SNAPPY_SIZE.unpack_from(data, at)[0]
             if end > len(data):
-                raise BadContent("a frame of snappy-java is cut short")
+                raise BadContent("a snappy-java frame is truncated")
             blocks.append(data[at:end])
             at = end
     found, size = [], 0
@@ -96,7 +98,7 @@ def _inflate_snappy(data: bytes, most_bytes: int) -> bytes:
         try:
             size += cramjam.snappy.decompress_raw_len(block)
             if size > most_bytes:
-                raise BadContent(f"inflates to more than {most_bytes} bytes")
+                raise BadContent(f"decompresses to more than {most_bytes} bytes")
             found.append(bytes(cramjam.snappy.decompress_raw(block)))
         except cramjam.DecompressionError as error:
             raise BadContent(str(error)) from None

@@ -1,8 +1,9 @@
-"""A stored batch without the records that compaction takes out of it.
+"""Removes records from a stored batch for compaction.
 
-Owns the bytes: which header fields stay, how the horizon of tombstones is written, and that a batch that holds nothing any more
-may have to stay for its producer's sequence numbers. Must not know which records go. A batch that stays whole is not
-touched. Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the base timestamp).
+Owns the bytes: which header fields are kept, and how the delete horizon of tombstones is written. A
+batch without records may be kept for its producer's sequence numbers. Must not know which records
+are removed. A batch that keeps all records is not changed.
+Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the base timestamp).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ _PREFIX = Struct(">qiibI")
 
 
 def horizon_of(batch: FileBatch) -> int | None:
-    """From when on its tombstones, or its marker, may go."""
+    """Time from which its tombstones, or its marker, can be removed."""
     return batch.base_timestamp_ms if batch.attributes & HORIZON_FLAG else None
 
 
@@ -41,10 +42,11 @@ def compacted(
     keep_empty: bool,
     marks_nothing: bool,
 ) -> bytes | None:
-    """The batch with the records that stay, or None if it goes.
+    """The batch with the remaining records, or None if it is removed.
 
-    `new_horizon_ms`: for tombstones that are met for the first time; `marks_nothing`: a marker, and nothing of its transaction is
-    left. `keep_empty`: the batch stays even without records. Raises UnknownCodec, CorruptBatch.
+    `new_horizon_ms`: for tombstones that are seen for the first time. `marks_nothing`: it is a
+    marker whose transaction has no records left. `keep_empty`: keep the batch even without records.
+    Raises UnknownCodec, CorruptBatch.
     """
     records = list(stored_records(data)) if batch.record_count else []
     kept = [each for each in records if stays(each)]
@@ -58,7 +60,7 @@ def compacted(
 
 
 def empty_batch(batch: FileBatch) -> bytes:
-    """Offsets and sequence numbers, and no record."""
+    """A batch with offsets and sequence numbers, but without records."""
     attributes = batch.attributes & ~(COMPRESSION_MASK | HORIZON_FLAG)
     return _framed(batch, attributes, -1, batch.max_timestamp_ms, 0, b"")
 
@@ -77,7 +79,7 @@ def _rebuilt(batch: FileBatch, kept: Sequence[StoredRecord], horizon_ms: int | N
 
 
 def _moved(record: StoredRecord, base_ms: int) -> bytes:
-    """The record, with its timestamp counted from another one."""
+    """The record, with its timestamp relative to another base."""
     _, body = read_varint(record.body, 0)
     _, behind = read_varint(record.body, body + 1)
     delta = encode_varint(record.timestamp_ms - base_ms)

@@ -1,13 +1,15 @@
-"""Compaction of a partition: of each key the newest record stays.
+"""Log compaction of a partition: keeps the newest record of each key.
 
-Owns what is cleaned when, and the passes over the log: one that learns the newest offset of each key in the part that was not
-cleaned yet, one that writes the segments anew. What stays: tombstones for delete.retention.ms, markers as long as anything
-of their transaction does and that long after, the last batch of each producer, the last batch of the round, and every record
-at or above the first offset that may not be cleaned. Runs beside appends and reads, in a thread of its own.
-
-Killed at any instant: segments are written under `.cleaned`, synced, renamed to `.swap`, and only then take the names of
-those that they replace; opening the log finishes what was swapped and drops what was not.
-Source: Kafka's documentation, "Log Compaction"; the rules of a stock broker (`Cleaner`, `LogCleanerManager`).
+Owns what is cleaned when, and the two passes over the log. The first collects the newest offset of
+each key in the dirty part; the second writes the segments anew. Kept are: tombstones for
+delete.retention.ms; markers as long as their transaction has records, and for that time after; the
+last batch of each producer; the last batch of the round; all records at or above the first
+uncleanable offset. Runs concurrently with appends and reads, in its own thread.
+Crash safety: segments are written with the suffix `.cleaned`, synced, renamed to `.swap`, and only
+then renamed to replace the old segments. When the log is opened, swaps are completed and unfinished
+files removed.
+Source: Kafka's documentation, "Log Compaction"; the rules of a stock broker (`Cleaner`,
+`LogCleanerManager`).
 """
 
 from collections.abc import Callable, Sequence
@@ -37,22 +39,22 @@ DEFAULT_MAP_BYTES = 128 << 20
 
 
 class Uncleanable(Exception):
-    """The log stays as it is: nothing is lost, it only grows."""
+    """The log can't be compacted. No data is lost, it only grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanablePart:
-    """From `start_offset` on nothing was cleaned yet; from `end_offset` on nothing may be."""
+    """The dirty part from `start_offset` to `end_offset` (exclusive), which can be cleaned."""
 
     start_offset: int
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
     oldest_ms: int
-    """Largest timestamp of the oldest segment that was not cleaned; -1 if there is none."""
+    """Largest timestamp of the oldest dirty segment; -1 if there is none."""
 
     def is_due(self, log: PartitionLog, now_ms: int) -> bool:
-        """Whether so much is to be cleaned, or for so long, that it is worth a pass."""
+        """Whether the dirty part is large or old enough for a pass."""
         if not self.dirty_bytes or self.end_offset <= self.start_offset:
             return False
         share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
@@ -63,7 +65,7 @@ class CleanablePart:
 def cleanable_part(
     log: PartitionLog, cleaned_offset: int, high_watermark: int, now_ms: int
 ) -> CleanablePart:
-    """`cleaned_offset`: from cleaner-offset-checkpoint, 0 if it says nothing. `now_ms`: time of day."""
+    """`cleaned_offset`: from cleaner-offset-checkpoint, 0 if it has no entry. `now_ms`: time of day."""
     segments = log.segments
     first_unstable = log.first_unstable_offset(high_watermark)
     ends = [segments[-1].base_offset, high_watermark]
@@ -75,7 +77,7 @@ def cleanable_part(
         ends.extend(list(young)[:1])
     start = max(cleaned_offset, log.start_offset, segments[0].base_offset)
     if cleaned_offset > log.end_offset:
-        start = segments[0].base_offset  # the log was cut, or it is another one
+        start = segments[0].base_offset  # the log was truncated, or it is another one
     end = max(min(ends), start)
     dirty = [s for s in segments[:-1] if s.end_offset > start and s.base_offset < end]
     clean = [s for s in segments[:-1] if s.end_offset <= start]
@@ -96,10 +98,10 @@ def compact(
     map_bytes: int = DEFAULT_MAP_BYTES,
     throttle: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Clean what `part` says, as far as the map reaches; returns the first offset that is not clean.
+    """Clean `part` as far as the memory for keys allows; returns the first dirty offset.
 
-    `throttle` is told of bytes that were read and written, and may wait, or raise to give up. Raises StorageFailure, DiskFull,
-    and Uncleanable when a batch can not be read here or is damaged.
+    `throttle` is called with the bytes that were read and written. It may wait, or raise to abort.
+    Raises StorageFailure, DiskFull, and Uncleanable if a batch is unreadable or damaged.
     """
     try:
         known = _newest_of_keys(log, part, map_bytes, throttle)
@@ -111,7 +113,7 @@ def compact(
         return known.end_offset
     except (UnknownCodec, CorruptBatch, DamagedLog) as error:
         raise Uncleanable(
-            f"{log.directory} is not compacted, as a batch can not be read here: {error}"
+            f"{log.directory} is not compacted, as a batch can't be read: {error}"
         ) from error
     except OSError as error:
         raise classify(error, f"compact {log.directory}") from error
@@ -148,7 +150,7 @@ def _newest_of_keys(
 
 
 def _groups(log: PartitionLog, end_offset: int) -> list[list[DataSegment]]:
-    """Neighbours that fit into one segment together."""
+    """Groups of adjacent segments that fit into one segment."""
     settings = log.settings
     groups: list[list[DataSegment]] = []
     size_bytes = entries = 0
@@ -173,7 +175,9 @@ def _groups(log: PartitionLog, end_offset: int) -> list[list[DataSegment]]:
 
 
 def _bytes_of(segment: DataSegment, batch: FileBatch) -> bytes:
-    """Checked: a batch that is written anew gets a checksum of what was read, which must be what was stored."""
+    """Bytes of a batch, with verified checksum: a rewritten batch gets a new checksum, which would
+    hide damage.
+    """
     data = read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
     if len(data) != batch.size_bytes:
         raise DamagedLog(f"{segment.path} ends within the batch at byte {batch.position}")
@@ -240,7 +244,7 @@ class _Pass:
             target.append(kept, [Appended(len(kept), batch.end_offset, newest_ms)])
 
     def _compacted(self, data: bytes, batch: FileBatch) -> bytes | None:
-        """The batch as it stays, or None."""
+        """The remaining batch, or None."""
         keep_empty = self._is_last(batch) or batch.end_offset == self._known.end_offset
         horizon = horizon_of(batch)
         is_over = horizon is not None and horizon <= self._now_ms
@@ -274,7 +278,7 @@ class _Pass:
         return self._known.is_newest(record.key, record.offset)
 
     def _is_last(self, batch: FileBatch) -> bool:
-        """Whether its producer's sequence numbers are known by it alone."""
+        """Whether it is the last batch of its producer."""
         last = self._last_of.get(batch.producer_id)
         if last is None:
             return False

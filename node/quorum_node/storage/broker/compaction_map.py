@@ -1,17 +1,17 @@
 """The newest offset of each key in a part of a log, in bounded memory.
 
-Owns the map. A key is known by a digest of 16 bytes, whatever its length, as in stock Kafka: two keys with one digest are so
-unlikely that a disk loses a record sooner.
+Owns the map. Keys are identified by a digest of 16 bytes, as in stock Kafka: a collision is less
+likely than a disk error.
 """
 
 from hashlib import blake2b
 
 _BYTES_A_KEY = 200
-"""A digest, an integer and their place in a dictionary, measured."""
+"""Size of an entry: digest, integer and dictionary slot, measured."""
 
 
 class CompactionMap:
-    """`end_offset`: behind the last record that was looked at. `limit_bytes`: see log.cleaner.dedupe.buffer.size."""
+    """`end_offset`: end of the part that was examined. `limit_bytes`: see log.cleaner.dedupe.buffer.size."""
 
     __slots__ = ("_most", "_newest", "end_offset")
 
@@ -22,15 +22,15 @@ class CompactionMap:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further batch should be looked at."""
+        """Whether no further batch can be added."""
         return len(self._newest) >= self._most
 
     def put(self, key: bytes, offset: int) -> None:
-        """The key is at `offset`, which is behind all that were put before."""
+        """Add a key at `offset`, which must be higher than all earlier ones."""
         self._newest[_digest(key)] = offset
 
     def is_newest(self, key: bytes, offset: int) -> bool:
-        """Whether nothing newer is known of the key."""
+        """Whether the map has no newer offset for the key."""
         return offset >= self._newest.get(_digest(key), -1)
 
 

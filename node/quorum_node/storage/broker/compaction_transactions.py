@@ -1,7 +1,7 @@
-"""Which batches belong to aborted transactions, and which markers still have something to say.
+"""Tracks aborted transactions and obsolete markers during compaction.
 
-Owns what compaction has to know of transactions while it passes over a log from its beginning. Source: KIP-98, "Compaction"; the
-rules of a stock broker (`CleanedTransactionMetadata`).
+Owns the state of transactions in a pass over a log from its beginning. Source: KIP-98,
+"Compaction"; the rules of a stock broker (`CleanedTransactionMetadata`).
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 
 class PassedTransactions:
-    """`still_aborted`: entries of the transaction index of what is written."""
+    """`still_aborted`: entries for the transaction index of the new segments."""
 
     __slots__ = ("_aborted", "_coming", "_committed", "_seen", "still_aborted")
 
@@ -20,18 +20,18 @@ class PassedTransactions:
         self._coming: list[AbortedTransaction] = []
         self._aborted: dict[int, AbortedTransaction] = {}
         self._seen: set[int] = set()
-        """Producers of whose aborted transaction a batch was passed."""
+        """Producers with a batch of an aborted transaction in this pass."""
         self._committed: set[int] = set()
         self.still_aborted: list[AbortedTransaction] = []
 
     def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions that overlap with what comes next."""
+        """Add aborted transactions that overlap with the next segments."""
         self._coming = sorted(
             {*self._coming, *aborted}, key=lambda each: each.first_offset, reverse=True
         )
 
     def is_aborted(self, batch: FileBatch) -> bool:
-        """Whether its records were aborted. Batches come in order, each once."""
+        """Whether the records of a batch were aborted. Call it once for each batch, in order."""
         self._begin_up_to(batch.end_offset)
         if not batch.is_transactional:
             return False
@@ -42,7 +42,7 @@ class PassedTransactions:
         return False
 
     def says_nothing(self, batch: FileBatch, marker: Marker | None) -> bool:
-        """Whether nothing of the transaction that this marker ended is left."""
+        """Whether the transaction that this marker ended has no records left."""
         self._begin_up_to(batch.end_offset)
         producer_id = batch.producer_id
         if marker is None:

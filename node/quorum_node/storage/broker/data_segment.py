@@ -1,7 +1,7 @@
-"""One segment of a partition: the `.log` file, its indexes, and what has to be known of it to append and to look up.
+"""One segment of a partition: the `.log` file, its indexes, and the state needed for appends and look-ups.
 
-Owns the files of one base offset. Must not know its neighbours. OSErrors are left to the log.
-Appending and cutting happen on one thread at a time; reads may run beside them.
+Owns the files of one base offset. Must not know other segments. OSErrors are handled by the log.
+One thread at a time appends and truncates; reads may run concurrently.
 Source: the files of a stock broker (`LogSegment`).
 """
 
@@ -34,7 +34,7 @@ LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class Appended(NamedTuple):
-    """What a segment has to know of a batch."""
+    """Metadata of an appended batch."""
 
     size_bytes: int
     end_offset: int
@@ -42,7 +42,7 @@ class Appended(NamedTuple):
 
 
 class DataSegment:
-    """`end_offset`: behind its last batch. `first_timestamp_ms`: of the first batch, -1 if it has none."""
+    """`end_offset`: exclusive. `first_timestamp_ms`: of the first batch, -1 if it has none."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -74,7 +74,7 @@ class DataSegment:
         now_ms: int,
         suffix: str = "",
     ) -> None:
-        """Open its file, or make it. `suffix`: stands behind the name of each file."""
+        """Open or create the file. `suffix`: suffix of all file names."""
         self.files = files
         self.directory = directory
         self.base_offset = base_offset
@@ -97,20 +97,20 @@ class DataSegment:
         self._index_interval_bytes = index_interval_bytes
         self._bytes_since_entry = 0
         self._hints: dict[int, int] = {}
-        """Where the batch behind what was read before lies: who reads on needs no index."""
+        """Position of the batch after the last read one: sequential reads need no index."""
 
     # -- opening
 
     def adopt_indexes(self) -> bool:
-        """Take over the index files; False if they have to be made anew."""
+        """Load the index files; False if they have to be rebuilt."""
         fits = self.offsets.adopt() & self.times.adopt() & self.aborted.adopt(self.base_offset)
         last = self.offsets.last
         return fits and (last is None or last[1] < self.files.size_bytes(self.fd))
 
     def adopt_content(self) -> None:
-        """Believe the file and its indexes; look only at what follows the last entry.
+        """Trust the file and its indexes; check only batches after the last index entry.
 
-        Raises DamagedLog if no batch ends where the file does.
+        Raises DamagedLog if the last batch does not end at the end of the file.
         """
         size_bytes = self.files.size_bytes(self.fd)
         self.max_timestamp_ms, self.max_timestamp_offset = self.times.largest
@@ -128,12 +128,12 @@ class DataSegment:
         self._bytes_since_entry = size_bytes - position
 
     def adopt_closed(self, end_offset: int) -> None:
-        """Believe that it holds everything below `end_offset`, where the next segment begins."""
+        """Trust that it contains all batches below `end_offset`, where the next segment begins."""
         self.size_bytes, self.end_offset = self.files.size_bytes(self.fd), end_offset
         self.max_timestamp_ms, self.max_timestamp_offset = self.times.largest
 
     def clear_indexes(self) -> None:
-        """They are built anew, by `note` of each batch."""
+        """Empty the indexes; `note` rebuilds them batch by batch."""
         self.offsets.clear()
         self.times.clear()
         self.aborted.cut(0)
@@ -141,20 +141,20 @@ class DataSegment:
         self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
         self.first_timestamp_ms, self._bytes_since_entry = -1, 0
 
-    # -- growing
+    # -- appending
 
     def append(self, data: bytes | memoryview, batches: Sequence[Appended]) -> None:
-        """Write whole batches behind the last one; after an error `cut_back` is needed."""
+        """Write whole batches at the end. After an error `cut_back` has to be called."""
         position = self.size_bytes
         written = self.files.pwrite(self.fd, data, position)
-        while written < len(data):  # the next attempt says why: ENOSPC, most of the time
+        while written < len(data):  # usually a full disk: the next write fails with ENOSPC
             rest = memoryview(data)[written:]
             written += self.files.pwrite(self.fd, rest, position + written)
         for each in batches:
             self.note(each)
 
     def note(self, batch: Appended) -> None:
-        """A batch is in the file, behind the ones that are known."""
+        """Register the next batch of the file."""
         last_offset = batch.end_offset - 1
         if batch.max_timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms, self.max_timestamp_offset = batch.max_timestamp_ms, last_offset
@@ -169,11 +169,11 @@ class DataSegment:
         self.end_offset = batch.end_offset
 
     def cut_back(self) -> None:
-        """Drop what an append that failed has left."""
+        """Remove what a failed append has left."""
         self.files.ftruncate(self.fd, self.size_bytes)
 
     def close_for_appends(self) -> None:
-        """Nothing follows: the indexes are complete and in their files."""
+        """Complete the indexes and write them to their files; nothing more is appended."""
         self.times.add(self.max_timestamp_ms, self.max_timestamp_offset)
         self.offsets.write()
         self.times.write()
@@ -192,19 +192,19 @@ class DataSegment:
     # -- reading
 
     def position_of(self, offset: int) -> int:
-        """Position of the batch that holds `offset` or follows it; the end of the file if there is none."""
+        """Position of the first batch that ends after `offset`; the end of the file if there is none."""
         batch = self.batch_holding(offset)
         return self.size_bytes if batch is None else batch.position
 
     def batch_holding(self, offset: int) -> FileBatch | None:
-        """The first batch whose last offset is not below `offset`."""
+        """The first batch that ends after `offset`."""
         for batch in self.batches(offset):
             if batch.end_offset > offset:
                 return batch
         return None
 
     def last_end_below(self, offset: int) -> int:
-        """Where a batch ends that a cut at `offset` leaves, or the segment begins; the last such one or an earlier."""
+        """A lower bound of the segment's end after a truncation to `offset`."""
         end_offset = self.base_offset
         for batch in self.batches(offset - 1):
             if batch.end_offset > offset:
@@ -213,7 +213,7 @@ class DataSegment:
         return end_offset
 
     def batches(self, offset: int) -> Iterator[FileBatch]:
-        """All batches from somewhere before the one that holds `offset` on. Raises DamagedLog."""
+        """All batches from a position at or before the one that contains `offset`. Raises DamagedLog."""
         position = self._hints.get(offset)
         if position is None:
             position = self.offsets.position_of(offset)
@@ -223,9 +223,10 @@ class DataSegment:
             raise self._damaged(error) from error
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """Whole batches from the one that holds `start_offset` or follows it, each ending by `limit_offset`.
+        """Whole batches from the first one that ends after `start_offset`, each ending by `limit_offset`.
 
-        At least one batch, if any qualifies, even when it is larger than `max_bytes`. Raises DamagedLog.
+        At least one batch, if there is any, even if it is larger than `max_bytes`. Raises
+        DamagedLog.
         """
         size_bytes, hints = self.size_bytes, self._hints
         start = hints.get(start_offset)
@@ -235,7 +236,7 @@ class DataSegment:
             self.files, self.fd, min(max(max_bytes, HEADER_BYTES), size_bytes - start), start
         )
         index, end_offset, size = 0, start_offset, len(content)
-        # Not `batch_at`: with small batches this loop is most of what a read costs.
+        # `batch_at` is not used: with small batches this loop is most of the cost of a read.
         while size - index >= HEADER_BYTES:
             base_offset, length, magic, last_delta = _SPAN.unpack_from(content, index)
             end, behind = index + PREFIX_BYTES + length, base_offset + last_delta + 1
@@ -256,10 +257,10 @@ class DataSegment:
             hints[end_offset] = start + index
         return content if index == len(content) else content[:index]
 
-    # -- the end
+    # -- closing
 
     def sync(self) -> None:
-        """The segment and its indexes are durable afterwards. Raises OSError."""
+        """Make the segment and its indexes durable. Raises OSError."""
         sync_data(self.fd, self.files)
         self.offsets.sync()
         self.times.sync()
@@ -272,11 +273,14 @@ class DataSegment:
             self.fd = -1
 
     def paths(self) -> tuple[Path, ...]:
-        """All its files; the last may not be there."""
+        """Paths of all its files; the last one may not exist."""
         return self.path, self.offsets.path, self.times.path, self.aborted.path
 
     def rename(self, old_suffix: str, new_suffix: str) -> None:
-        """Change what stands behind the names. The log comes last: without it the others mean nothing."""
+        """Change the suffix of the file names.
+
+        The log is renamed last: without it the other files are ignored.
+        """
         for path in reversed(self.paths()):
             if self.files.exists(path):
                 self.files.rename(path, _with_suffix(path, old_suffix, new_suffix))
@@ -289,7 +293,9 @@ class DataSegment:
             self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, last_offset
 
     def _damaged(self, error: BrokenBatch) -> DamagedLog:
-        return DamagedLog(f"{self.path} is damaged at {error}. Nothing was cut. {HOW_TO_REPLACE}")
+        return DamagedLog(
+            f"{self.path} is damaged at {error}. Nothing was truncated. {HOW_TO_REPLACE}"
+        )
 
 
 def _with_suffix(path: Path, old: str, new: str) -> Path:

@@ -1,12 +1,12 @@
-"""What is wrong with the files of one partition."""
+"""Errors in the files of one partition."""
 
 from quorum_node.storage.errors import StorageFailure
 
-HOW_TO_REPLACE = "Delete the partition's directory while the broker is stopped: it is then replicated again from the leader"
+HOW_TO_REPLACE = "Delete the partition's directory while the broker is stopped. The replica is then fetched again from the leader"
 
 
 class DamagedLog(StorageFailure):
-    """Bytes that were flushed are no longer what was written. Nothing is cut: the replica goes offline.
+    """Synced data was changed on the disk. Nothing is truncated: the replica goes offline.
 
     Other partitions of the directory are not affected.
     """

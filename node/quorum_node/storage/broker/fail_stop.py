@@ -1,6 +1,7 @@
-"""Nothing is retried after a failure of the disk: what failed once fails from then on, with the same words.
+"""Fail-stop after a disk error: all later operations of the log fail with the same message.
 
-Owns that rule for one log. A full disk is no failure unless something was done by half, or a sync met it.
+Owns that rule for one log. A full disk is not a failure, unless an operation was half done or a
+sync failed.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,9 @@ T = TypeVar("T")
 
 
 class FailStop:
-    """`on_failure` is told once, and not of damage in this log's own bytes: its neighbours are well."""
+    """`on_failure` is called once, but not for damage of this log's own data, as other logs are not
+    affected.
+    """
 
     __slots__ = ("_directory", "_on_failure", "failure")
 
@@ -24,16 +27,16 @@ class FailStop:
         self.failure: StorageFailure | DiskFull | None = None
 
     def check(self) -> None:
-        """Raises what it failed with."""
+        """Raises the failure, if there was one."""
         if self.failure is not None:
             raise again(self.failure)
 
     def disable(self, failure: StorageFailure) -> None:
-        """Somebody else knows that it is over."""
+        """Mark the log as failed, without a call of `on_failure`."""
         self.failure = self.failure or failure
 
     def fail(self, failure: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
-        """It is over; the failure, to be raised."""
+        """Record a failure, and return it for the caller to raise."""
         if self.failure is None:
             self.failure = failure
             if not isinstance(failure, DamagedLog):
@@ -44,7 +47,7 @@ class FailStop:
         return failure
 
     def guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
-        """What `action` returns. Raises StorageFailure or DiskFull."""
+        """The result of `action`. Raises StorageFailure or DiskFull."""
         try:
             return action()
         except OSError as error:

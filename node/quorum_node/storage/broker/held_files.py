@@ -1,7 +1,7 @@
-"""Files of a log that stay open while a long reader is at work, although the log is closed meanwhile.
+"""Keeps files of a log open for long-running readers, even if the log is closed meanwhile.
 
-Owns when they are closed: at once if nobody holds them, else with the last holder. A descriptor that is closed beside a reader
-may be another file's by the time of the next read.
+Owns when they are closed: at once without readers, else with the last reader. A descriptor that is
+closed too early could refer to another file at the time of the next read.
 """
 
 import threading
@@ -11,7 +11,7 @@ from quorum_node.storage.broker.data_segment import DataSegment
 
 
 class HeldFiles:
-    """Use as a context manager around the reading, on any thread. `is_closed`: the log is over, also for holders."""
+    """Context manager for a reader, on any thread. `is_closed`: the log was closed, also for readers."""
 
     __slots__ = ("_holders", "_lock", "_waiting", "is_closed")
 
@@ -35,11 +35,11 @@ class HeldFiles:
 
     @property
     def are_held(self) -> bool:
-        """Whether somebody reads."""
+        """Whether there are readers."""
         return self._holders > 0
 
     def close(self, segments: Sequence[DataSegment]) -> None:
-        """Close them, at the latest when nobody reads any more."""
+        """Close the files once there are no readers."""
         with self._lock:
             self.is_closed = True
             if self._holders:

@@ -1,8 +1,9 @@
-"""`.index` and `.timeindex` of a segment: where to begin to look.
+"""`.index` and `.timeindex` of a segment: where a search begins.
 
-Owns the entries and how they are searched: sorted, of a fixed size, the newest in memory until there are enough to be
-written. No descriptor is kept: with thousands of partitions there would be too many. An index is rebuilt from its segment
-when it is missing or does not fit, so what it says is never more than a hint where to look.
+Owns the entries and the search. Entries are sorted and of fixed size; the newest are in memory
+until there are enough for a write. Files are not kept open, as thousands of partitions would need
+too many descriptors. An index is only a hint: it is rebuilt from its segment if it is missing or
+inconsistent.
 Source: the files of a stock broker (`OffsetIndex`, `TimeIndex`).
 """
 
@@ -17,7 +18,7 @@ _PENDING_BYTES = 4096
 
 
 class _IndexFile:
-    """Entries of `entry`; the column 0 and the others ascend."""
+    """Entries of format `entry`, ascending in all columns."""
 
     __slots__ = ("_count", "_files", "_on_disk", "_pending", "_unsynced", "entry", "last", "path")
 
@@ -26,7 +27,7 @@ class _IndexFile:
         self.path = path
         self.entry = entry
         self._on_disk = 0
-        """Entries in the file."""
+        """Number of entries in the file."""
         self._count = 0
         self._pending = bytearray()
         self._unsynced = False
@@ -38,7 +39,7 @@ class _IndexFile:
         return self._count
 
     def adopt(self) -> bool:
-        """Take over the file; False if there is none, or it is none of ours: entries that do not ascend at its ends."""
+        """Load the file; False if it does not exist or its first and last entries do not ascend."""
         try:
             size_bytes = self._files.size_of(self.path)
         except FileNotFoundError:
@@ -56,7 +57,7 @@ class _IndexFile:
         return self._count == 1 or (first[0] < self.last[0] and first[1] < self.last[1])
 
     def append(self, first: int, second: int) -> None:
-        """One entry more; written when enough have come together."""
+        """Add an entry; entries are written in groups."""
         self._pending += self.entry.pack(first, second)
         self.last = (first, second)
         self._count += 1
@@ -64,7 +65,7 @@ class _IndexFile:
             self.write()
 
     def write(self) -> None:
-        """Write what is pending, without syncing; the file exists afterwards."""
+        """Write pending entries, without a sync. The file exists afterwards."""
         if not self._pending and self._on_disk:
             return
         fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT)
@@ -80,7 +81,7 @@ class _IndexFile:
         self._unsynced = True
 
     def sync(self) -> None:
-        """Everything is durable afterwards. Raises OSError."""
+        """Make all entries durable. Raises OSError."""
         self.write()
         if not self._unsynced:
             return
@@ -92,15 +93,15 @@ class _IndexFile:
             self._files.close(fd)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all entries."""
         self._resize(0)
 
     def keep(self, column: int, below: int) -> None:
-        """Keep the entries whose `column` is below that."""
+        """Keep the entries whose `column` is below the value."""
         self._resize(self._find(column, below))
 
     def floor(self, column: int, target: int) -> tuple[int, int] | None:
-        """The last entry whose `column` is not above `target`."""
+        """The last entry whose `column` is at most `target`."""
         if self.last is None:
             return None
         if self.last[column] <= target:
@@ -108,7 +109,7 @@ class _IndexFile:
         return self._entry(self._find(column, target + 1) - 1)
 
     def _resize(self, count: int) -> None:
-        """An empty index keeps its file."""
+        """Truncate the file to its entries; an empty index keeps its file."""
         self.write()
         if count == self._count and count:
             return
@@ -175,16 +176,16 @@ class OffsetIndex(_IndexFile):
         self._base_offset = base_offset
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to look for the batch that holds `offset`."""
+        """Position from which to search for the batch that contains `offset`."""
         found = self.floor(0, offset - self._base_offset)
         return 0 if found is None else found[1]
 
     def add(self, last_offset: int, position: int) -> None:
-        """A batch lies there."""
+        """Add the position of a batch."""
         self.append(last_offset - self._base_offset, position)
 
     def cut(self, end_offset: int) -> None:
-        """The segment ends at `end_offset`."""
+        """Remove entries of a truncated segment."""
         self.keep(0, end_offset - self._base_offset)
 
 
@@ -207,15 +208,15 @@ class TimeIndex(_IndexFile):
         return self.last[0], self._base_offset + self.last[1]
 
     def add(self, timestamp_ms: int, offset: int) -> None:
-        """Only what is larger than the last entry."""
+        """Add an entry if its timestamp is larger than the last one."""
         if timestamp_ms > self.largest[0]:
             self.append(timestamp_ms, offset - self._base_offset)
 
     def before(self, timestamp_ms: int) -> int:
-        """An offset before which nothing has a timestamp of `timestamp_ms` or later."""
+        """An offset before which all timestamps are lower than `timestamp_ms`."""
         found = self.floor(0, timestamp_ms - 1)
         return self._base_offset if found is None else self._base_offset + found[1]
 
     def cut(self, end_offset: int) -> None:
-        """The segment ends at `end_offset`."""
+        """Remove entries of a truncated segment."""
         self.keep(1, end_offset - self._base_offset)

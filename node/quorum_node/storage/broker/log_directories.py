@@ -1,6 +1,6 @@
-"""All directories of `log.dirs`: where replicas are, where new ones go, which directories are offline.
+"""The directories of `log.dirs`: location of replicas, placement of new ones, offline directories.
 
-Owns the choice. Source: KIP-112 (JBOD), KIP-858 (JBOD with KRaft).
+Owns the placement. Source: KIP-112 (JBOD), KIP-858 (JBOD with KRaft).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,10 @@ from quorum_node.storage.file_system import POSIX, FileSystem
 
 
 class LogDirectories:
-    """`dead`: those that could not be opened, with the reason; those that fail later say so themselves."""
+    """`dead`: directories that could not be opened, with the reason.
+
+    Directories that fail later have it themselves.
+    """
 
     def __init__(self, directories: Sequence[LogDirectory], dead: dict[Path, str]) -> None:
         self.directories = tuple(directories)
@@ -31,7 +34,10 @@ class LogDirectories:
         files: FileSystem = POSIX,
         on_failure: Callable[[LogDirectory, StorageFailure], None] = lambda _, __: None,
     ) -> "LogDirectories":
-        """Open what can be opened. Raises WrongDirectory, and StorageFailure if there is none at all or two are one."""
+        """Open all usable directories.
+
+        Raises WrongDirectory, and StorageFailure if none is usable or two have the same id.
+        """
         opened: list[LogDirectory] = []
         dead: dict[Path, str] = {}
         for path in paths:
@@ -54,20 +60,20 @@ class LogDirectories:
 
     @property
     def online(self) -> tuple[LogDirectory, ...]:
-        """Those that serve."""
+        """The usable directories."""
         return tuple(each for each in self.directories if each.failure is None)
 
     @property
     def are_all_online(self) -> bool:
-        """While one is offline, a replica that is not found may be in it."""
+        """With an offline directory a missing replica may be in it."""
         return not self.dead and len(self.online) == len(self.directories)
 
     def by_id(self, directory_id: UUID) -> LogDirectory | None:
-        """The one that serves under this id."""
+        """The usable directory with this id."""
         return next((each for each in self.online if each.directory_id == directory_id), None)
 
     def holding(self, replica: TopicPartition) -> LogDirectory | None:
-        """The one in which the replica's log is open."""
+        """The directory in which the replica's log is open."""
         return next((each for each in self.online if replica in each.logs), None)
 
     def log(self, replica: TopicPartition) -> PartitionLog | None:
@@ -76,16 +82,18 @@ class LogDirectories:
         return None if directory is None else directory.logs[replica]
 
     def choose(self) -> LogDirectory:
-        """Where a new replica goes that nobody assigned to a directory: the one with the fewest.
+        """Directory of a new replica without an assigned one: the one with the fewest replicas.
 
-        Raises StorageFailure when all are offline.
+        Raises StorageFailure if all are offline.
         """
         if not self.online:
             raise StorageFailure("all log directories are offline")
         return min(self.online, key=lambda each: len(each.logs))
 
     def closed_epoch(self) -> int | None:
-        """In which broker epoch the broker before stopped cleanly; None unless every directory says the same."""
+        """Broker epoch in which the last process stopped cleanly; None unless all directories have
+        the same.
+        """
         epochs = {each.closed_epoch for each in self.directories}
         return epochs.pop() if len(epochs) == 1 and not self.dead else None
 

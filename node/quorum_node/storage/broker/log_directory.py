@@ -1,10 +1,9 @@
-"""One directory of `log.dirs`: its identity, the logs in it, checkpoints, clean stop, and its end when the disk fails.
+"""One directory of `log.dirs`: its identity, logs, checkpoints, clean stop, and failure.
 
-Owns the files around the partitions. A failure of the disk takes the whole directory offline, for good: nothing in it is tried
-again by this process. Must not know the other directories, nor who leads.
-
-Order at a clean stop: flush each log with its snapshot and epochs, then the checkpoints, the marker last. At start the marker
-is taken away before anything else is written.
+Owns the files around the partitions. A disk error takes the whole directory offline until the
+process ends. Must not know the other directories, nor which replica leads.
+Clean stop: flush each log with its snapshot and epochs, then the checkpoints, last the marker. A
+start removes the marker before anything else is written.
 Source: the files of a stock broker (`LogManager`, `CleanShutdownFileHandler`).
 """
 
@@ -57,7 +56,10 @@ CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 
 
 class LogDirectory:
-    """`failure`: why it is offline, or None. `was_closed`: the broker before stopped cleanly, in `closed_epoch`."""
+    """`failure`: why it is offline, or None.
+
+    `was_closed`: the last process stopped cleanly, in `closed_epoch`.
+    """
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class LogDirectory:
         self.path = path
         self.failure: StorageFailure | None = None
         self.on_failure: Callable[[StorageFailure], None] = lambda _: None
-        """Called once, on the thread that met the failure."""
+        """Called once, on the thread that detected the failure."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._files = files
         self._clock_ms = clock_ms
@@ -86,11 +88,11 @@ class LogDirectory:
         self.directory_id = meta.directory_id
         self.was_closed, self.closed_epoch = self._take_clean_stop()
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
-        """As they were when the broker before stopped or ended."""
+        """Checkpoints as of the end of the last process."""
         self._recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
         self._log_starts = self._offsets(checkpoints.LOG_STARTS)
         self.cleaned = self._offsets(checkpoints.CLEANED)
-        """Up to where compaction has come."""
+        """First dirty offset of each replica, for compaction."""
         with storage_errors(f"look into {path}"):
             for name in files.names(path):
                 if is_going(name):
@@ -99,7 +101,9 @@ class LogDirectory:
     # -- replicas
 
     def replicas(self) -> dict[TopicPartition, UUID | None]:
-        """Every directory of a replica, with the topic id in it; None: it has none, and belongs to no topic."""
+        """Every directory of a replica, with its topic id; None if it has none, so that it belongs
+        to no topic.
+        """
         with storage_errors(f"look into {self.path}"):
             names = self._files.names(self.path)
         found = {}
@@ -112,16 +116,17 @@ class LogDirectory:
     def open_log(
         self, replica: TopicPartition, topic_id: UUID, settings: LogSettings
     ) -> PartitionLog:
-        """Open the replica's log, or begin one.
+        """Open or create the replica's log.
 
-        Raises DamagedLog (this replica stays offline), StorageFailure (the directory is offline now) or DiskFull.
+        Raises DamagedLog (this replica stays offline), StorageFailure (the directory is offline
+        now) or DiskFull.
         """
         self.check_usable()
         folder = self.path / folder_name(replica)
         try:
             with storage_errors(f"open {folder}"):
                 if not self._files.exists(folder):
-                    # What was known is of an earlier replica.
+                    # The known offsets belong to an earlier replica.
                     self._recovery_points.pop(replica, None)
                     self._log_starts.pop(replica, None)
                     self._files.make_directories(folder)
@@ -150,7 +155,9 @@ class LogDirectory:
         return log
 
     def delete(self, replica: TopicPartition) -> None:
-        """The topic is deleted, or the replica is elsewhere: its files go after file.delete.delay.ms."""
+        """Delete a replica's files after file.delete.delay.ms: its topic was deleted, or the
+        replica was moved.
+        """
         log = self.logs.get(replica)
         delay_ms = LogSettings().file_delete_delay_ms
         if log is not None:
@@ -158,7 +165,9 @@ class LogDirectory:
         self._set_aside(replica, DELETE_SUFFIX, delay_ms)
 
     def set_aside(self, replica: TopicPartition, delay_ms: int) -> None:
-        """No metadata knows this replica, or another topic has its name now: its files go after `delay_ms`."""
+        """Delete a stray replica's files after `delay_ms`: the metadata has no such replica, or its
+        topic was replaced.
+        """
         self._set_aside(replica, STRAY_SUFFIX, delay_ms)
 
     def _set_aside(self, replica: TopicPartition, suffix: str, delay_ms: int) -> None:
@@ -179,7 +188,7 @@ class LogDirectory:
         self.write_recovery_points()
 
     def remove_due(self) -> int:
-        """Remove the directories and segments whose delay is over; how many directories went."""
+        """Remove directories and segments whose delay is over; returns the number of directories."""
         self.check_usable()
         now_ms = self._clock_ms()
         for log in list(self.logs.values()):
@@ -216,7 +225,8 @@ class LogDirectory:
             self._write(checkpoints.LOG_STARTS, self._log_starts)
 
     def note_cleaned(self, replica: TopicPartition, log: PartitionLog, end_offset: int) -> None:
-        """Replace cleaner-offset-checkpoint: `log` is clean below `end_offset`; nothing if it is no longer the replica's.
+        """Update cleaner-offset-checkpoint: `log` is clean below `end_offset`. Ignored if it is not
+        the present log.
 
         Raises StorageFailure or DiskFull.
         """
@@ -227,12 +237,12 @@ class LogDirectory:
                 self._write(checkpoints.CLEANED, self.cleaned)
 
     def note_cut(self, replica: TopicPartition, log: PartitionLog) -> None:
-        """`log` may end earlier than before: what takes the place of what was cut is not clean."""
+        """`log` may have been truncated: new records in place of truncated ones are dirty."""
         if self.cleaned.get(replica, 0) > log.end_offset:
             self.note_cleaned(replica, log, log.end_offset)
 
     def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
-        """Cleanly: everything is flushed, and the marker says so. A directory that failed gets no marker."""
+        """Stop cleanly: flush everything and write the marker. A failed directory gets no marker."""
         with self._lock:
             if not cleanly or self.failure is not None:
                 for log in self.logs.values():
@@ -248,7 +258,7 @@ class LogDirectory:
     # -- failure
 
     def fail(self, failure: StorageFailure) -> None:
-        """The directory is offline from now on, with all its logs; the first reason counts."""
+        """Take the directory with all its logs offline; the first reason is kept."""
         with self._lock:
             if self.failure is not None:
                 return
@@ -282,8 +292,7 @@ class LogDirectory:
             held = sorted(name for name in names if parse_folder_name(name) is not None)
             if held:
                 raise StorageFailure(
-                    f"{self.path} holds {held[0]} and has no meta.properties: its identity is lost. Nothing was changed."
-                    " Put meta.properties back, or empty the directory: its replicas are then replicated again"
+                    f"{self.path} holds {held[0]} and has no meta.properties: its identity is lost. Nothing was changed. Restore meta.properties, or empty the directory. Its replicas are then fetched again"
                 )
             meta = MetaProperties(node_id, new_id(), cluster_id)
             write_meta_properties(self.path, meta, self._files)
@@ -311,7 +320,7 @@ class LogDirectory:
 
 
 class _Failing:
-    """OSErrors inside fail the directory; a full disk does not."""
+    """OSErrors inside the context take the directory offline; a full disk does not."""
 
     __slots__ = ("_action", "_directory")
 

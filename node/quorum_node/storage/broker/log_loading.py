@@ -1,8 +1,9 @@
-"""Opening a partition's directory: what is left of an interrupted compaction, which segments to believe, which to scan.
+"""Opens a partition's directory: finishes an interrupted compaction, trusts synced segments, scans
+the others.
 
-Owns the order of recovery. Below the recovery point, and everywhere after a clean stop, files are believed, and indexes
-that are missing are made anew. Above it each batch is checked; the first one that is not whole ends the log, and all that
-stands behind it goes. A batch that was flushed and is not whole is damage: it is never cut off.
+Owns the order of recovery. Below the recovery point, and after a clean stop, files are trusted, and
+missing indexes are rebuilt. Above it each batch is checked. The first invalid one ends the log, and
+everything after it is removed. An invalid batch that was synced is damage and is never truncated.
 Source: the rules of a stock broker (`LogLoader`).
 """
 
@@ -38,12 +39,12 @@ _OFFSET = re.compile(r"(\d{20})\.")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the log directory's checkpoints say of the partition."""
+    """The partition's entries in the checkpoints of the log directory."""
 
     recovery_point: int = 0
     start_offset: int = 0
     was_closed: bool = False
-    """Whether the broker that had the directory before stopped cleanly."""
+    """Whether the last process stopped cleanly."""
 
 
 UNKNOWN = Known()
@@ -51,7 +52,7 @@ UNKNOWN = Known()
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What was found. `notes`: what was mended, for people."""
+    """The result. `notes`: messages about repairs."""
 
     segments: list[DataSegment]
     start_offset: int
@@ -64,13 +65,13 @@ class LoadedLog:
 
 
 def segment_offset(name: str) -> int | None:
-    """The base offset in the name of a file of a segment."""
+    """The base offset in the name of a segment file."""
     found = _OFFSET.match(name)
     return int(found[1]) if found else None
 
 
 class LogLoader:
-    """One opening of one directory."""
+    """State of opening one directory."""
 
     __slots__ = (
         "_clock_ms",
@@ -98,7 +99,7 @@ class LogLoader:
         self._epochs = EpochHistory()
 
     def load(self) -> LoadedLog:
-        """Raises OSError, DamagedLog, StorageFailure."""
+        """Open the log. Raises OSError, DamagedLog, StorageFailure."""
         self._finish_renames()
         self._epochs = EpochHistory(read_checkpoint(self._directory, self._files))
         known_epochs = self._epochs.starts
@@ -122,8 +123,7 @@ class LogLoader:
         if end_offset < self._known.recovery_point:
             self._close()
             raise DamagedLog(
-                f"the log in {self._directory} ends at offset {end_offset}, but it was flushed up to"
-                f" {self._known.recovery_point}: the disk came back shorter. {HOW_TO_REPLACE}"
+                f"the log in {self._directory} ends at offset {end_offset}, but it was synced up to {self._known.recovery_point}: the disk has lost data. {HOW_TO_REPLACE}"
             )
         start_offset = max(self._known.start_offset, self._segments[0].base_offset)
         if self._known.was_closed:
@@ -147,14 +147,14 @@ class LogLoader:
     # -- names
 
     def _finish_renames(self) -> None:
-        """What compaction had finished counts; what it had not goes."""
+        """Complete the finished part of an interrupted compaction, and remove the rest."""
         names = self._files.names(self._directory)
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
         first_cleaned = min((segment_offset(name) or 0 for name in cleaned), default=None)
         going = [n for n in names if n.endswith((DELETED_SUFFIX, TEMP_SUFFIX))] + cleaned
         if first_cleaned is not None:
-            # Not all of them were renamed yet: what they replace is still there.
+            # Some files are not renamed yet: the old segments still exist.
             half = [name for name in swaps if (segment_offset(name) or 0) >= first_cleaned]
             going += half
             swaps = [name for name in swaps if name not in half]
@@ -168,7 +168,7 @@ class LogLoader:
         self._names = set(names)
 
     def _swap(self, names: list[str], swaps: list[str]) -> None:
-        """Segments that were compacted take the place of those that they were made from."""
+        """Replace segments by compacted ones."""
         first, behind = None, -1
         for name in swaps:
             base = segment_offset(name)
@@ -194,7 +194,7 @@ class LogLoader:
             self._files.rename(
                 self._directory / name, self._directory / name.removesuffix(SWAP_SUFFIX)
             )
-        self._notes.append("a compaction that was interrupted is finished")
+        self._notes.append("an interrupted compaction was completed")
 
     def _remove_orphans(self, bases: set[int]) -> None:
         """Indexes without a segment."""
@@ -203,7 +203,7 @@ class LogLoader:
                 self._files.unlink(self._directory / name)
 
     def _drop_snapshots(self, snapshots: list[int], bases: list[int], end_offset: int) -> list[int]:
-        """Keep those at the beginning of a segment, and the newest one, which a clean stop leaves."""
+        """Keep the snapshots at the start of a segment, and the newest one, which a clean stop writes."""
         kept = [offset for offset in snapshots if offset <= end_offset]
         useful = {*bases, *kept[-1:]}
         for offset in snapshots:
@@ -214,7 +214,7 @@ class LogLoader:
     # -- content
 
     def _open_segments(self, bases: list[int], snapshots: list[int]) -> ProducerTable:
-        """Open them all, scan those that have to be; returns what is known of producers at the end."""
+        """Open all segments and scan those that need it; returns the state of producers at the end."""
         anew = set()
         for base in bases:
             segment = self._segment(base)
@@ -247,21 +247,25 @@ class LogLoader:
         )  # fmt: skip
 
     def _producers_at(self, offset: int, snapshots: list[int]) -> ProducerTable:
-        """From the newest snapshot at or before `offset`; without one from the beginning of the log."""
+        """State of producers at `offset`: from the newest snapshot at or before it, else from the
+        start of the log.
+        """
         for at in reversed([each for each in snapshots if each <= offset]):
             states = read_snapshot(self._files, snapshot_path(self._directory, at))
             if states is not None:
                 table = ProducerTable(at, states)
                 table.expire(self._clock_ms, self._settings.producer_id_expiration_ms)
                 return table
-            self._notes.append(f"the snapshot of producers at offset {at} is damaged, not used")
+            self._notes.append(
+                f"the snapshot of producers at offset {at} is damaged and is ignored"
+            )
             self._files.unlink(snapshot_path(self._directory, at), missing_ok=True)
             snapshots.remove(at)
         first = self._segments[0].base_offset if self._segments else 0
         return ProducerTable(max(first, self._known.start_offset))
 
     def _read_on(self, producers: ProducerTable, anew: set[int]) -> None:
-        """Scan the segments that have to be, and what producers did in the others."""
+        """Scan segments that need it, and apply the producers' batches of the others."""
         known_to = producers.end_offset
         for number, segment in enumerate(self._segments):
             if self._misses_what_is_before(number):
@@ -280,7 +284,7 @@ class LogLoader:
             producers.end_offset = max(producers.end_offset, self._segments[-1].end_offset)
 
     def _misses_what_is_before(self, number: int) -> bool:
-        """Whether the segment before lost its end, which was not flushed: nothing is served behind a hole.
+        """Whether the segment before lost an unsynced end: records after a gap are not served.
 
         Only compaction leaves a gap between segments on purpose.
         """
@@ -293,7 +297,7 @@ class LogLoader:
     def _scan(
         self, segment: DataSegment, number: int, producers: ProducerTable, known_to: int
     ) -> int:
-        """Check every batch and make the indexes anew; the number of bytes that were cut off."""
+        """Check every batch and rebuild the indexes; returns the number of truncated bytes."""
         size_bytes = self._files.size_bytes(segment.fd)
         # Transactions that were open before are known only if producers are followed from there on.
         table = producers if known_to <= segment.base_offset else ProducerTable()
@@ -321,8 +325,7 @@ class LogLoader:
         if problem is not None:
             self._check_unflushed(segment, problem)
             self._notes.append(
-                f"{segment.path}: {torn} bytes behind offset {segment.end_offset} were never flushed and are cut off"
-                f" ({problem})"
+                f"{segment.path}: {torn} bytes after offset {segment.end_offset} were never synced and are truncated ({problem})"
             )
             self._files.ftruncate(segment.fd, segment.size_bytes)
             # Otherwise the bytes could come back behind an epoch that begins here.
@@ -331,28 +334,29 @@ class LogLoader:
         return torn
 
     def _check_unflushed(self, segment: DataSegment, problem: object) -> None:
-        """Raise DamagedLog if what is not whole was flushed."""
+        """Raise DamagedLog if the invalid batch was synced."""
         flushed = segment.end_offset < self._known.recovery_point
         if flushed or self._known.was_closed:
             raise DamagedLog(
-                f"{segment.path} is damaged behind offset {segment.end_offset}: {problem}. It was flushed, so nothing is"
-                f" cut. {HOW_TO_REPLACE}"
+                f"{segment.path} is damaged after offset {segment.end_offset}: {problem}. It was synced, so nothing is truncated. {HOW_TO_REPLACE}"
             )
 
     def _drop_segments(self, number: int) -> None:
-        """Everything behind what was cut."""
+        """Remove all segments after the truncated one."""
         for segment in reversed(self._segments[number:]):
             segment.close()
             for path in reversed(segment.paths()):
                 self._files.unlink(path, missing_ok=True)
-            self._notes.append(f"{segment.path} follows bytes that were cut off: removed")
+            self._notes.append(f"{segment.path} follows truncated bytes and was removed")
         del self._segments[number:]
         sync_directory(self._directory, self._files)
 
     def _begin_at(self, offset: int) -> ProducerTable:
-        """No segment reaches the first offset that the log has."""
+        """No segment reaches the log's start offset: start an empty log there."""
         if self._segments:
-            self._notes.append(f"the log ends before its first offset {offset}: it begins anew")
+            self._notes.append(
+                f"the log ends before its first offset {offset}: an empty log is started"
+            )
             self._epochs.cut_end(0)
         self._drop_segments(0)
         segment = self._segment(offset)

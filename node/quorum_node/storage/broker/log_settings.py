@@ -11,9 +11,10 @@ FOREVER = -1
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Each field is the topic's key of the same name with dots, but for those that say otherwise.
+    """Each field is the topic config of the same name with dots, except where stated.
 
-    `retention_ms` and `retention_bytes`: FOREVER means no limit. `deletes` and `compacts`: what cleanup.policy lists.
+    `retention_ms` and `retention_bytes`: FOREVER means no limit. `deletes` and `compacts`: items of
+    cleanup.policy.
     """
 
     segment_bytes: int = 1 << 30

@@ -29,9 +29,10 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], files: File
 
 
 def read_offsets(path: Path, files: FileSystem) -> dict[TopicPartition, int] | None:
-    """Empty if there is no file; None if it is damaged: then nothing is known, which costs time and no record.
+    """The entries; empty if there is no file. None if it is damaged: recovery then takes longer,
+    but loses no records.
 
-    Raises StorageFailure when it can not be read.
+    Raises StorageFailure if it can't be read.
     """
     content = read_file(path, files)
     if content is None:

@@ -55,7 +55,7 @@ def _nobody(_: object) -> None: ...
 
 
 class PartitionLog(SegmentList):
-    """`recovery_point`: everything below was flushed; never behind the last batch. `start_offset`: of the first record that may be read."""
+    """`recovery_point`: all records below it were synced. `start_offset`: first readable record."""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class PartitionLog(SegmentList):
         self._lock = threading.RLock()
         self._flushing = threading.RLock()
         self.held = HeldFiles()
-        """Keeps the files open for a reader that takes long."""
+        """Keeps the files open for long-running readers."""
         self._stop = FailStop(directory, on_failure)
         self.cuts = 0
-        """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
+        """Number of truncations: the result of a read or flush that overlaps one is void."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
         super().__init__(loaded.segments)
@@ -91,7 +91,7 @@ class PartitionLog(SegmentList):
         self.end_offset = loaded.end_offset
         self.recovery_point = loaded.recovery_point
         self.notes = tuple(loaded.notes)
-        """What was found and mended at open, for people."""
+        """Messages about repairs at open."""
         self._dirty.update(s for s in self._segments if s.end_offset > self.recovery_point)
 
     @classmethod
@@ -106,48 +106,57 @@ class PartitionLog(SegmentList):
         before_lowering: Callable[["PartitionLog"], None] = _nobody,
         on_failure: Callable[[StorageFailure], None] = _nobody,
     ) -> "PartitionLog":
-        """Open or begin the log in an existing directory. `known`: see `Known`; nothing known means that all is scanned.
+        """Open or create the log in an existing directory. `known`: see `Known`; without it
+        everything is scanned.
 
-        `before_lowering` is called when `recovery_point` or `start_offset` went down and before anything is cut: it
-        makes them durable. `on_failure` is told of a failure that is not of this log's bytes alone. Raises StorageFailure (DamagedLog: only this partition's files are bad) or DiskFull.
+        `before_lowering` is called when `recovery_point` or `start_offset` was lowered, before
+        anything is truncated: it makes them durable. `on_failure` is called for a failure that is
+        not limited to this log's data. Raises StorageFailure (DamagedLog: only this partition is
+        affected) or DiskFull.
         """
         try:
             return cls(directory, settings, known, files, clock_ms, before_lowering, on_failure)
         except OSError as error:
             raise classify(error, f"open the log in {directory}") from error
 
-    # -- what is known
+    # -- state
 
     def configure(self, settings: LogSettings) -> None:
-        """The topic's configuration changed: it holds from the next segment, or the next look, on."""
+        """The topic's configuration changed: it applies from the next segment, or the next check."""
         self.settings = settings
 
     @property
     def epoch_history(self) -> EpochHistory:
-        """Leader epochs, as they are in their checkpoint."""
+        """Leader epochs, as in their checkpoint."""
         return self._epochs
 
     def producers(self) -> tuple[ProducerEntry, ...]:
-        """As replication knows them, rebuilt from what the log holds: for `Truncated` and `OpenedLog`."""
+        """State of producers, rebuilt from the log: for `Truncated` and `OpenedLog`."""
         with self._lock:
             return self._producers.entries()
 
     def opened(self, high_watermark: int) -> OpenedLog:
-        """What a replica of the partition begins with. `high_watermark`: from replication-offset-checkpoint."""
+        """Initial state of a replica of the partition.
+
+        `high_watermark`: from replication-offset-checkpoint.
+        """
         start, end = self.start_offset, self.end_offset
         return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """See `ProducerTable.first_unstable_offset`: a reader of committed records gets nothing from there on."""
+        """See `ProducerTable.first_unstable_offset`: the end for readers with isolation level
+        read_committed.
+        """
         with self._lock:
             return self._producers.first_unstable_offset(high_watermark)
 
-    # -- growing
+    # -- appending
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Append placed batches, in order; `data` of each is its bytes.
 
-        Raises DiskFull (batches from `end_offset` on were not kept, and the log goes on) or StorageFailure (final).
+        Raises DiskFull (batches from `end_offset` on were not written, and the log can continue) or
+        StorageFailure (final).
         """
         with self._lock:
             self._stop.check()
@@ -178,7 +187,7 @@ class PartitionLog(SegmentList):
         self._epochs = epochs
 
     def _append_set(self, batches: Sequence[Batch]) -> None:
-        """Batches of one epoch, as many at once as the segment takes."""
+        """Append batches of one epoch, as many at once as fit into the segment."""
         while batches:
             first = batches[0]
             assert first.base_offset >= self.end_offset, f"{first.base_offset} < {self.end_offset}"
@@ -210,7 +219,7 @@ class PartitionLog(SegmentList):
         self.end_offset = batches[-1].end_offset
 
     def _follow(self, segment: DataSegment, batches: Sequence[Batch]) -> None:
-        """What the batches say of producers."""
+        """Apply the batches to the state of producers."""
         table = self._producers
         for batch in batches:
             if batch.producer_id != NO_PRODUCER:
@@ -222,13 +231,13 @@ class PartitionLog(SegmentList):
         table.end_offset = batches[-1].end_offset
 
     def _append_failed(self, segment: DataSegment, error: OSError) -> StorageFailure | DiskFull:
-        """Nothing of it is kept; a full disk ends nothing, if what was written can be taken back."""
+        """Undo the append. The log can continue after a full disk, if the written part can be removed."""
         failure = classify(error, f"append to {segment.path}")
         if not isinstance(failure, DiskFull):
             return self._stop.fail(failure)
         try:
             if segment.end_offset > self.end_offset:
-                # The batches are whole; it is an index that could not be written.
+                # The batches are complete; an index could not be written.
                 segment.truncate_to(self.end_offset)
                 self._reload_producers(self.end_offset)
             else:
@@ -238,10 +247,11 @@ class PartitionLog(SegmentList):
         return failure
 
     def _segment_for(self, batch: Batch) -> DataSegment:
-        """The one that takes the batch: a new one where the present one is full, or old."""
+        """The segment for the batch: a new one if the present one is full, or old."""
         segment = self._segments[-1]
         if must_roll(segment, batch, self.settings, self._clock_ms):
-            # Without a gap, so that a segment that lost its end is told from one whose batches were skipped.
+            # Without a gap, so that a segment that lost its end differs from one whose batches were
+            # skipped.
             is_near = batch.end_offset - segment.end_offset <= LARGEST_RELATIVE_OFFSET
             is_next = is_near and segment.size_bytes > 0
             return self._roll(segment.end_offset if is_next else batch.base_offset)
@@ -264,7 +274,7 @@ class PartitionLog(SegmentList):
             return self._segments[-1]
         segment = self._stop.guarded(make, full_is_final=False)
         if not self._segments[-1].size_bytes:
-            # Records were skipped behind an empty segment.
+            # Offsets were skipped after an empty segment.
             self._set_aside(self._segments[-1:])
             self._adopt((*self._segments[:-1], segment))
         else:
@@ -286,10 +296,11 @@ class PartitionLog(SegmentList):
     # -- reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int | None = None) -> bytes:
-        """Whole batches from the one that holds `offset` or follows it, each ending by `limit_offset` (None: the end).
+        """Whole batches from the first one that ends after `offset`, each ending by `limit_offset`
+        (None: the end).
 
-        At least one, if any qualifies, even when it is larger than `max_bytes`; none at the end, or when the log is cut
-        meanwhile. Raises StorageFailure.
+        At least one, if there is any, even if it is larger than `max_bytes`. None at the end, or if
+        the log is truncated meanwhile. Raises StorageFailure.
         """
         self._stop.check()
         cuts = self.cuts
@@ -327,10 +338,10 @@ class PartitionLog(SegmentList):
             self._stop.guarded(lambda: self._reload_producers(end_offset))
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything; the log goes on at `offset`. Raises StorageFailure or DiskFull."""
+        """Remove everything; the log continues at `offset`. Raises StorageFailure or DiskFull."""
         with self._lock:
             self._stop.check()
-            # Until the new segment is there, any part of the old ones may be.
+            # Until the new segment exists, any part of the old ones may remain.
             self._lower(0, min(self.start_offset, offset))
             self._stop.guarded(lambda: self._drop_all(offset))
             self.start_offset = self.end_offset = self.recovery_point = offset
@@ -373,10 +384,10 @@ class PartitionLog(SegmentList):
         start_offset = max(self._segments[0].base_offset, self.start_offset)
         self._producers = self._snapshots.rebuilt(self._segments, start_offset, end_offset)
 
-    # -- the beginning of the log
+    # -- start of the log
 
     def delete_records_below(self, offset: int) -> None:
-        """Records below `offset` may not be read any more; `delete_segments_below` makes room.
+        """Hide records below `offset`; `delete_segments_below` frees the space.
 
         The new start is durable with the next `log-start-offset-checkpoint`. Raises StorageFailure.
         """
@@ -392,10 +403,12 @@ class PartitionLog(SegmentList):
                 self._write_epochs(epochs)
 
     def delete_segments(self, count: int) -> None:
-        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log begins behind them."""
+        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log then starts
+        after them.
+        """
         with self._lock:
             self._stop.check()
-            assert 0 <= count < len(self._segments), "the segment that is being written stays"
+            assert 0 <= count < len(self._segments), "the active segment can't be deleted"
             if not count:
                 return
             going, staying = self._segments[:count], self._segments[count:]
@@ -406,9 +419,10 @@ class PartitionLog(SegmentList):
             self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
 
     def replace_segments(self, old: Sequence[DataSegment], new: DataSegment) -> bool:
-        """Put a segment that was compacted, and synced, in the place of those that it was made from.
+        """Replace segments by a compacted and synced one.
 
-        False, and nothing was done, if the log was cut meanwhile. Raises StorageFailure or DiskFull.
+        False, without any change, if the log was truncated meanwhile. Raises StorageFailure or
+        DiskFull.
         """
         with self._lock:
             self._stop.check()
@@ -432,17 +446,17 @@ class PartitionLog(SegmentList):
             return True
 
     def last_batches_of_producers(self) -> dict[int, LastBatch]:
-        """Producer → what compaction has to keep of it."""
+        """For each producer, the batch that compaction has to keep."""
         with self._lock:
             return self._producers.last_batches()
 
     def _set_aside(self, segments: Sequence[DataSegment]) -> None:
-        """Rename them, to be removed later."""
+        """Rename files for a later removal."""
         self._dirty.difference_update(segments)
         self._removals.add(segments, self._clock_ms() + self.settings.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the files whose delay is over (None: all); not while they are held. Raises StorageFailure."""
+        """Remove files whose delay is over (None: all), unless they are in use. Raises StorageFailure."""
         with self._lock:
             if not self.held.are_held:
                 self._stop.guarded(lambda: self._removals.remove(now_ms))
@@ -451,9 +465,11 @@ class PartitionLog(SegmentList):
         self._segments = segments
 
     def flush(self) -> int:
-        """Sync everything that was appended before the call; returns the recovery point. Raises StorageFailure.
+        """Sync everything that was appended before the call; returns the recovery point. Raises
+        StorageFailure.
 
-        May run beside appends. A failed sync is final. Of a log that was closed meanwhile nothing is left to flush.
+        Can run concurrently with appends. A failed sync is final. Does nothing if the log was
+        closed meanwhile.
         """
         with self._flushing:
             with self._lock:
@@ -479,8 +495,11 @@ class PartitionLog(SegmentList):
                 return self.recovery_point
 
     def close(self, *, cleanly: bool = True) -> None:
-        """Close all files. Cleanly: flush, and leave indexes and a snapshot, so that nothing has to be scanned at open."""
-        # A flush that runs has the files open.
+        """Close all files.
+
+        If `cleanly`: flush, and write indexes and a snapshot, so that no scan is needed at open.
+        """
+        # A flush in progress has the files open.
         with self._flushing, self._lock:
             if cleanly and self._stop.failure is None:
                 self._stop.guarded(self._segments[-1].close_for_appends)
@@ -494,5 +513,5 @@ class PartitionLog(SegmentList):
             self._stop.disable(StorageFailure(f"{self.directory} is closed"))
 
     def disable(self, failure: StorageFailure) -> None:
-        """The directory failed: nothing in it is tried any more."""
+        """The directory failed: refuse all further operations."""
         self._stop.disable(failure)

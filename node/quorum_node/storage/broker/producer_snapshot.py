@@ -1,7 +1,10 @@
-"""`%020d.snapshot`: what was known of producers at an offset, so that the log need not be read from its beginning.
+"""`%020d.snapshot`: the state of producers at an offset, so that the log does not have to be read
+from its start.
 
-Owns the format. A snapshot is written without a sync: one that is torn has a wrong checksum, and is as good as none.
-Source: Kafka's `ProducerSnapshot.json`, version 1. Only the last batch of each producer is in it, as in Kafka.
+Owns the format. A snapshot is written without a sync. An incomplete one has a wrong checksum and is
+ignored.
+Source: Kafka's `ProducerSnapshot.json`, version 1. It contains only the last batch of each
+producer, as in Kafka.
 """
 
 import os

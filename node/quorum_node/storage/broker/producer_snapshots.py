@@ -1,6 +1,7 @@
-"""The snapshots of producers that a partition has.
+"""The producer snapshots of a partition.
 
-Owns which there are, and how the state at an offset is rebuilt from the newest one before it and the batches behind it.
+Owns the list, and the reconstruction of the state at an offset from the newest earlier snapshot and
+the batches after it.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from quorum_node.storage.file_system import FileSystem
 
 
 class ProducerSnapshots:
-    """`offsets`: ascending. OSErrors are left to the log."""
+    """`offsets`: ascending. OSErrors are handled by the log."""
 
     __slots__ = ("_directory", "_files", "offsets")
 
@@ -28,7 +29,7 @@ class ProducerSnapshots:
         self.offsets = offsets
 
     def take(self, table: ProducerTable, offset: int, *, sync: bool = False) -> None:
-        """Write down what is known at `offset`."""
+        """Write a snapshot at `offset`."""
         if offset not in self.offsets:
             path = snapshot_path(self._directory, offset)
             write_snapshot(self._files, path, table.states.values(), sync=sync)
@@ -36,13 +37,13 @@ class ProducerSnapshots:
             self.offsets.sort()
 
     def drop(self, goes: Callable[[int], bool]) -> None:
-        """Remove those at offsets that go."""
+        """Remove the snapshots at these offsets."""
         for offset in [each for each in self.offsets if goes(each)]:
             self._files.unlink(snapshot_path(self._directory, offset), missing_ok=True)
             self.offsets.remove(offset)
 
     def newest(self, offset: int) -> ProducerTable | None:
-        """The state at the newest snapshot that is not behind `offset`; damaged ones are removed."""
+        """State at the newest snapshot at or before `offset`; damaged ones are removed."""
         while before := [each for each in self.offsets if each <= offset]:
             states = read_snapshot(self._files, snapshot_path(self._directory, before[-1]))
             if states is not None:
@@ -53,7 +54,7 @@ class ProducerSnapshots:
     def rebuilt(
         self, segments: Iterable[DataSegment], start_offset: int, end_offset: int
     ) -> ProducerTable:
-        """The state at the end of the log, which has these segments."""
+        """State at the end of a log with these segments."""
         table = self.newest(end_offset) or ProducerTable(start_offset)
         begin = table.end_offset
         for segment in segments:

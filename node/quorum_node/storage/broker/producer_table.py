@@ -1,8 +1,9 @@
-"""What the batches of a log say about producers and their transactions.
+"""State of producers and their transactions, from the batches of a log.
 
-Owns the state per producer, open transactions, and the last stable offset that follows from them. It takes what is in the log
-as it is: whether a batch may be appended was decided before. Must not know files.
-Source: KIP-98; the rules of a stock broker's producer state manager (`ProducerStateEntry`, `ProducerAppendInfo`).
+Owns the state per producer, open transactions, and the last stable offset. Batches are not
+validated here: that happened before the append. Must not know files.
+Source: KIP-98; the rules of a stock broker's producer state manager (`ProducerStateEntry`,
+`ProducerAppendInfo`).
 """
 
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ NO_OFFSET = -1
 
 
 class LastBatch(NamedTuple):
-    """Of a producer: behind its last batch of records, None if only a marker is known."""
+    """End of a producer's last batch of records; None if only a marker is known."""
 
     end_offset: int | None
     producer_epoch: int
@@ -36,7 +37,7 @@ class ProducerState:
 
 
 class ProducerTable:
-    """`end_offset`: behind the last batch that it has seen."""
+    """`end_offset`: end of the last applied batch."""
 
     __slots__ = ("_decided", "_open", "end_offset", "states")
 
@@ -63,7 +64,7 @@ class ProducerTable:
         *,
         is_transactional: bool,
     ) -> None:
-        """A batch of records of an idempotent producer is in the log."""
+        """Apply a batch of records of an idempotent producer."""
         state = self.states.get(producer_id)
         if state is None:
             state = self.states[producer_id] = ProducerState(producer_id)
@@ -82,7 +83,7 @@ class ProducerTable:
     def add_marker(
         self, producer_id: int, producer_epoch: int, offset: int, timestamp_ms: int, marker: Marker
     ) -> AbortedTransaction | None:
-        """A marker is in the log; what belongs into the transaction index, if anything does."""
+        """Apply a marker; returns its entry for the transaction index, if any."""
         state = self.states.get(producer_id)
         if state is None:
             state = self.states[producer_id] = ProducerState(producer_id)
@@ -103,13 +104,14 @@ class ProducerTable:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """Start of the oldest open transaction."""
         return next(iter(self._open), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Nobody who reads only what is committed may have this or what follows; None: no transaction is in the way.
+        """Last stable offset: end for readers with isolation level read_committed; None: no open
+        transaction.
 
-        A transaction counts as decided when its marker is below `high_watermark`, which never goes back.
+        A transaction is decided when its marker is below `high_watermark`, which never decreases.
         """
         if self._decided:
             over = [start for start, end in self._decided.items() if end < high_watermark]
@@ -119,7 +121,7 @@ class ProducerTable:
         return min((start for start in starts if start is not None), default=None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget who wrote nothing for so long and has no open transaction."""
+        """Remove producers without a batch for that time and without an open transaction."""
         old = [
             each.producer_id
             for each in self.states.values()
@@ -138,7 +140,7 @@ class ProducerTable:
         }
 
     def entries(self) -> tuple[ProducerEntry, ...]:
-        """As replication knows them."""
+        """The state in the form of the replication core."""
         return tuple(
             ProducerEntry(
                 each.producer_id,

@@ -1,4 +1,4 @@
-"""From the batches of a segment to what they say about producers."""
+"""Applies the batches of a segment to the state of producers."""
 
 from collections.abc import Callable
 
@@ -15,14 +15,14 @@ _ABORT, _COMMIT = 0, 1
 
 
 def marker_of(data: Buffer) -> Marker | None:
-    """What a control batch of a producer says; None if compaction has taken its record. Raises CorruptBatch."""
+    """The marker in a control batch; None if compaction removed its record. Raises CorruptBatch."""
     view = memoryview(data)
     header = read_header(view)
     for record in decode_records(Batch(header, view)):
         key, value = record.key or b"", record.value or b""
         kind = int.from_bytes(key[2:4], "big")
         if len(key) < 4 or len(value) < 6 or kind not in (_ABORT, _COMMIT):
-            raise CorruptBatch(0, f"a control record that ends no transaction: {key.hex()}")
+            raise CorruptBatch(0, f"a control record that is not a transaction marker: {key.hex()}")
         return Marker(kind == _ABORT, int.from_bytes(value[2:6], "big", signed=True))
     return None
 
@@ -30,7 +30,7 @@ def marker_of(data: Buffer) -> Marker | None:
 def follow(
     table: ProducerTable, batch: FileBatch, read: Callable[[], Buffer]
 ) -> AbortedTransaction | None:
-    """`batch` is in the log. `read` gives its bytes. Raises CorruptBatch."""
+    """Apply a `batch` of the log. `read` returns its bytes. Raises CorruptBatch."""
     aborted = None
     if batch.producer_id != NO_PRODUCER:
         if not batch.is_control:

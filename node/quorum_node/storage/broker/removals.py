@@ -1,6 +1,6 @@
-"""Files that go, but not at once: renamed first, removed after a delay.
+"""Delayed removal of files: they are renamed first, and removed after a delay.
 
-Owns what waits. A segment keeps its descriptor until it is removed, for reads that began before.
+Owns the queue. A segment keeps its descriptor until its removal, for reads that began before.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ DELETED_SUFFIX = ".deleted"
 
 
 class Removals:
-    """OSErrors are left to the log."""
+    """OSErrors are handled by the log."""
 
     __slots__ = ("_files", "_waiting")
 
@@ -21,13 +21,13 @@ class Removals:
         self._waiting: list[tuple[int, DataSegment]] = []
 
     def add(self, segments: Sequence[DataSegment], due_ms: int, suffix: str = "") -> None:
-        """Rename their files, in this order, and remember when they are to be removed."""
+        """Rename the files, in this order, and schedule their removal."""
         for segment in segments:
             segment.rename(suffix, DELETED_SUFFIX)
             self._waiting.append((due_ms, segment))
 
     def remove(self, now_ms: int | None) -> int:
-        """Remove what is due (None: all of it); how many segments it was."""
+        """Remove what is due (None: everything); returns the number of segments."""
         due = [each for each in self._waiting if now_ms is None or each[0] <= now_ms]
         for each in due:
             self._waiting.remove(each)
@@ -38,6 +38,6 @@ class Removals:
         return len(due)
 
     def leave(self) -> list[DataSegment]:
-        """The files stay for the next open, which removes them; what waits, to be closed."""
+        """Leave the files for the next open, which removes them; returns the files to close."""
         left, self._waiting = [segment for _, segment in self._waiting], []
         return left

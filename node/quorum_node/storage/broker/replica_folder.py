@@ -1,6 +1,7 @@
-"""Names of the directories of replicas: `TOPIC-PARTITION`, and what they are renamed to before they go.
+"""Names of replica directories: `TOPIC-PARTITION`, and their names before removal.
 
-Owns the names and `partition.metadata`. Source: a stock broker's `LocalLog` and `PartitionMetadataFile`.
+Owns the names and `partition.metadata`. Source: a stock broker's `LocalLog` and
+`PartitionMetadataFile`.
 """
 
 import re
@@ -28,7 +29,7 @@ def folder_name(replica: TopicPartition) -> str:
 
 
 def parse_folder_name(name: str) -> TopicPartition | None:
-    """None: no directory of a replica that is served."""
+    """None if it is not the directory of an active replica."""
     found = _REPLICA.fullmatch(name)
     if found is None or is_going(name) or name.startswith("__cluster_metadata-"):
         return None
@@ -36,12 +37,12 @@ def parse_folder_name(name: str) -> TopicPartition | None:
 
 
 def is_going(name: str) -> bool:
-    """Whether it was renamed, to be removed."""
+    """Whether it was renamed for removal."""
     return _GOING.fullmatch(name) is not None
 
 
 def going_name(replica: TopicPartition, suffix: str) -> str:
-    """A name that nothing else has, and that a stock broker takes for the same."""
+    """A unique name with a suffix that a stock broker recognizes."""
     tail = f"-{replica[1]}.{fresh_uuid().hex}{suffix}"
     return replica[0][: _MOST_CHARACTERS - len(tail)] + tail
 

@@ -1,6 +1,7 @@
-"""Which of the oldest segments a partition may lose. Owns the rules; the log removes them.
+"""Retention: which of the oldest segments can be removed. Owns the rules; the log removes the files.
 
-Source: Kafka's documentation, "Topic Configs": retention.ms, retention.bytes; KIP-107 (log start offset).
+Source: Kafka's documentation, "Topic Configs": retention.ms, retention.bytes; KIP-107 (log start
+offset).
 """
 
 from quorum_node.storage.broker.data_segment import DataSegment
@@ -9,9 +10,10 @@ from quorum_node.storage.broker.partition_log import PartitionLog
 
 
 def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
-    """Remove the oldest segments by start, time and size; never what is at or above `high_watermark`.
+    """Remove the oldest segments by start offset, time and size, but nothing at or above `high_watermark`.
 
-    True if any went, and then `start_offset` may have moved. `now_ms`: time of day. Raises StorageFailure or DiskFull.
+    True if any was removed; then `start_offset` may have changed. `now_ms`: time of day. Raises
+    StorageFailure or DiskFull.
     """
     count = expired_segments(log, high_watermark, now_ms)
     if not count:
@@ -23,7 +25,7 @@ def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bo
 
 
 def expired_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
-    """How many of the oldest segments go, perhaps all of them."""
+    """Number of the oldest segments to remove, possibly all."""
     segments, settings = log.segments, log.settings
     over_bytes = 0
     if settings.deletes and settings.retention_bytes != FOREVER:
@@ -49,6 +51,6 @@ def _is_old(log: PartitionLog, segment: DataSegment, now_ms: int) -> bool:
         return False
     newest_ms = segment.max_timestamp_ms
     if newest_ms < 0:
-        # No record has a timestamp: since when the segment is known here.
+        # No record has a timestamp: use the time since which the segment is known.
         newest_ms = segment.created_ms
     return now_ms - newest_ms > settings.retention_ms

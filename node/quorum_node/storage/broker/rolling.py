@@ -10,7 +10,7 @@ from quorum_node.storage.broker.log_settings import LogSettings
 def must_roll(
     segment: DataSegment, batch: Batch, settings: LogSettings, clock_ms: Callable[[], int]
 ) -> bool:
-    """Whether `batch` may not go into `segment`: by size, by time, as an index is full, or as it is too far away."""
+    """Whether `batch` needs a new segment: because of size, time, a full index, or its offset."""
     if batch.end_offset - segment.base_offset - 1 > LARGEST_RELATIVE_OFFSET:
         return True
     if not segment.size_bytes:

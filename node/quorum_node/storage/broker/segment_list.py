@@ -1,6 +1,6 @@
-"""The segments of a partition, oldest first: what follows from which there are.
+"""The segments of a partition, oldest first.
 
-Owns the tuple, which is replaced as a whole: who reads beside a change sees the one before or the one after.
+Owns the tuple. It is replaced as a whole, so concurrent readers see the old or the new one.
 """
 
 from bisect import bisect_right
@@ -11,7 +11,7 @@ from quorum_node.storage.broker.transaction_index import AbortedTransaction
 
 
 class SegmentList:
-    """There is always one; the last one is being written."""
+    """There is always at least one segment; the last one is active."""
 
     def __init__(self, segments: Sequence[DataSegment]) -> None:
         self._segments = tuple(segments)
@@ -27,7 +27,7 @@ class SegmentList:
         return sum(each.size_bytes for each in self._segments)
 
     def from_offset(self, offset: int) -> tuple[DataSegment, ...]:
-        """The segment that holds `offset`, and those behind it."""
+        """The segment that contains `offset`, and all after it."""
         segments = self._segments
         number = bisect_right(segments, offset, key=lambda each: each.base_offset) - 1
         return segments[max(number, 0) :]
@@ -44,7 +44,7 @@ class SegmentList:
         return found
 
     def bytes_from(self, offset: int) -> int:
-        """About how many bytes of batches follow from `offset` on: exact to the interval of the index."""
+        """Approximate number of bytes from `offset` on: exact to the interval of the index."""
         first, *later = self.from_offset(offset)
         position = first.offsets.position_of(offset) if offset < first.end_offset else None
         rest = 0 if position is None else first.size_bytes - position

@@ -1,6 +1,7 @@
-"""The records of a stored batch, whatever it was compressed with.
+"""Reads the records of a stored batch, with any compression.
 
-Only compaction, searches by timestamp and the check for keys look inside a batch. Source: Kafka's documentation, "Record Batch".
+Only compaction, searches by timestamp and the check for keys decode batches. Source: Kafka's
+documentation, "Record Batch".
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ _LOG_APPEND_TIME = 0x08
 
 
 class StoredRecord(NamedTuple):
-    """`body`: the record as it is in the batch, with its length in front."""
+    """`body`: the record as in the batch, with its length prefix."""
 
     offset: int
     timestamp_ms: int
@@ -32,7 +33,7 @@ class StoredRecord(NamedTuple):
 
 
 def record_bytes(data: bytes) -> bytes:
-    """What follows the header, inflated. Raises UnknownCodec, CorruptBatch."""
+    """The decompressed records. Raises UnknownCodec, CorruptBatch."""
     codec = read_header(data).attributes & COMPRESSION_MASK
     if not codec:
         return data[HEADER_BYTES:]
@@ -50,7 +51,7 @@ def decoded_records(data: bytes) -> list[DecodedRecord]:
 
 
 def has_all_keys(data: bytes) -> bool:
-    """Whether compaction would keep anything of each record. Raises UnknownCodec, CorruptBatch."""
+    """Whether every record has a key. Raises UnknownCodec, CorruptBatch."""
     return all(each.key is not None for each in stored_records(data))
 
 

@@ -1,4 +1,4 @@
-"""The clock that timestamps of records are compared with."""
+"""The wall clock that timestamps of records are compared with."""
 
 from time import time_ns
 

@@ -1,7 +1,7 @@
-"""Offsets by timestamp: what ListOffsets asks.
+"""Offsets by timestamp, for ListOffsets.
 
-Owns the search through the time index, the headers of batches, and the records of the one batch that counts. Only that batch is
-decompressed. Source: KIP-33, KIP-79, KIP-734 (the record with the largest timestamp).
+Owns the search through the time index, the headers of batches, and the records of one batch. Only
+that batch is decompressed. Source: KIP-33, KIP-79, KIP-734 (the record with the largest timestamp).
 """
 
 from typing import NamedTuple
@@ -74,7 +74,8 @@ def _first_in(
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
                 return FoundOffset(record.offset, record.timestamp_ms, batch.leader_epoch)
     except (UnknownCodec, CorruptBatch):
-        # Its header says that it is in there; who reads from the batch's beginning finds it.
+        # The header states that the timestamp is in this batch; a reader that starts at the batch
+        # finds it.
         offset = max(batch.base_offset, start_offset)
         return FoundOffset(offset, batch.max_timestamp_ms, batch.leader_epoch)
     return None

@@ -1,6 +1,7 @@
-"""`.txnindex` of a segment: the transactions that were aborted by a marker in it.
+"""`.txnindex` of a segment: transactions that a marker in it aborted.
 
-Owns the file. It is there only if there is such a transaction. Source: a stock broker's `AbortedTxn`.
+Owns the file, which exists only if there are such transactions. Source: a stock broker's
+`AbortedTxn`.
 """
 
 import os
@@ -18,9 +19,9 @@ _VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """Its first record, its marker, and where the first other open transaction began when the marker was written.
+    """First record, marker, and the last stable offset when the marker was written.
 
-    `last_stable_offset`: behind the marker if there was none.
+    `last_stable_offset`: the end of the marker if there was no other open transaction.
     """
 
     producer_id: int
@@ -47,7 +48,7 @@ class TransactionIndex:
         return self._aborted
 
     def adopt(self, base_offset: int) -> bool:
-        """Take over the file, if there is one; False if it can not be right."""
+        """Load the file, if it exists; False if it is inconsistent."""
         content = read_file(self.path, self._files) or b""
         if len(content) % _ENTRY.size:
             return False
@@ -63,7 +64,7 @@ class TransactionIndex:
         self._aborted.append(aborted)
 
     def replace(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """All of it, of a segment that is made anew."""
+        """Replace all entries, of a segment that is rebuilt."""
         self.cut(0)
         entries = list(aborted)
         if entries:
@@ -71,7 +72,7 @@ class TransactionIndex:
         self._aborted = entries
 
     def cut(self, end_offset: int) -> None:
-        """The segment ends at `end_offset`. Raises OSError."""
+        """Remove entries of a truncated segment. Raises OSError."""
         kept = [each for each in self._aborted if each.last_offset < end_offset]
         if len(kept) == len(self._aborted) and kept:
             return
