@@ -100,9 +100,7 @@ class SnapshotDescription(ApiModel):
 
 
 class SnapshotResult(ApiModel):
-    """Result of a snapshot request. `written` is false if the newest snapshot is already up to
-    date.
-    """
+    """Result of a snapshot request. `written` is false if the newest snapshot is already up to date."""
 
     node_id: int
     written: bool
@@ -120,9 +118,7 @@ class StateDescription(ApiModel):
     downloaded snapshot replaces the start of the log.
     """
     caught_up_age_ms: int | None = None
-    """Observers: time since this replica last had all records of its leader. If it grows, read from
-    another replica.
-    """
+    """Observers: time since this replica last had all records of its leader. If it grows, read from another replica."""
     dirty_offset: int | None = None
     """Observers: end offset of the leader's newest snapshot, 0 if it has none."""
 
@@ -138,16 +134,13 @@ class CertificateModel(ApiModel):
 
 
 class TlsDescription(ApiModel):
-    """TLS state of the listener on which members dial each other: what the node presents and
-    trusts.
+    """TLS state of the listener on which members dial each other: what the node presents and trusts.
 
     `issuer_sha256`: fingerprint of the trusted authority that issued the node's certificate.
-    `trust_sha256`: SHA-256 of the fingerprints of all trusted authorities (hex, sorted, one per
-    line).
-    `revoked`: number of revoked certificates that have not expired.
-    `revoked_sha256`: SHA-256 of their serial numbers (hex, sorted, one per line).
-    `problem`: why the present files are not used, or why peers reject the certificate; None if all
-    is well.
+    `trust_sha256`: SHA-256 of the fingerprints of all trusted authorities (hex, sorted, one per line).
+    `revoked`: number of revoked certificates that have not expired. `revoked_sha256`: SHA-256 of their serial numbers
+    (hex, sorted, one per line).
+    `problem`: why the present files are not used, or why peers reject the certificate; None if all is well.
     `migration`: state of a migration from clear text to TLS; None if there is none.
     `clear_text`: peer addresses that used clear text within the last minute.
     """
@@ -176,9 +169,7 @@ class NodeDescription(ApiModel):
     high_watermark: int
     log_end_offset: int
     log_start_offset: int
-    """Records before this offset were deleted. `latestSnapshot`, or an earlier snapshot, covers
-    them.
-    """
+    """Records before this offset were deleted. `latestSnapshot`, or an earlier snapshot, covers them."""
     caught_up: bool
     formed: bool
     storage: StorageDescription
@@ -203,9 +194,7 @@ class NodeDescription(ApiModel):
 
 
 class WentBack(ApiModel):
-    """A replica fetched from an offset below the one it had acknowledged to this leader: its disk
-    has lost records.
-    """
+    """A replica fetched from an offset below the one it had acknowledged to this leader: its disk has lost records."""
 
     acknowledged_offset: int
     offset: int
@@ -229,9 +218,8 @@ class ReplicaStatus(ApiModel):
     witness: bool | None = None
     """True: it replicates and votes, but never becomes leader. None: unknown."""
     went_back: WentBack | None = None
-    """The last time under this leader that the replica fetched from below its acknowledged offset.
-    The cause is a disk that was rolled back. With stock Kafka, delayed requests have the same
-    effect.
+    """The last time under this leader that the replica fetched from below its acknowledged offset. The cause is a disk
+    that was rolled back. With stock Kafka, delayed requests have the same effect.
     """
 
 
@@ -271,8 +259,7 @@ class QuorumDescription(ApiModel):
     plan: str = ""
     recovered_epoch: int = 0
     """Epoch in which `--recover` last made a survivor the sole voter; 0: never.
-    A response with a lower value comes from voters of before that recovery and is void, even if it
-    is confirmed.
+    A response with a lower value comes from voters of before that recovery and is void, even if it is confirmed.
     """
 
 

@@ -83,8 +83,8 @@ def of_two(quorum: TlsQuorum) -> bytes:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (cut_off, "ends inside of a block CERTIFICATE: it is being written, or was cut off"),
-        (of_two, "holds a key that is not that of CN=member-1, its first certificate"),
+        (cut_off, "ends inside of a block CERTIFICATE: it is being written, or is truncated"),
+        (of_two, "contains a key that does not match its first certificate, CN=member-1"),
         (
             lambda quorum: (
                 certificate_of("member", 1, quorum.ca, start=-2 * DAY, end=-DAY).keystore
@@ -97,7 +97,7 @@ def of_two(quorum: TlsQuorum) -> bytes:
         ),
         (
             lambda quorum: certificate_of("member", 1, OTHER).keystore,
-            "has a chain that ends at CN=member-1; trusted are CN=ca-1",
+            "has a chain that ends at CN=member-1, which is not trusted; trusted certificates: CN=ca-1",
         ),
         (
             lambda quorum: certificate_of("member", 2, quorum.ca).keystore,
@@ -177,7 +177,7 @@ def test_who_is_revoked_has_to_leave_and_can_not_come_back(
     # Who can't be read is not forgotten.
     write_at_once(quorum.revoked, b"no serial\n")
     said = wait_until(lambda: problem(quorum), "the node says so")
-    assert "has a line 1 that is no serial in hexadecimal digits" in said
+    assert "has a line 1 that is not a serial in hexadecimal digits" in said
     with contextlib.suppress(OSError), connected(quorum, number, tmp_path / "gone") as again:
         assert is_ended(again)
     write_at_once(quorum.revoked, b"# nobody\n")

@@ -171,7 +171,7 @@ def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuoru
     wrong = Issued(one.certificate, other.key)
     write_folder(quorum.folder(str(node.id)), wrong, *quorum.trusted)
     problem = wait_until(lambda: quorum.local(node.id)["tls"]["problem"], "the node tells")
-    assert "holds a key that is not that of" in problem
+    assert "contains a key that does not match its first certificate" in problem
     assert fingerprint(quorum, node.id) == before
     quorum.put("still", "1")
     assert "continues to use the previous certificate" in node.log_text

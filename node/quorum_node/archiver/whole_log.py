@@ -70,9 +70,8 @@ class WholeLog:
                 size += len(data)
             sync_file(file.fileno())
         if first is not None and path.name != f"{first:020d}.log":
-            path.rename(
-                path.with_name(f"{first:020d}.log")
-            )  # a batch may extend beyond the snapshot's end
+            # a batch may extend beyond the snapshot's end
+            path.rename(path.with_name(f"{first:020d}.log"))
         return offset
 
     def _note(self, batch: Batch) -> None:

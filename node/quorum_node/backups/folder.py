@@ -88,8 +88,7 @@ def prune(folder: Path, cluster_id: str, keep: int) -> list[str]:
     doomed = own[: max(len(own) - keep, 0)]
     for each in doomed:
         gone = each.with_name(_DELETING + each.name)
-        os.rename(
-            each, gone
-        )  # after this rename a half-deleted directory is not taken for a backup
+        # after this rename a half-deleted directory is not taken for a backup
+        os.rename(each, gone)
         shutil.rmtree(gone)
     return [each.name for each in doomed]

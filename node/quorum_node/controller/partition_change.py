@@ -111,9 +111,8 @@ def change_partition(
     moved = elected.leader != now.leader
     isr, eligible = _after_election(elected, isr, eligible, moved)
     if not isr and not rules.eligible_leader_replicas:
-        isr = (
-            now.isr
-        )  # the last members of the ISR stay in it: only they can be elected without data loss
+        # the last members of the ISR stay in it: only they can be elected without data loss
+        isr = now.isr
     leader = elected.leader if moved else LEADER_UNCHANGED
     if not moved and _needs_new_epoch(now, move.replicas, isr, rules):
         leader = now.leader

@@ -83,9 +83,8 @@ def _is_doubtful(leader: Leader, progress: Progress, request: FetchRequest) -> b
             progress.answer = -1
             progress.counts_from = _fresh_round(leader)
         return False
-    if (
-        progress.last_fetch_ms is not None
-    ):  # a new process: requests of the process before it are void
+    # a new process: requests of the process before it are void
+    if progress.last_fetch_ms is not None:
         progress.counts_from = _fresh_round(leader)
     went_back = progress.went_back is not None or progress.doubted >= 0
     return went_back or request.fetch_offset < progress.end_offset

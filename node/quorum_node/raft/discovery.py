@@ -77,9 +77,8 @@ def handle_search_response(
         observe_leader(replica, response.leader, NO_LEADER if sent.peer is None else sent.peer.id)
         role = replica.role
         if led and isinstance(role, Unattached) and role.election_deadline_ms is not None:
-            role.election_deadline_ms = (
-                replica.now_ms
-            )  # its log is complete, so it starts an election at once
+            # its log is complete, so it starts an election at once
+            role.election_deadline_ms = replica.now_ms
 
 
 def handle_search_failure(replica: ReplicaState, correlation: int) -> None:

@@ -67,9 +67,8 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
     if elsewhere is not None:
         agreed = elsewhere.end_offset
         doubtful = _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
-        if doubtful and isinstance(
-            elsewhere, SnapshotId
-        ):  # progress, which would hide the loss of records
+        # A download of the snapshot would hide the loss of records.
+        if doubtful and isinstance(elsewhere, SnapshotId):
             start, round_told = replica.start.end_offset, leader.tell_round()
             told = _told_leader(replica, request)
             asked_again = FetchResponse(

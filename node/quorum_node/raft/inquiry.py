@@ -31,9 +31,8 @@ def ask_voter(replica: ReplicaState, voter_id: int) -> None:
     for key in replica.other_voters():
         if key.id == voter_id:
             places = (replica.endpoint_of(key), *recorded_endpoints(replica, voter_id))
-            for endpoint in dict.fromkeys(
-                places
-            ):  # sorted, as the order of a set is not deterministic
+            # sorted, as the order of a set is not deterministic
+            for endpoint in dict.fromkeys(places):
                 if endpoint is not None:
                     _ask(replica, endpoint, key)
 

@@ -1,9 +1,8 @@
 """Requests and responses of one partition, in the form of the core.
 
-Owns their fields. Must not know bytes, versions, topics or requests for several partitions:
-`server/wire/` translates both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the
-epoch of an empty log. Every response carries the leader that the responder knows (KIP-595, "common
-attributes").
+Owns their fields. Must not know bytes, versions, topics or requests for several partitions: `server/wire/` translates
+both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the epoch of an empty log. Every response carries
+the leader that the responder knows (KIP-595, "common attributes").
 """
 
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ STOCK_SENDER = -2
 class CurrentLeader:
     """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known.
 
-    `recovered_epoch`: that of the responder's voters record (-1: not sent); see
-    `seen_recoveries.py`.
+    `recovered_epoch`: that of the responder's voters record (-1: not sent); see `seen_recoveries.py`.
     """
 
     leader_id: int
@@ -112,15 +110,13 @@ class EndQuorumEpochResponse:
 class FetchRequest:
     """`fetch_offset` is also an acknowledgement: all records before it are durable on the sender.
 
-    `replica.id` is -1 for a consumer, which is served up to the high watermark.
-    `answer`: round of the last response that the sender processed from this leader in this epoch
-    (-1: none). It confirms linearizable reads. STOCK_SENDER if the sender does not support rounds.
-    `high_watermark`: the one that the sender knows (-1: not sent).
+    `replica.id` is -1 for a consumer, which is served up to the high watermark. `answer`: round of the last response
+    that the sender processed from this leader in this epoch (-1: none). It confirms linearizable reads. STOCK_SENDER
+    if the sender does not support rounds. `high_watermark`: the one that the sender knows (-1: not sent).
     `witness`: the sender never starts an election.
     `endpoints`: addresses of an observer, sent until the leader has responded.
-    `corrupt`: the last records from this offset could not be appended, as they are damaged.
-    `recovered_epoch`: that of the sender's voters record. If it is set, the response carries the
-    responder's.
+    `corrupt`: the last records from this offset could not be appended, as they are damaged. `recovered_epoch`: that
+    of the sender's voters record. If it is set, the response carries the responder's.
     """
 
     cluster_id: str | None
@@ -296,11 +292,10 @@ class DescribeQuorumResponse:
 # ReadOffset: KIP-650
 @dataclass(frozen=True, slots=True)
 class ReadOffsetRequest:
-    """Request for the offset up to which the sender has to apply the log before it answers a
-    linearizable read.
+    """Request for the offset up to which the sender has to apply the log before it answers a linearizable read.
 
-    `read_timestamp_ms`: wall clock of the sender, for diagnosis only. `stale`: no confirmation is
-    needed. The response states the present offset of the receiver, whatever its role, and its age.
+    `read_timestamp_ms`: wall clock of the sender, for diagnosis only. `stale`: no confirmation is needed. The
+    response states the present offset of the receiver, whatever its role, and its age.
     """
 
     cluster_id: str | None
@@ -370,8 +365,7 @@ class RemoveVoterRequest:
 class UpdateVoterRequest:
     """New endpoints of a voter, sent by itself, or by an authorized person (`by_operator`).
 
-    `current_leader_epoch`: epoch of the leader that the voter follows; not needed with
-    `by_operator`.
+    `current_leader_epoch`: epoch of the leader that the voter follows; not needed with `by_operator`.
     """
 
     cluster_id: str | None

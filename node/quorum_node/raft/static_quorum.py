@@ -66,9 +66,8 @@ def is_addressed(replica: ReplicaState, key: ReplicaKey | None) -> bool:
 def refuse_candidate(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
     """Why a candidate that knows its voters by id alone gets no vote. None: its log decides."""
     if not replica.ids_only:
-        return (
-            RaftError.INCONSISTENT_VOTER_SET
-        )  # the quorum has formed: ids alone are not sufficient any more
+        # the quorum has formed: ids alone are not sufficient any more
+        return RaftError.INCONSISTENT_VOTER_SET
     if request.voter != ReplicaKey(replica.key.id):
         return RaftError.INVALID_VOTER_KEY
     own = configured_ids(replica)

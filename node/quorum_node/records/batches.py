@@ -23,7 +23,7 @@ from quorum_node.schema.primitives import (
 
 MAGIC = 2
 PREFIX_BYTES = 12
-"""Base offset and length, which are not counted in the length."""
+"""Base offset and length, which the length does not include."""
 HEADER_BYTES = 61
 CONTROL_FLAG = 0x20
 TRANSACTIONAL_FLAG = 0x10
@@ -40,9 +40,9 @@ _ZIGZAG_BYTES = [bytes((n,)) for n in range(0x80)]
 
 
 class CorruptBatch(Exception):
-    """Bytes that can't be a batch: bad magic, checksum, length or contents.
+    """Bytes that can't be a batch: wrong magic, checksum, length or content.
 
-    `position` counts from the start of the buffer that was given.
+    `position` counts from the start of the given buffer.
     """
 
     def __init__(self, position: int, reason: str) -> None:
@@ -67,7 +67,7 @@ class DecodedRecord(NamedTuple):
     value: bytes | None
 
 
-# Named tuples, not dataclasses: one is made for each batch that is written, fetched or served.
+# Named tuples, not dataclasses: one is created for each batch that is written, fetched or served.
 class BatchHeader(NamedTuple):
     """The fixed part of a batch; `size_bytes` is the whole batch with its prefix."""
 
@@ -93,7 +93,7 @@ class BatchHeader(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A whole batch whose checksum was verified; `data` is a view, nothing is copied."""
+    """A whole batch with verified checksum; `data` is a view without a copy."""
 
     header: BatchHeader
     data: memoryview
@@ -108,9 +108,9 @@ def encode_batch(
     control: bool = False,
     transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """One uncompressed batch; every record gets the same timestamp. At least one record is needed.
+    """One uncompressed batch; every record gets the same timestamp. At least one record is required.
 
-    `transaction`: id and epoch of the producer to whose transaction it belongs; it has no sequence number.
+    `transaction`: id and epoch of the producer; the batch has no sequence number.
     """
     parts = []
     for delta, (key, value) in enumerate(records):
@@ -148,7 +148,7 @@ def encode_values(
 
 @lru_cache(maxsize=1 << 14)
 def _record_head(delta: int, value_bytes: int) -> bytes:
-    """What stands before the value of a record without key; the one byte behind it says that there are no headers."""
+    """The bytes before the value of a record without key. The one byte after the value means no headers."""
     # attributes, timestamp delta, offset delta, key length -1, value length
     head = b"\0\0" + encode_varint(delta) + b"\x01" + encode_varint(value_bytes)
     return encode_varint(len(head) + value_bytes + 1) + head
@@ -163,7 +163,7 @@ def _frame(
     parts: Iterable[bytes],
     producer: tuple[int, int] = (-1, -1),
 ) -> bytes:
-    assert count > 0, "a batch holds at least one record"
+    assert count > 0, "a batch needs at least one record"
     body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, -1, count)
     covered = body + b"".join(parts)
     length = len(covered) + CRC_COVERS_FROM - PREFIX_BYTES
@@ -171,7 +171,7 @@ def _frame(
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, without looking at the checksum.
+    """The header at `position`, without verifying the checksum.
 
     Raises CorruptBatch on fewer than 61 bytes, another magic, or numbers that no batch can have.
     """
@@ -198,7 +198,7 @@ def _header_at(buffer: Buffer, position: int) -> BatchHeader:
 
 
 def _check_counts(header: BatchHeader, position: int) -> None:
-    """Numbers that a batch can have."""
+    """Check the numbers of a header for plausibility."""
     base_offset, last_delta, count = header[0], header[5], header[8]
     if base_offset < 0 or last_delta < 0 or not 0 < count <= last_delta + 1:
         reason = f"offset {base_offset}, last delta {last_delta}, {count} records"
@@ -206,10 +206,10 @@ def _check_counts(header: BatchHeader, position: int) -> None:
 
 
 def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
-    """Whole, checksum-verified batches, and the number of bytes at the end that are no whole batch.
+    """Whole batches with verified checksums, and the number of bytes of an incomplete batch at the end.
 
-    A fetch answer or a torn log may end in the middle of a batch: that is a count, not an error.
-    Raises CorruptBatch where the bytes can't be (the start of) a batch: magic, length, CRC-32C.
+    A fetch response or an incomplete log may end in the middle of a batch: that is not an error.
+    Raises CorruptBatch if the bytes can't be (the start of) a batch: magic, length, CRC-32C.
     """
     view = memoryview(buffer)
     total = len(view)
@@ -236,29 +236,31 @@ def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
 def committed_batches(
     buffer: Buffer, offset: int, end_offset: int
 ) -> tuple[list[Batch], CorruptBatch | None]:
-    """What was read from a log between two offsets below which all is committed, as far as it is whole, and what is damaged.
+    """The whole batches in a read of committed offsets, and the damage in it, if any.
 
-    Offsets are compared with the place, as Kafka's checksum does not cover base offsets. A read that finds nothing there is
-    damage, too: to try it again would not end.
+    Offsets are checked, as Kafka's checksum does not cover base offsets. A read without a batch is
+    damage as well: repeating it would not end.
     """
     try:
         batches, _ = split_batches(buffer)
     except CorruptBatch as damage:
         return [], damage
     if not batches:
-        return [], CorruptBatch(0, f"no batch from offset {offset} on ends by {end_offset}")
+        return [], CorruptBatch(
+            0, f"no batch from offset {offset} on ends at or before {end_offset}"
+        )
     for number, batch in enumerate(batches):
         found = batch.header.base_offset
         if found != offset:
-            return batches[:number], CorruptBatch(0, f"offset {found} where {offset} follows")
+            return batches[:number], CorruptBatch(0, f"offset {found} instead of {offset}")
         offset = batch.header.end_offset
     return batches, None
 
 
 def decode_records(batch: Batch) -> list[DecodedRecord]:
-    """The records of a batch (checksum already verified by `split_batches`).
+    """The records of a batch with verified checksum.
 
-    Raises CorruptBatch when a length disagrees or the batch is compressed (no KRaft log ever is).
+    Raises CorruptBatch if a length is wrong or the batch is compressed (no KRaft log ever is).
     """
     header, data = batch
     if header.attributes & COMPRESSION_MASK:
@@ -293,7 +295,7 @@ def _read_record(raw: bytes, position: int, header: BatchHeader) -> tuple[Decode
     headers, position = read_varint(raw, position)
     if headers < 0 or (headers == 0) != (position == end) or position > end:
         raise MalformedRecord(f"record length {size} disagrees with its fields")
-    # Headers, which metadata records don't use, are skipped: the record's length says where it ends.
+    # Headers, which metadata records don't use, are skipped: the record's length gives its end.
     offset = header.base_offset + offset_delta
     return DecodedRecord(offset, header.base_timestamp_ms + timestamp_delta, key, value), end
 

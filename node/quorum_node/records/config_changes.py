@@ -1,9 +1,9 @@
-"""A whole batch of config records at once: the hot path of replay.
+"""Decodes a batch of config records at once: the hot path of replay.
 
-Owns one straight loop over the values of a batch that holds nothing but config records of the known version, which is
-what long logs consist of. Where the values lie is told by `plain_records`. Anything else (another record, tagged fields, a
-length that does not fit) is not decided here: the caller takes the reference path, `decode_records` and `decode_metadata`, which
-says what it is or what is wrong with it. Source: KIP-631, "ConfigRecord".
+Owns one loop over the values of a batch that contains only config records of the known version, the
+most common content of long logs. `plain_records` locates the values. For anything else (another
+record, tagged fields, a wrong length) the caller uses the reference path, `decode_records` and
+`decode_metadata`. Source: KIP-631, "ConfigRecord".
 """
 
 from quorum_node.records.batches import HEADER_BYTES, Batch
@@ -12,24 +12,26 @@ from quorum_node.records.plain_records import plain_values
 
 _FRAME = bytes((FRAME_VERSION, ConfigRecord.RECORD_TYPE, 0))
 _LONG = 1 << 14
-"""What has more than two bytes of length is rare enough for the reference path, except for the record itself."""
+"""Lengths of more than two bytes are rare and left to the reference path, except that of the record
+itself.
+"""
 
 _FIRST_BYTES = 8 + len(_FRAME)
-"""The frame of the first value of a plain batch ends within so many."""
+"""The first value of a plain batch starts within so many bytes."""
 
 ConfigChange = tuple[int, str, str, str | None]
 """Resource type, resource name, config name, value; a value of None deletes."""
 
 
 def config_changes(batch: Batch) -> list[ConfigChange] | None:
-    """What the records of a checksummed batch change, in order; None: take the reference path.
+    """The changes in a checksummed batch, in order; None: use the reference path.
 
-    One loop without a call: a call costs as much here as all the rest of a field.
+    One loop without a call: a call costs as much as the rest of a field.
     """
     raw = bytes(batch[1])
     header = batch[0]
     if header[8] > 1 and raw.find(_FRAME, HEADER_BYTES, HEADER_BYTES + _FIRST_BYTES) < 0:
-        return None  # before all of its records are looked through in vain
+        return None  # checked first, so that other batches are not decoded in vain
     places = plain_values(header, raw)
     if places is None:
         return None

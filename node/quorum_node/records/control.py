@@ -1,13 +1,14 @@
 """Control records of the metadata log: leader changes, kraft.version, voter sets, snapshot bounds.
 
 Owns their bytes. Must not know when they take effect.
-Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped in Kafka 4.x.
+Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped
+in Kafka 4.x.
 
-The cluster id, the tombstones and the target voters of an AlterQuorum ride on the voters record as private tagged
-fields, what a voter supports of this on its entry, and replica UUIDs ride so in a leader change: a record type of our own would
-stop every Java reader, a tagged field that it doesn't know is skipped.
-Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader change as
-version 0 and fails on the other; so version 0 is written, and both are read.
+Our additions are private tagged fields: cluster id, tombstones and target voters in the voters
+record, features of a voter in its entry, replica UUIDs in a leader change. Java readers skip
+unknown tagged fields; an own record type would stop them.
+Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader
+change as version 0 and fails on version 1. So version 0 is written, and both are read.
 """
 
 from collections.abc import Callable
@@ -51,7 +52,7 @@ TAG_RECOVERED_EPOCH = 20005
 TAG_LEADER_CHANGE_UUID = 20000
 
 TAG_VOTER_PRIVATE_FEATURES = 20000
-"""On the entry of one voter."""
+"""Tagged field in the entry of one voter."""
 
 _KEY = Struct(">hh")
 _UINT16 = Struct(">H")
@@ -61,7 +62,7 @@ _FEATURE_RANGE = Struct(">hhB")
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """A new leader, the voters it had, and who elected it."""
+    """A new leader, the voters, and those that granted it their vote."""
 
     leader_id: int
     voters: tuple[ReplicaKey, ...]
@@ -79,15 +80,18 @@ class KRaftVersion:
 
 @dataclass(frozen=True, slots=True)
 class VotersRecord:
-    """The whole voter set; of two entries with one id the newest key is the last.
+    """The whole voter set; of two entries with one id the last has the newest key.
 
-    `cluster_id`, `initial_voters` (members a new quorum needs before it takes writes) and `tombstones`
-    (former voters, the last one removed last) are ours. So is `log_position`: (offset, epoch) of this
-    record in the log, told only in a snapshot, whose own offsets say nothing. With it a voter set keeps
-    its name when the prefix of the log is gone.
-    And so is `target_voters`: where an AlterQuorum is heading (a UUID of None: whatever replica has
-    that id), None for nowhere. `recovered_epoch`, ours as well: the epoch in which `--recover` made a sole voter of
-    a survivor, the last time that it did; 0 for never. Whoever knows it refuses leaders that don't.
+    Private fields:
+    `cluster_id`.
+    `initial_voters`: number of voters that a new quorum needs before it accepts writes.
+    `tombstones`: former voters, the last one removed last.
+    `log_position`: (offset, epoch) of this record in the log; only in a snapshot, whose own offsets
+    differ. It identifies a voter set after the log's prefix was deleted.
+    `target_voters`: target of an AlterQuorum in progress, else None. A UUID of None: any replica
+    with that id.
+    `recovered_epoch`: epoch in which `--recover` last made a survivor the sole voter; 0 for never.
+    Replicas that know of a recovery refuse leaders that don't.
     """
 
     voters: tuple[Voter, ...]
@@ -117,7 +121,7 @@ class SnapshotFooter:
 
 @dataclass(frozen=True, slots=True)
 class UnknownControl:
-    """A control record that this version doesn't know; kept as it is."""
+    """A control record that this version does not know; kept unchanged."""
 
     type: int
     key: bytes
@@ -302,7 +306,7 @@ def _read_targets(data: bytes) -> tuple[ReplicaKey, ...]:
 
 @lru_cache(maxsize=64)
 def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
-    """The same few voters stand in the log, in every snapshot and in what is replayed of both."""
+    """Decode voters, with a cache: the same few voters occur in the log and in every snapshot."""
     count, position = read_array_length(value, 2)
     voters = []
     for _ in range(count):
@@ -322,7 +326,7 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         targets = _read_targets(data)
     tombstones = _decode_tombstones(fields.pop(TAG_TOMBSTONES, b"\1"))
     if len({voter.key for voter in voters}) < len(voters):
-        raise MalformedRecord("a voter stands twice in a voters record")
+        raise MalformedRecord("a voters record contains a voter twice")
     recovered_epoch = 0
     if (data := fields.pop(TAG_RECOVERED_EPOCH, None)) is not None:
         recovered_epoch, _ = read_struct(INT32, data, 0)

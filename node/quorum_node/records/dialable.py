@@ -1,6 +1,7 @@
-"""Whether anybody can connect to an address that a replica claims for itself.
+"""Validates the addresses that a replica announces for itself.
 
-Owns the syntax of hosts and ports in voters records. Must not know the network: nothing is resolved here.
+Owns the syntax of hosts and ports in voters records. Must not know the network: nothing is resolved
+here.
 Source: RFC 1123, 2.1 and RFC 952 (host names; underscores as in Kafka), RFC 4291 (IPv6 addresses).
 """
 
@@ -19,12 +20,12 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def why_unusable(endpoints: Iterable[Endpoint]) -> str | None:
-    """What is wrong with the listeners of a voter, for people; None: nothing."""
+    """Why the listeners of a voter are invalid; None: they are valid."""
     names: set[str] = set()
     for endpoint in endpoints:
         name = endpoint.name.upper()
         if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
-            return f"{_shown(endpoint.name)} is no name of a listener"
+            return f"{_shown(endpoint.name)} is not a valid listener name"
         if name in names:
             return f"two listeners are named {name}"
         names.add(name)
@@ -36,7 +37,7 @@ def why_unusable(endpoints: Iterable[Endpoint]) -> str | None:
 
 
 def why_undialable(host: str, port: int) -> str | None:
-    """Why nobody can connect to `host`:`port`, for people; None: somebody may be able to."""
+    """Why `host`:`port` is invalid; None: it is valid."""
     if not 0 < port <= 0xFFFF:
         return f"{port} is not a port from 1 to 65535"
     if not 0 < len(host) <= _MAX_HOST_LENGTH:
@@ -47,10 +48,10 @@ def why_undialable(host: str, port: int) -> str | None:
         if _DOTTED_QUAD.fullmatch(host):
             return _why_no_peer(IPv4Address(host))
     except AddressValueError:
-        return f"{_shown(host)} is no IP address"
+        return f"{_shown(host)} is not an IP address"
     labels = host.removesuffix(".").split(".")
     if not all(_LABEL.fullmatch(label) for label in labels):
-        return f"{_shown(host)} is no host name"
+        return f"{_shown(host)} is not a host name"
     return None
 
 

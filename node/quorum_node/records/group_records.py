@@ -1,8 +1,9 @@
-"""Records of `__consumer_offsets`: groups, and how far they have read.
+"""Records of `__consumer_offsets`: groups and their committed offsets.
 
-Owns their keys and values in the versions that Apache Kafka 4.3 reads and writes. Must not know what follows from them.
-A key begins with its type as an INT16, a value with its version. Types that are not listed here belong to groups of other
-kinds (KIP-848, KIP-932, KIP-1071): their keys are told apart by `OtherGroupKey`.
+Owns their keys and values in the versions that Apache Kafka 4.3 reads and writes. Must not know
+their meaning.
+A key begins with its type as an INT16, a value with its version. Types that are not listed here
+belong to other kinds of groups (KIP-848, KIP-932, KIP-1071) and are read as `OtherGroupKey`.
 Source: KIP-211, KIP-320, KIP-345, KIP-915; the record definitions of Kafka's group coordinator.
 """
 
@@ -50,7 +51,7 @@ class OffsetCommitKey(Message):
 
 @message(flexible_since=4)
 class OffsetCommitValue(Message):
-    """The next offset to be read. `expire_timestamp_ms`: as clients could ask for it once, else NO_TIME."""
+    """The next offset to be read. `expire_timestamp_ms`: set by old clients only, else NO_TIME."""
 
     offset: int = wire(INT64)
     leader_epoch: int = wire(INT32, since=3, default=NO_EPOCH, ignorable=True)
@@ -97,7 +98,7 @@ class GroupMetadataValue(Message):
 
 @message()
 class OtherGroupKey(Message):
-    """The beginning of the key of a group of another kind: all of them begin with the name of the group."""
+    """The start of the key of another kind of group: all of them begin with the name of the group."""
 
     group: str = wire(STRING)
 
@@ -120,7 +121,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupRecord:
-    """A record of a group of another kind. `key_type`: which record; `is_tombstone`: it goes."""
+    """A record of another kind of group. `key_type`: type of the record."""
 
     group: str
     key_type: int
@@ -131,7 +132,7 @@ GroupLogRecord = OffsetRecord | GroupRecord | OtherGroupRecord
 
 
 def offset_record(key: OffsetCommitKey, value: OffsetCommitValue | None) -> Record:
-    """As it is written. Offsets with an expiry of their own need an older version, which knows no leader epoch."""
+    """Encode the record. Offsets with an own expiry need an older version, which has no leader epoch."""
     if value is None:
         return Record(_key(_OFFSET, key), None)
     expires = value.expire_timestamp_ms != NO_TIME
@@ -142,7 +143,7 @@ def offset_record(key: OffsetCommitKey, value: OffsetCommitValue | None) -> Reco
 
 
 def group_record(key: GroupMetadataKey, value: GroupMetadataValue | None) -> Record:
-    """As it is written."""
+    """Encode the record."""
     return Record(
         _key(_GROUP, key),
         None if value is None else _value(_GROUP_VERSION, value),
@@ -150,9 +151,9 @@ def group_record(key: GroupMetadataKey, value: GroupMetadataValue | None) -> Rec
 
 
 def read_group_record(key: bytes, value: bytes | None) -> GroupLogRecord:
-    """What a record of the log says. Raises MalformedMessage."""
+    """Decode a record of the log. Raises MalformedMessage."""
     if len(key) < _TYPE.size:
-        raise MalformedMessage(f"{len(key)} bytes are no key of a group's record")
+        raise MalformedMessage(f"{len(key)} bytes are not the key of a group record")
     (kind,) = _TYPE.unpack_from(key)
     body = key[_TYPE.size :]
     if kind in (_LEGACY_OFFSET, _OFFSET):
@@ -173,7 +174,7 @@ def _read_value(cls: type[_M], value: bytes | None) -> _M | None:
     if value is None:
         return None
     if len(value) < _TYPE.size:
-        raise MalformedMessage(f"{len(value)} bytes are no value of a group's record")
+        raise MalformedMessage(f"{len(value)} bytes are not the value of a group record")
     (version,) = _TYPE.unpack_from(value)
     # A later version only adds tagged fields (KIP-915).
     if version < 0:
@@ -193,5 +194,5 @@ def _name_in(body: bytes) -> str:
     (size,) = _TYPE.unpack_from(body) if len(body) >= _TYPE.size else (-1,)
     name = body[_TYPE.size : _TYPE.size + size]
     if size < 0 or len(name) != size:
-        raise MalformedMessage("the key of a group's record has no name")
+        raise MalformedMessage("the key of a group record has no name")
     return decode(OtherGroupKey, 0, body[: _TYPE.size + size]).group

@@ -1,7 +1,7 @@
-"""Who a replica is and where it listens: replica keys, endpoints, voters.
+"""Identity and addresses of replicas: replica keys, endpoints, voters.
 
-Owns the types that name members of a quorum everywhere (votes, fetches, voter sets, describe) and the
-text form of UUIDs. Must not know how they are transported.
+Owns the types that identify members of a quorum (votes, fetches, voter sets, describe) and the text
+form of UUIDs. Must not know how they are transported.
 Source: KIP-853, "Replica UUID" and "VotersRecord"; text form: Kafka's `Uuid.toString`.
 """
 
@@ -14,19 +14,19 @@ from quorum_node.schema.primitives import TaggedFields
 
 UUID_TEXT_LENGTH = 22
 KEEPS_TARGET_VOTERS = 1
-"""A private feature: as leader the voter carries target voters on from record to record."""
+"""A private feature: as leader the voter preserves target voters in new voters records."""
 
 
 @made_often
 @dataclass(frozen=True, slots=True, order=False)
 class ReplicaKey:
-    """Node id and replica UUID; a UUID of None is unknown (all zero on the wire) and equals no known one."""
+    """Node id and replica UUID. A UUID of None is unknown (all zero on the wire) and equals no known one."""
 
     id: int
     uuid: UUID | None = None
 
     def __eq__(self, other: object) -> bool:
-        # Compared many times with every fetch, most of the time with itself: see `replica_key`.
+        # Compared many times with every fetch, mostly with the identical object: see `replica_key`.
         if self is other:
             return True
         if not isinstance(other, ReplicaKey):
@@ -34,7 +34,7 @@ class ReplicaKey:
         return self.id == other.id and self.uuid == other.uuid
 
     def __hash__(self) -> int:
-        # Keys are looked up with every fetch; of one id there are rarely two.
+        # Hashed with every fetch; two keys with one id are rare.
         return self.id
 
     def __str__(self) -> str:
@@ -43,11 +43,11 @@ class ReplicaKey:
 
 _MAX_KNOWN = 1024
 _known: dict[int, ReplicaKey] = {}
-"""The last key of each id that was asked for."""
+"""The last requested key of each id."""
 
 
 def replica_key(id: int, uuid: UUID | None) -> ReplicaKey:
-    """ReplicaKey(id, uuid), and the object that was handed out before if it is the same key: for what is read often."""
+    """ReplicaKey(id, uuid), as a shared object if the key was the last one of its id: for frequent use."""
     known = _known.get(id)
     if known is not None and known.uuid == uuid:
         return known
@@ -75,7 +75,7 @@ class Endpoint:
 class Voter:
     """One entry of a voter set: key, listeners, supported range of kraft.version.
 
-    `private_features` is ours: what the voter supports beyond shipped Kafka (0: nothing known).
+    `private_features` is ours: features beyond shipped Kafka (0: none known).
     """
 
     key: ReplicaKey
@@ -106,7 +106,7 @@ def parse_uuid(text: str) -> UUID:
         data = urlsafe_b64decode(text + "==")
     except ValueError:
         data = b""
-    # Lenient decoding drops foreign characters: only text that comes out again is what was meant.
+    # Lenient decoding drops foreign characters, so the result is encoded again and compared.
     if len(data) != 16 or uuid_text(UUID(bytes=data)) != text:
         raise ValueError(f"not a UUID of {UUID_TEXT_LENGTH} base64url characters: {text!r}")
     return UUID(bytes=data)

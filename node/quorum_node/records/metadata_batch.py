@@ -1,7 +1,8 @@
-"""All metadata records of a batch at once: the hot path of replay.
+"""Decodes all metadata records of a batch at once: the hot path of replay.
 
-Owns a loop that decodes each record where it lies. Where the values lie is told by `plain_records`; what is not in the plain form, or can't be
-decoded, takes the reference path, `record_values` and `decode_metadata`, which says what it is or what is wrong with it.
+Owns a loop that decodes each record in place. `plain_records` locates the values. Batches in
+another form, or with records that can't be decoded, take the reference path, `record_values` and
+`decode_metadata`, which raises the errors.
 Source: KIP-631, "Record format".
 """
 
@@ -35,5 +36,5 @@ def decode_batch(batch: Batch) -> list[AnyMetadata]:
             else:
                 return records
         except (IndexError, UnicodeDecodeError, struct.error, MalformedMessage, MalformedRecord):
-            pass  # the reference path says what is wrong
+            pass  # the reference path raises the error
     return [decode_metadata(value) for value in record_values(batch)]

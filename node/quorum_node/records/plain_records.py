@@ -1,9 +1,10 @@
-"""Where the values of a batch's records lie, if all of them have the plain form: the one fast path into a batch.
+"""Locates the values of a batch's records, if all records have the plain form: the fast path of decoding.
 
-Owns one loop over the bytes of a batch. Plain is what all writers of metadata use: no compression, no key, no headers, the
-timestamp of the batch, offsets without a gap, lengths and numbers of records below 8,192. Whatever else a batch holds, damage included, is not
-decided here: then `decode_records` is asked, the reference, which says what it is or what is wrong with it.
-Must not know what values mean. Source: Kafka's documentation, "Record Batch".
+Owns one loop over the bytes of a batch. Plain is the form that all writers of metadata use: no
+compression, no key, no headers, the timestamp of the batch, offsets without a gap, lengths and
+numbers of records below 8,192. Any other batch, damaged ones included, is left to the reference,
+`decode_records`.
+Must not know the meaning of values. Source: Kafka's documentation, "Record Batch".
 """
 
 from quorum_node.records.batches import (
@@ -15,21 +16,23 @@ from quorum_node.records.batches import (
 )
 
 _LONG = 1 << 14
-"""What has more than two bytes of length is rare enough for the reference."""
+"""Lengths of more than two bytes are rare and left to the reference."""
 
 _HEADS = [bytes((0, 0, delta << 1, 1)) for delta in range(0x40)]
-"""Attributes, no timestamp delta, the offset delta, no key: of the first records of a batch."""
+"""Attributes, no timestamp delta, the offset delta, no key, for the first records of a batch."""
 _AROUND = 12
-"""So much more is the length of a short record, in zigzag, than that of its value: six bytes around it."""
+"""Difference between the zigzag length of a short record and that of its value: six bytes around
+the value.
+"""
 
 Place = tuple[int, int]
-"""Begin and end of a value."""
+"""Start and end of a value."""
 
 
 def plain_values(header: BatchHeader, raw: bytes) -> list[Place] | None:
-    """Where in a checksummed batch, `raw`, the value of each record lies; None: ask `decode_records`.
+    """Positions of the values in a checksummed batch, `raw`; None: use `decode_records`.
 
-    One loop without a call: a call costs as much here as all the rest of a record.
+    One loop without a call: a call costs as much as the rest of a record.
     """
     if header[4] & COMPRESSION_MASK:
         return None
@@ -40,7 +43,8 @@ def plain_values(header: BatchHeader, raw: bytes) -> list[Place] | None:
             # Length of the record; zigzag, so that an even number is half of it.
             byte = raw[at]
             if byte < 0x80:
-                # A short one, as most are: four known bytes, and the length of the value follows from that of the record.
+                # A short record, the common case: four known bytes, and the length of the value
+                # follows from that of the record.
                 if delta < 0x40 and raw[at + 1 : at + 5] == _HEADS[delta]:
                     stop = at + (byte >> 1)
                     if raw[at + 5] == byte - _AROUND and not raw[stop] | byte & 1:

@@ -1,12 +1,11 @@
-"""The bytes of a snapshot: a header batch, data batches, a footer batch, offsets counted from 0.
+"""The format of a snapshot: a header batch, data batches, a footer batch, with offsets from 0.
 
-Owns writing them and the one check that every snapshot passes before it is used. Must not know files,
-nor what the data records mean.
-Source: KIP-630, "Snapshot Format"; KIP-853, "Snapshots" (kraft.version and voters stand behind the header in the
-same control batch), as stock Kafka 4.x writes and reads them.
-
-The checksum of a batch does not cover its offset and epoch. Both are known here (offsets count on from 0, the
-epoch is that of the id), so a single flipped bit anywhere in a snapshot is found.
+Owns the encoder, and the check that every snapshot passes before it is used. Must not know files,
+nor the meaning of data records.
+Source: KIP-630, "Snapshot Format"; KIP-853, "Snapshots" (kraft.version and voters are in the
+control batch of the header), as stock Kafka 4.x writes and reads them.
+The checksum of a batch does not cover its offset and epoch. Both are known here (offsets count from
+0, the epoch is that of the id), so a single flipped bit anywhere in a snapshot is detected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,19 +34,21 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.schema.primitives import MalformedRecord
 
 BATCH_BYTES = 64 * 1024
-"""A data batch is closed when its values reach this size: small, because whoever frames it holds up the rest of
-the process for as long."""
+"""Size of values after which a data batch is complete.
+
+Small, because framing a batch blocks the rest of the process.
+"""
 MAX_BATCH_BYTES = 32 << 20
-"""Stock Kafka closes a batch at 8 MiB; a length beyond this is damage, not a reason to wait for more."""
+"""Stock Kafka completes a batch at 8 MiB. A larger length is damage."""
 
 
 class CorruptSnapshot(Exception):
-    """The bytes are not a whole, undamaged snapshot of that id."""
+    """The bytes are not a complete, undamaged snapshot of that id."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBounds:
-    """What the control records of a snapshot say. `kraft_version` 0: static voters, none recorded."""
+    """Content of the control records. `kraft_version` 0: static voters, none recorded."""
 
     last_contained_log_timestamp_ms: int
     kraft_version: int = 0
@@ -59,9 +60,9 @@ def encode_snapshot(
 ) -> Iterator[bytes]:
     """The batches of a snapshot, in order; the same arguments give the same bytes.
 
-    For a value that is None there is an empty piece: whoever has to stop for a while can do so there.
-    Every timestamp is that of the log, none is the clock's: replicas that write a snapshot of one id
-    write one file (K595-30).
+    A value of None yields an empty piece, at which the caller can pause. All timestamps come from
+    the log, none from the clock, so replicas that write a snapshot of one id write identical files
+    (K595-30).
     """
     timestamp_ms = bounds.last_contained_log_timestamp_ms
     head: list[ControlRecord] = [SnapshotHeader(timestamp_ms)]
@@ -95,7 +96,7 @@ def _control_batch(
 
 
 def _grouped(values: Iterable[bytes | None]) -> Iterator[Sequence[bytes]]:
-    """Values of one batch; nothing for None."""
+    """The values of one batch; None for a pause."""
     group: list[bytes] = []
     size_bytes = 0
     for value in values:
@@ -112,10 +113,10 @@ def _grouped(values: Iterable[bytes | None]) -> Iterator[Sequence[bytes]]:
 
 
 class SnapshotReader:
-    """Checks a snapshot piece by piece; holds at most one incomplete batch.
+    """Checks a snapshot piece by piece; buffers at most one incomplete batch.
 
-    `feed` gives the batches out as they become whole, control batches too. Nothing of them may be used for good before
-    `finish` returned: only then the snapshot is known to be complete.
+    `feed` returns batches as they become complete, control batches too. They must not take effect
+    before `finish` has returned: only then the snapshot is known to be complete.
     """
 
     def __init__(self, id: SnapshotId) -> None:
@@ -123,7 +124,7 @@ class SnapshotReader:
         self._rest = b""
         self._next_offset = 0
         self.checked_bytes = 0
-        """Length of the whole, valid batches from the start."""
+        """Length of the valid batches from the start."""
         self._header: SnapshotHeader | None = None
         self._kraft_version = 0
         self._voters: VotersRecord | None = None
@@ -147,7 +148,7 @@ class SnapshotReader:
         return batches
 
     def finish(self) -> SnapshotBounds:
-        """All bytes were fed. Raises CorruptSnapshot unless they were a whole snapshot."""
+        """All bytes were fed. Raises CorruptSnapshot unless they are a complete snapshot."""
         if self._rest:
             raise self._corrupt(f"it ends in the middle of a batch at byte {self.checked_bytes}")
         if self._header is None or not self._ended:
@@ -159,9 +160,9 @@ class SnapshotReader:
         """Check one batch against what came before."""
         header = batch.header
         if self._ended:
-            raise CorruptBatch(0, "bytes behind the footer")
+            raise CorruptBatch(0, "bytes after the footer")
         if header.base_offset != self._next_offset:
-            reason = f"offset {header.base_offset} where {self._next_offset} follows"
+            reason = f"offset {header.base_offset} instead of {self._next_offset}"
             raise CorruptBatch(0, reason)
         if header.leader_epoch != self._id.epoch:
             raise CorruptBatch(0, f"epoch {header.leader_epoch} in a snapshot of {self._id}")
@@ -178,11 +179,11 @@ class SnapshotReader:
     def _take_control(self, record: ControlRecord | UnknownControl) -> None:
         if self._header is None:
             if not isinstance(record, SnapshotHeader):
-                raise CorruptBatch(0, "the first record is no snapshot header")
+                raise CorruptBatch(0, "the first record is not a snapshot header")
             self._header = record
             return
         if self._ended:
-            raise CorruptBatch(0, "a record behind the footer")
+            raise CorruptBatch(0, "a record after the footer")
         match record:
             case SnapshotHeader():
                 raise CorruptBatch(0, "a second header")

@@ -1,6 +1,6 @@
-"""Which snapshot: the end offset and epoch of the log that it replaces, and its file name.
+"""Snapshot id: end offset and epoch of the log prefix that a snapshot replaces, and its file name.
 
-Owns the type and its text form. Must not know what a snapshot holds or where files lie.
+Owns the type and its text form. Must not know the content of snapshots or their directories.
 Source: KIP-630, "Snapshot Format" (`<SnapshotId.EndOffset>-<SnapshotId.Epoch>.checkpoint`).
 """
 
@@ -15,7 +15,7 @@ _MAX_EPOCH = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """State of every record below `end_offset`; `epoch` is that of the last of them."""
+    """State of all records below `end_offset`; `epoch` is that of the last of them."""
 
     end_offset: int
     epoch: int
@@ -30,7 +30,7 @@ class SnapshotId:
 
 
 NO_SNAPSHOT = SnapshotId(0, 0)
-"""The start of a log from which nothing was deleted; stock Kafka's bootstrap snapshot bears the same id."""
+"""The start of a complete log; stock Kafka's bootstrap snapshot has the same id."""
 
 
 def parse_snapshot_name(name: str) -> SnapshotId | None:

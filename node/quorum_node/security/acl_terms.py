@@ -1,17 +1,17 @@
-"""Kafka's numbers of operations, kinds of resources, patterns and permissions (KIP-140, KIP-290). PURE."""
+"""Kafka's codes of operations, resource types, pattern types and permissions (KIP-140, KIP-290). PURE."""
 
 from enum import IntEnum
 
 CLUSTER_NAME = "kafka-cluster"
-"""The name of the one resource of the kind CLUSTER."""
+"""Name of the only resource of type CLUSTER."""
 METADATA_TOPIC = "__cluster_metadata"
 WILDCARD = "*"
 ANYBODY = "User:*"
-"""The principal of an entry about everybody, whatever the type of their principal."""
+"""Principal of an entry for all callers, whatever the type of their principal."""
 
 
 class AclOperation(IntEnum):
-    """What somebody does."""
+    """The operation."""
 
     ANY = 1
     ALL = 2
@@ -31,7 +31,7 @@ class AclOperation(IntEnum):
 
 
 class AclResource(IntEnum):
-    """To what it is done."""
+    """The type of the resource."""
 
     TOPIC = 2
     GROUP = 3
@@ -42,14 +42,14 @@ class AclResource(IntEnum):
 
 
 class AclPattern(IntEnum):
-    """How the name of an entry is meant. Others are filters of requests, and never stored."""
+    """The pattern type of an entry. Other types occur in filters of requests only, and are never stored."""
 
     LITERAL = 3
     PREFIXED = 4
 
 
 class AclPermission(IntEnum):
-    """What an entry says."""
+    """The effect of an entry."""
 
     DENY = 2
     ALLOW = 3
@@ -64,4 +64,4 @@ IMPLIED_BY: dict[int, tuple[AclOperation, ...]] = {
     ),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
-"""Who is allowed one of these is allowed that. Being denied one of them denies nothing else."""
+"""Allowing one of these operations implies the other. Denying one of them implies nothing."""

@@ -1,8 +1,10 @@
-"""Who may do what, by the rules of Kafka's StandardAuthorizer over the entries of the image. PURE.
+"""Authorization by the rules of Kafka's StandardAuthorizer over the entries of the image. PURE.
 
-Owns the rule (KIP-11, KIP-290, KIP-801): a super user may; who is denied may not; who is allowed may; where no entry is
-about a resource, the configuration decides. Must not know requests (`api_table.py`) nor roles (`roles.py`).
-Before the entries are loaded only super users are answered, so members of a quorum have to be super users or hold a role.
+Owns the rule (KIP-11, KIP-290, KIP-801), in this order: super users are allowed; a matching deny
+entry denies; a matching allow entry allows; without an entry for the resource the configuration
+decides. Must not know requests (`api_table.py`) nor roles (`roles.py`).
+Before the entries are loaded only super users are allowed, so members of a quorum have to be super
+users or have a role.
 """
 
 from collections.abc import Mapping
@@ -27,7 +29,7 @@ from quorum_node.security.errors import SecuritySettingError
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _SUPER_USERS = "super.users"
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
-"""What Java's `String.trim` takes away: fewer characters than are blank in Unicode."""
+"""Characters that Java's `String.trim` removes: fewer than Unicode white space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +45,22 @@ NO_AUTHORIZER = AuthorizerSettings()
 
 
 class Reason(Enum):
-    """Why, in words for the log."""
+    """The reason of a decision, for the log."""
 
     NO_AUTHORIZER = "no authorizer is configured"
     SUPER_USER = "a super user"
     ROLE = "its role allows it"
     OWN_REPLICA = "a member may join and replace itself"
     NOT_LOADED = "the access control entries are not loaded yet"
-    DENIED_BY_ENTRY = "an entry denies it"
-    ALLOWED_BY_ENTRY = "an entry allows it"
-    NOTHING_ALLOWS = "entries are about the resource, and none allows it"
-    NO_ENTRY = "no entry is about the resource"
+    DENIED_BY_ENTRY = "an access control entry denies it"
+    ALLOWED_BY_ENTRY = "an access control entry allows it"
+    NOTHING_ALLOWS = "the resource has access control entries, but none allows it"
+    NO_ENTRY = "the resource has no access control entries"
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """An answer. `entry` is the one that decided, if one did."""
+    """A decision. `entry`: the entry that decided, if there is one."""
 
     allowed: bool
     reason: Reason
@@ -81,7 +83,10 @@ def authorize(
     *,
     loaded: bool = True,
 ) -> Ruling:
-    """Whether the caller may do it, and why. `loaded`: whether `acls` is the whole of what is committed."""
+    """Whether the caller is allowed the operation, and why.
+
+    `loaded`: whether `acls` contains all committed entries.
+    """
     if not settings.enabled:
         return _WITHOUT_AUTHORIZER
     if caller.principal in settings.super_users:
@@ -114,9 +119,10 @@ _NO_ENTRIES: Mapping[int, AccessControlEntryRecord] = {}
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """As stock Kafka reads `super.users`. Separated by semicolons, since distinguished names hold commas.
+    """Parse `super.users` as stock Kafka does: separated by semicolons, as distinguished names
+    contain commas.
 
-    Blanks around a principal, and empty ones, do not count. Raises SecuritySettingError.
+    Blanks around a principal, and empty items, are ignored. Raises SecuritySettingError.
     """
     users = [each.strip(_BLANKS) for each in text.split(";")]
     for user in users:

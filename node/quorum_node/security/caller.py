@@ -1,6 +1,6 @@
-"""Who asks. PURE.
+"""The caller of a request. PURE.
 
-Owns the shape: what a listener learned from the handshake, or what a forwarding broker said of its client.
+Owns its fields: results of the handshake, or the client that a forwarding broker names.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Caller:
     host: str
     listener: str
     identity: CertificateIdentity | None = None
-    """What the certificate of this very connection says; never that of a request inside an Envelope."""
+    """Identity in the certificate of this connection; never that of a request in an Envelope."""
 
 
 def is_member(caller: Caller, node_id: int) -> bool:
@@ -32,5 +32,5 @@ NOBODY = Caller("", "", "")
 
 
 def token_holder(host: str, listener: str) -> Caller:
-    """Who shows the admin token: the role admin, without a certificate."""
+    """A caller with the admin token: the role admin, without a certificate."""
     return Caller("User:admin-token", host, listener, CertificateIdentity("", "", Role.ADMIN))

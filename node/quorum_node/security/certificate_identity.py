@@ -1,7 +1,8 @@
-"""Which role and which node id a certificate stands for. PURE.
+"""Role and node id in a certificate. PURE.
 
-Owns the name that binds both: a URI among the subject's alternative names, `urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`.
-The operator writes it; a certificate without it proves a principal and nothing else. Must not know rights (`roles.py`).
+Owns the name that contains both: a URI among the subject alternative names,
+`urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`. The operator writes it. A certificate without it only
+identifies a principal. Must not know permissions (`roles.py`).
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ _PREFIX = "urn:metadataquorum:"
 
 
 class Role(Enum):
-    """Who a quorum knows."""
+    """The roles of a quorum."""
 
     MEMBER = "member"
     BROKER = "broker"
@@ -24,12 +25,12 @@ class Role(Enum):
 
 
 ROLES_WITH_ID = frozenset({Role.MEMBER, Role.BROKER})
-"""A certificate of these is one node's."""
+"""Roles whose certificates belong to one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateIdentity:
-    """`node_id`: of a member or a broker; None for everybody else."""
+    """`node_id`: of a member or a broker; None for all others."""
 
     namespace: str
     quorum: str
@@ -37,18 +38,18 @@ class CertificateIdentity:
     node_id: int | None = None
 
     def uri(self) -> str:
-        """As it stands in the certificate."""
+        """The URI in the certificate."""
         parts = (self.namespace, self.quorum, self.role.value)
         end = () if self.node_id is None else (str(self.node_id),)
         return _PREFIX + ":".join((*parts, *end))
 
 
 class WrongIdentity(ValueError):
-    """A certificate with a name of ours that says nothing, or with two that say different things."""
+    """A certificate with an invalid URI of ours, or with two different ones."""
 
 
 def identity_in(uris: Iterable[str], namespace: str, quorum: str) -> CertificateIdentity | None:
-    """What a certificate is in this quorum; None if nothing: it may be that of another one. Raises WrongIdentity."""
+    """Identity of a certificate in this quorum; None if it has none. Raises WrongIdentity."""
     here = [each for each in _all(uris) if (each.namespace, each.quorum) == (namespace, quorum)]
     if len(here) > 1:
         raise WrongIdentity(f"the certificate names several identities in {namespace}:{quorum}")
@@ -58,7 +59,7 @@ def identity_in(uris: Iterable[str], namespace: str, quorum: str) -> Certificate
 def own_identity(
     uris: Iterable[str], node_id: int, role: Role = Role.MEMBER
 ) -> CertificateIdentity:
-    """What the certificate of this very node says. Which quorum it is in comes from there. Raises WrongIdentity."""
+    """Identity in this node's own certificate; it also defines the quorum. Raises WrongIdentity."""
     found = list(_all(uris))
     if len(found) != 1:
         many = "names several identities" if found else "names no identity of a node"
@@ -72,7 +73,10 @@ def own_identity(
 
 
 def _all(uris: Iterable[str]) -> frozenset[CertificateIdentity]:
-    """The prefix is compared in any case, as URNs are: a name that only looks like ours is not a foreign one."""
+    """All URIs of ours.
+
+    The prefix is case-insensitive, as in URNs, so that a variant is not ignored as foreign.
+    """
     return frozenset(_parsed(uri) for uri in uris if uri.lower().startswith(_PREFIX))
 
 
@@ -82,7 +86,7 @@ def _parsed(uri: str) -> CertificateIdentity:
     try:
         role = Role(role_text)
     except ValueError:
-        raise WrongIdentity(f"{uri!r} names no role that is known") from None
+        raise WrongIdentity(f"{uri!r} contains an unknown role") from None
     if many or not namespace or not quorum:
         raise WrongIdentity(f"{uri!r} is not {_PREFIX}NAMESPACE:QUORUM:ROLE:ID")
     if (role in ROLES_WITH_ID) != bool(node_id):
@@ -94,9 +98,9 @@ def _parsed(uri: str) -> CertificateIdentity:
 
 
 def _node_id(uri: str, text: str) -> int:
-    """One number has one text, so that two certificates never differ in their text alone."""
+    """The node id. Its text must be canonical, so that two texts never mean one node."""
     if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
         number = int(text) if len(text) <= len(str(MAX_NODE_ID)) else MAX_NODE_ID + 1
         if number <= MAX_NODE_ID:
             return number
-    raise WrongIdentity(f"{uri!r}: {text!r} is no node id")
+    raise WrongIdentity(f"{uri!r}: {text!r} is not a node id")

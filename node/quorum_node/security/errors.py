@@ -1,18 +1,21 @@
-"""What is wrong with a setting of security. PURE."""
+"""Errors in security settings. PURE."""
 
 
 class SecuritySettingError(ValueError):
-    """A value that can't be used. The message names the key, says why and what to do, and never shows a secret."""
+    """An invalid value. The message names the key, the reason and the fix, and never shows a secret."""
 
     def __init__(self, key: str, why: str, value: str | None = None) -> None:
-        """`value` is shown, so it must not be given for a key that holds a secret."""
+        """`value` is shown, so it must not be passed for a key that contains a secret."""
         super().__init__(f"{key}: {why}" if value is None else f"{key}={value}: {why}")
         self.key = key
         self.why = why
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8. One from a command line holds surrogates for bytes that could not be read."""
+    """Whether a text can be encoded as UTF-8.
+
+    Text from a command line has surrogates for undecodable bytes.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

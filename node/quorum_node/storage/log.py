@@ -1,23 +1,20 @@
-"""The replica's log: segments on disk, the newest batches in memory, and the end that is known to
-be durable.
+"""The replica's log: segments on disk, the newest batches in memory, and the end that is known to be durable.
 
-Owns appending, truncating, reading and syncing of batches, roll-over of segments, and the start of
-the log after a snapshot. Must not know the meaning of epochs, high watermarks or readers. KIP-595,
-"Log"; KIP-630.
-Threads: everything runs on the driver's thread, except `flush`, which may run on a worker
-concurrently with appends, reads and truncations.
+Owns appending, truncating, reading and syncing of batches, roll-over of segments, and the start of the log after a
+snapshot. Must not know the meaning of epochs, high watermarks or readers. KIP-595, "Log"; KIP-630.
+Threads: everything runs on the driver's thread, except `flush`, which may run on a worker concurrently with appends,
+reads and truncations.
 
-Crash safety: after a kill at any instant `SegmentedLog` opens with everything that was durable.
-This requires an order:
-* An epoch enters leader-epoch-checkpoint before its first batch is written, and after a truncation
-that made room for it is durable. It is removed after the truncation of its batches is durable.
-* A seal is written after its segment and the name of the next one were synced. It is removed,
-durably, before the segment is truncated.
-* `synced-end` never claims more than is synced: it is written after a sync, and before a
-truncation.
-* `delete_prefix` removes whole segments, oldest first. `reset_to` removes them newest first, then
-empties the first one and renames it to the new base. In between the log is shorter, and from the
-snapshot, which was durable before, the next open recognizes that the reset has to be completed.
+Crash safety: after a kill at any instant `SegmentedLog` opens with everything that was durable. This requires an
+order:
+* An epoch enters leader-epoch-checkpoint before its first batch is written, and after a truncation that made room for
+it is durable. It is removed after the truncation of its batches is durable.
+* A seal is written after its segment and the name of the next one were synced. It is removed, durably, before the
+segment is truncated.
+* `synced-end` never claims more than is synced: it is written after a sync, and before a truncation.
+* `delete_prefix` removes whole segments, oldest first. `reset_to` removes them newest first, then empties the first
+one and renames it to the new base. In between the log is shorter, and from the snapshot, which was durable before,
+the next open recognizes that the reset has to be completed.
 """
 
 import contextlib
@@ -74,11 +71,10 @@ class SegmentedLog:
         synced_offset: int = 0,
         files: FileSystem = POSIX,
     ) -> None:
-        """Open or create. Raises StorageFailure on damage; data that was never synced is truncated
-        durably.
+        """Open or create. Raises StorageFailure on damage; data that was never synced is truncated durably.
 
-        `snapshots`: complete ones, oldest first, the newest of them verified. `synced_offset`:
-        everything below it is known from elsewhere to be synced.
+        `snapshots`: complete ones, oldest first, the newest of them verified. `synced_offset`: everything below it is
+        known from elsewhere to be synced.
         """
         self._directory = directory
         self._files = files
@@ -209,8 +205,7 @@ class SegmentedLog:
         try:
             self._lower_synced_end(self._bases[0])
             self._drop_segments_from(self._bases[0])
-            # Otherwise a power failure may empty the first segment and keep a later one, which
-            # looks like lost records.
+            # Otherwise a power failure could keep a later segment only, which looks like lost records.
             sync_directory(self._directory, self._files)
             segment = self._segments[0]
             segment.truncate_to(segment.base_offset)
@@ -259,14 +254,12 @@ class SegmentedLog:
         with self._reading(segment):
             data = segment.read(start_offset, max_bytes, limit_offset)
             if not data:
-                # The limit is within a batch, or the header fields that state the batch's end are
-                # damaged.
+                # The limit is within a batch, or the batch's header is damaged.
                 check_batch_at(segment, start_offset, self.end_offset, self.epoch_starts)
         return data
 
     def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
-        """As `read`, but from the disk instead of memory, and verified, as the requester received
-        damaged records.
+        """As `read`, but from the disk instead of memory, and verified, as the requester received damaged records.
 
         Raises StorageFailure if the log is damaged; it is unusable after that.
         """
@@ -296,10 +289,7 @@ class SegmentedLog:
             return self.sync(self.take_unsynced())
 
     def begin_sync(self, elsewhere: SyncElsewhere) -> bool:
-        """Begin a flush if no other is in progress; `end_sync` follows.
-
-        False: it needs more than one sync, call `flush`.
-        """
+        """Begin a flush if no other is in progress; `end_sync` follows. False: it needs several syncs, use `flush`."""
         if self._failure is not None or len(self._dirty) != 1 or self._names_dirty or self._to_seal:
             return False
         self._begun = self.take_unsynced()
@@ -315,11 +305,7 @@ class SegmentedLog:
         return self.sync(begun, begun=True)
 
     def _await_begun(self) -> None:
-        """Wait for a sync in progress.
-
-        A second sync would prove nothing: the kernel reports a write error to one sync of a file
-        only.
-        """
+        """Wait for a sync in progress: the kernel reports a write error to one sync of a file only."""
         if self._begun is not None:
             self._ended_at = self.end_sync()
 
@@ -355,16 +341,14 @@ class SegmentedLog:
             raise self._fail(error, f"sync the log in {self._directory}") from error
         self._guarded(unsynced.seal)
         with self._lock:
-            cut = (
-                self._truncated_to
-            )  # truncated during the sync: nothing beyond that offset is proven durable
+            # truncated during the sync: nothing beyond that offset is proven durable
+            cut = self._truncated_to
         return unsynced.end_offset if cut is None else min(unsynced.end_offset, cut)
 
     def settle(self) -> None:
         """Make the known synced end durable; runs concurrently with everything else, on any thread.
 
-        Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final
-        as those of `flush`.
+        Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final as `flush` does.
         """
         if self._synced_end is None or self._failure is not None:
             return
@@ -420,9 +404,7 @@ class SegmentedLog:
             self._synced_end.lower_to(end_offset, -1 if epoch is None else epoch)
 
     def _sync_cut(self) -> None:
-        """Sync a truncation before a new epoch begins there: the old records must not reappear
-        after its entry.
-        """
+        """Sync a truncation before a new epoch begins there: the old records must not reappear after its entry."""
         if self._cut_is_unsynced:
             try:
                 self._segments[-1].sync()
@@ -433,9 +415,8 @@ class SegmentedLog:
 
     def _note_failed_sync(self) -> None:
         if self._synced_end is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # the next start detects it, as it reads from the disk
+            # the next start detects it, as it reads from the disk
+            with contextlib.suppress(OSError):
                 self._synced_end.note_failure()
 
     def _start_at(self, id: SnapshotId) -> None:

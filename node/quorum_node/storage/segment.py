@@ -189,9 +189,8 @@ class Segment:
     def undo_append(self, size_bytes: int) -> None:
         """Remove what a failed append left after `size_bytes`."""
         self.size_bytes = size_bytes
-        with contextlib.suppress(
-            OSError
-        ):  # it is after the last valid batch, so recovery truncates it
+        # it is after the last valid batch, so recovery truncates it
+        with contextlib.suppress(OSError):
             self.cut()
 
     def cut(self) -> None:

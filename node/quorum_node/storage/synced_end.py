@@ -184,9 +184,8 @@ class SyncedEnd:
         self._pending = True
         data = _encode(self._sequence, self.end_offset, self._epoch, flags)
         written = self._files.pwrite(self._fd, data, slot * SLOT_SPACING_BYTES)
-        if written != len(
-            data
-        ):  # a short write within one page of an existing file does not happen on a working disk
+        # a short write within one page of an existing file does not happen on a working disk
+        if written != len(data):
             raise OSError(5, f"{written} of {len(data)} bytes written")
 
 

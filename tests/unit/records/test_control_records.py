@@ -120,7 +120,7 @@ def test_a_voter_that_stands_twice_is_no_voters_record() -> None:
     """The core keeps voters by key, and a leader that sends such a record must not end its followers."""
     voter = Voter(ReplicaKey(1, UUID(int=7)), (Endpoint("CONTROLLER", "h", 9093),))
     record = encode_control(VotersRecord((voter, replace(voter, endpoints=()))))
-    with pytest.raises(MalformedRecord, match="stands twice"):
+    with pytest.raises(MalformedRecord, match="a voter twice"):
         decode_control(DecodedRecord(0, 0, record.key, record.value))
 
 

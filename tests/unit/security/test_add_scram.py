@@ -50,7 +50,10 @@ def test_quotation_marks_a_given_salt_and_a_salted_password() -> None:
 @pytest.mark.parametrize(
     ("argument", "why"),
     [
-        ("SCRAM-SHA-1=[name=a,password=secret]", "begins with one of SCRAM-SHA-256, SCRAM-SHA-512"),
+        (
+            "SCRAM-SHA-1=[name=a,password=secret]",
+            "has to begin with one of SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
         ("SCRAM-SHA-256", "equals sign"),
         ("SCRAM-SHA-256=name=a,password=secret", "in brackets"),
         ("SCRAM-SHA-256=[", "in brackets"),
@@ -59,10 +62,10 @@ def test_quotation_marks_a_given_salt_and_a_salted_password() -> None:
         ("SCRAM-SHA-256=[name=a]", "needs a password or a saltedpassword for 'a'"),
         ("SCRAM-SHA-256=[name=a,saltedpassword=c2VjcmV0]", "needs the salt"),
         ("SCRAM-SHA-256=[name=a,saltedpassword=c2VjcmV0,salt=YQ==]", "has 32 bytes"),
-        ("SCRAM-SHA-256=[name=a,saltedpassword=secret!,salt=YQ==]", "no base64"),
-        ("SCRAM-SHA-256=[name=a,password=secret,salt=!]", "the salt is no base64"),
-        ("SCRAM-SHA-256=[name=a,password=secret,salt=é]", "the salt is no base64"),
-        ("SCRAM-SHA-256=[name=a,password=secret\udcff]", "no UTF-8"),
+        ("SCRAM-SHA-256=[name=a,saltedpassword=secret!,salt=YQ==]", "not base64"),
+        ("SCRAM-SHA-256=[name=a,password=secret,salt=!]", "the salt is not base64"),
+        ("SCRAM-SHA-256=[name=a,password=secret,salt=é]", "the salt is not base64"),
+        ("SCRAM-SHA-256=[name=a,password=secret\udcff]", "not UTF-8"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=4095]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=16385]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=secret]", "from 4096 to 16384"),

@@ -104,11 +104,11 @@ BROKEN_DER = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
     [
         (lambda: b"", ProblemKind.HALF_WRITTEN, "is empty"),
         (lambda: b"hello", ProblemKind.MALFORMED, "no PEM block"),
-        (lambda: LEAF.keystore[:-40], ProblemKind.HALF_WRITTEN, "being written, or was cut off"),
+        (lambda: LEAF.keystore[:-40], ProblemKind.HALF_WRITTEN, "being written, or is truncated"),
         (lambda: key_pem(LEAF.key), ProblemKind.MALFORMED, "0 certificates"),
         (lambda: pem(LEAF.certificate), ProblemKind.NO_KEY, "0 private keys"),
         (lambda: key_pem(LEAF.key) * 2 + pem(LEAF.certificate), ProblemKind.NO_KEY, "2 private keys"),
-        (_swapped, ProblemKind.KEY_DOES_NOT_MATCH, "a key that is not that of CN=demo-1-0"),
+        (_swapped, ProblemKind.KEY_DOES_NOT_MATCH, "does not match its first certificate, CN=demo-1-0"),
         (_made(end=NOW - timedelta(seconds=1)), ProblemKind.EXPIRED, "expired at 2026-11-23 11:59:59 UTC; the clock of this host says 2026-11-23 12:00:00 UTC"),
         (_made(start=NOW + DAY), ProblemKind.NOT_YET_VALID, "valid from 2026-11-24 12:00:00 UTC on; the clock"),
         (_made(usages=(ExtendedKeyUsageOID.SERVER_AUTH,)), ProblemKind.WRONG_USAGE, "may not be used as a client"),
@@ -116,11 +116,11 @@ BROKEN_DER = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
         (lambda: key_pem(DEEP.key) + pem(DEEP.certificate, CA.certificate), ProblemKind.BROKEN_CHAIN, "was not signed by CN=ca-1"),
         (lambda: key_pem(DEEP.key) + pem(LOWER.certificate, DEEP.certificate), ProblemKind.KEY_DOES_NOT_MATCH, "CN=lower"),
         (lambda: key_pem(LEAF.key) + BROKEN_DER, ProblemKind.MALFORMED, "a certificate that can't be read"),
-        (lambda: key_pem(LEAF.key) + BROKEN_DER.replace(b"MAA=", b"M?A="), ProblemKind.MALFORMED, "no base64"),
+        (lambda: key_pem(LEAF.key) + BROKEN_DER.replace(b"MAA=", b"M?A="), ProblemKind.MALFORMED, "not base64"),
         (lambda: key_pem(LEAF.key, "secret-x") + pem(LEAF.certificate), ProblemKind.WRONG_PASSWORD, "set ssl.key.password"),
         (lambda: old_form(RSA, "secret-x") + pem(LEAF.certificate), ProblemKind.WRONG_PASSWORD, "set ssl.key.password"),
         (lambda: key_pem(rsa.generate_private_key(65537, 1024)) + pem(LEAF.certificate), ProblemKind.WEAK_KEY, "1024 bits"),
-        (_of_dsa, ProblemKind.WEAK_KEY, "neither of RSA"),
+        (_of_dsa, ProblemKind.WEAK_KEY, "unsupported type: use RSA"),
         (lambda: key_pem(LEAF.key) + pem(LEAF.certificate) * 11, ProblemKind.MALFORMED, "11 certificates"),
         (lambda: b"x" * (MAX_PEM_BYTES + 1), ProblemKind.MALFORMED, "more than"),
     ],
@@ -211,7 +211,8 @@ def test_a_pair_that_its_own_node_does_not_trust() -> None:
     namesake = authority()
     trust = load_trust(pem(namesake.certificate), NOW, "trust.pem")
     with pytest.raises(
-        CertificateProblem, match="has a chain that ends at CN=demo-1-0; trusted are CN=ca-1"
+        CertificateProblem,
+        match="has a chain that ends at CN=demo-1-0, which is not trusted; trusted certificates: CN=ca-1",
     ):
         check_own_trust(load(LEAF.keystore), trust, NOW, WHAT)
 

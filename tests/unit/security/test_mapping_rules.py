@@ -86,10 +86,10 @@ def test_a_subject_that_no_rule_fits_is_nobody(subject: str) -> None:
         (r"RULE:\p{IsGreek}/x/", "IsGreek"),
         ("RULE:[z-a]/x/", "lower to a higher"),
         ("RULE:a/$1/", "no group 1"),
-        ("RULE:\udcff/x/", "no UTF-8"),
+        ("RULE:\udcff/x/", "not UTF-8"),
         ("RULE:(a)/$2$3/", "no group 3"),
-        ("RULE:a/${n}/", "no group of the pattern is called n"),
-        ("RULE:a/$x/", "is followed by a number"),
+        ("RULE:a/${n}/", "the pattern has no group n"),
+        ("RULE:a/$x/", "has to be followed by a number"),
         ("RULE:" + "(" * 60 + "a" + ")" * 60 + "/x/", "nested"),
     ],
 )

@@ -22,7 +22,7 @@ def test_a_peer_goes_on_while_its_issuer_is_trusted() -> None:
     problem = why_close(PEER, new_alone, NONE, NOW, AT)
     assert problem is not None
     assert problem.kind is ProblemKind.UNTRUSTED
-    assert str(problem) == f"{AT} shows CN=demo-1-0, whose issuer is trusted no more"
+    assert str(problem) == f"{AT} shows CN=demo-1-0, whose issuer is not trusted any more"
 
 
 def test_a_peer_ends_with_its_certificate() -> None:

@@ -78,10 +78,10 @@ def test_an_empty_file_revokes_nobody() -> None:
     ("data", "kind", "says"),
     [
         (b"12ab\n12a", ProblemKind.HALF_WRITTEN, "ends inside of a line"),
-        (b"12ab\nxyz\n", ProblemKind.MALFORMED, "line 2 that is no serial"),
-        (b"+12\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
-        (b"1_2\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
-        (b"1" * 41 + b"\n", ProblemKind.MALFORMED, "line 1 that is no serial"),
+        (b"12ab\nxyz\n", ProblemKind.MALFORMED, "line 2 that is not a serial"),
+        (b"+12\n", ProblemKind.MALFORMED, "line 1 that is not a serial"),
+        (b"1_2\n", ProblemKind.MALFORMED, "line 1 that is not a serial"),
+        (b"1" * 41 + b"\n", ProblemKind.MALFORMED, "line 1 that is not a serial"),
         (revocation_list(CA, 5)[:-9], ProblemKind.HALF_WRITTEN, "ends inside of a block X509 CRL"),
         (pem(ONE), ProblemKind.MALFORMED, "holds a block CERTIFICATE"),
         (

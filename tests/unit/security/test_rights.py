@@ -191,7 +191,7 @@ def test_an_entry_gives_what_a_role_does_not_but_makes_nobody_a_member() -> None
     assert lets_in(door, who(None), body_of(NAMES["BrokerRegistration"], node_id=1))
     denial = door.request(who(None), body_of(NAMES["Vote"], node_id=1))
     assert isinstance(denial, Denial)
-    assert "no member of the quorum" in denial.text
+    assert "not a member of the quorum" in denial.text
 
 
 def test_an_entry_that_denies_wins_over_a_role_but_not_over_a_members() -> None:

@@ -180,12 +180,12 @@ def test_a_credential_that_the_mechanism_does_not_take_lets_nobody_in(
         (b"n,a=root,n=user,r=abc", "authorization id"),
         (b"n,,n=user,r=abc,tokenauth=true", "delegation tokens"),
         (b"n,,n=user,r=abc,tokenauth=TRUE", "delegation tokens"),
-        (b"n,,n=us=er,r=abc", "no first message"),
-        (b"n,,n=,r=abc", "no first message"),
-        (b"n,,n=user,r=", "no first message"),
-        (b"n,,n=user,r=abc\n", "no first message"),
+        (b"n,,n=us=er,r=abc", "not a client's first message"),
+        (b"n,,n=,r=abc", "not a client's first message"),
+        (b"n,,n=user,r=", "not a client's first message"),
+        (b"n,,n=user,r=abc\n", "not a client's first message"),
         ("n,,n=Müller,r=abc".encode(), "beyond ASCII"),
-        (b"", "no first message"),
+        (b"", "not a client's first message"),
         (b"n,,n=" + b"a" * MAX_MESSAGE_BYTES, "more than"),
     ],
 )
@@ -205,8 +205,8 @@ def test_a_first_message_that_is_refused(message: bytes, why: str) -> None:
         (b"r=abc", b"r=abd", "nonce"),
         (b"r=abc", b"r=xabc", "nonce"),
         (b",p=", b",p=AAAA", "a proof has 32 bytes"),
-        (b",p=", b"\n,p=", "no last message"),
-        (b",p=", b",p=A", "no last message"),
+        (b",p=", b"\n,p=", "not a client's last message"),
+        (b",p=", b",p=A", "not a client's last message"),
     ],
 )
 def test_a_last_message_that_is_refused(place: bytes, by: bytes, why: str) -> None:

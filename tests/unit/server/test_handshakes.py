@@ -349,7 +349,7 @@ def test_who_is_trusted_no_more_leaves_after_the_answer(
             assert await idle.read() == b""
             port.parked[0].reply(ANSWER)
             assert len(await busy.read()) > 4
-        assert all("whose issuer is trusted no more" in each for each in port.reports.told)
+        assert all("whose issuer is not trusted any more" in each for each in port.reports.told)
 
     at_a_port(tmp_path, play)
 

@@ -116,7 +116,7 @@ def test_the_member_that_was_dialled_is_asked(
     [
         (
             certificate_of("member", 3, CA),
-            "is not the expected node: who answers for voter 2 shows",
+            "is not the expected node: the server at the address of voter 2 has",
         ),
         (
             certificate_of("broker", 2, CA),

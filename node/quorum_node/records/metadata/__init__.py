@@ -1,6 +1,6 @@
-"""Metadata records: the values that the controller's log carries, as Kafka 4.3 ships them (pure).
+"""Metadata records of the controller's log, as Kafka 4.3 ships them (pure).
 
-One class a record, all its versions; what is not declared here is kept as `UnknownMetadata`.
+One class per record with all its versions; undeclared records are kept as `UnknownMetadata`.
 """
 
 from quorum_node.records.metadata.access_records import (

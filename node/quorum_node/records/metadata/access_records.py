@@ -1,7 +1,7 @@
-"""Records about who may do what: access control entries, SCRAM credentials, delegation tokens.
+"""Records of access control entries, SCRAM credentials and delegation tokens.
 
-Owns declarations only. Source: KIP-631, "Access control", as shipped in Kafka 4.3 (KIP-900: SCRAM; KIP-900 and
-KIP-48: tokens).
+Owns declarations only. Source: KIP-631, "Access control", as shipped in Kafka 4.3 (KIP-900: SCRAM;
+KIP-900 and KIP-48: tokens).
 """
 
 from uuid import UUID

@@ -1,7 +1,7 @@
-"""Records about nodes: registrations of brokers and controllers, and what changes them.
+"""Records of nodes: registrations of brokers and controllers, and their changes.
 
-Owns declarations only. Source: KIP-631, "Broker records", as shipped in Kafka 4.3 (KIP-858: directories; KIP-919:
-controllers; KIP-1066: cordoned directories).
+Owns declarations only. Source: KIP-631, "Broker records", as shipped in Kafka 4.3 (KIP-858:
+directories; KIP-919: controllers; KIP-1066: cordoned directories).
 """
 
 from uuid import UUID
@@ -25,7 +25,7 @@ from quorum_node.schema.schema import (
 
 @message()
 class NodeEndpoint(Message):
-    """Where a listener of a node is reached; `security_protocol` is Kafka's number (0: plaintext)."""
+    """Address of a listener of a node; `security_protocol` is Kafka's number (0: plaintext)."""
 
     name: str = wire(STRING)
     host: str = wire(STRING)
@@ -35,7 +35,7 @@ class NodeEndpoint(Message):
 
 @message()
 class SupportedFeature(Message):
-    """The levels of a feature that a node can work with."""
+    """The levels of a feature that a node supports."""
 
     name: str = wire(STRING)
     min_supported_version: int = wire(INT16)
@@ -44,7 +44,7 @@ class SupportedFeature(Message):
 
 @metadata_record(number=0, highest_version=4)
 class RegisterBrokerRecord(MetadataMessage):
-    """A broker's process has registered; `broker_epoch` is the offset of the first such record."""
+    """Registration of a broker process; `broker_epoch` is the offset of its first such record."""
 
     broker_id: int = wire(INT32)
     is_migrating_zk_broker: bool = wire(BOOL, since=2, default=False)
@@ -63,7 +63,7 @@ class RegisterBrokerRecord(MetadataMessage):
 
 @metadata_record(number=1)
 class UnregisterBrokerRecord(MetadataMessage):
-    """A broker is forgotten."""
+    """A broker was unregistered."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -71,7 +71,7 @@ class UnregisterBrokerRecord(MetadataMessage):
 
 @metadata_record(number=7)
 class FenceBrokerRecord(MetadataMessage):
-    """Replaced by BrokerRegistrationChangeRecord; stock Kafka writes it no more."""
+    """Replaced by BrokerRegistrationChangeRecord; stock Kafka does not write it any more."""
 
     id: int = wire(INT32)
     epoch: int = wire(INT64)
@@ -79,7 +79,7 @@ class FenceBrokerRecord(MetadataMessage):
 
 @metadata_record(number=8)
 class UnfenceBrokerRecord(MetadataMessage):
-    """Replaced by BrokerRegistrationChangeRecord; stock Kafka writes it no more."""
+    """Replaced by BrokerRegistrationChangeRecord; stock Kafka does not write it any more."""
 
     id: int = wire(INT32)
     epoch: int = wire(INT64)
@@ -87,7 +87,7 @@ class UnfenceBrokerRecord(MetadataMessage):
 
 @metadata_record(number=17, highest_version=3)
 class BrokerRegistrationChangeRecord(MetadataMessage):
-    """What changes in a registration: 0, an empty list or None leaves a field as it is.
+    """Changes of a registration: 0, an empty list or None leaves a field unchanged.
 
     `fenced`: 1 fences, -1 unfences. `in_controlled_shutdown`: 1 begins it.
     """
@@ -104,7 +104,7 @@ class BrokerRegistrationChangeRecord(MetadataMessage):
 
 @metadata_record(number=27)
 class RegisterControllerRecord(MetadataMessage):
-    """A controller's process has registered with the active controller."""
+    """Registration of a controller process with the active controller."""
 
     controller_id: int = wire(INT32)
     incarnation_id: UUID = wire(ANY_UUID)

@@ -1,4 +1,4 @@
-"""Records about settings: configs, client quotas, finalized features, blocks of producer ids, and the empty record.
+"""Records of configs, client quotas, finalized features and producer ids, and the no-op record.
 
 Owns declarations only. Source: KIP-631, as shipped in Kafka 4.3.
 """
@@ -39,7 +39,7 @@ class FeatureLevelRecord(MetadataMessage):
 
 @message()
 class QuotaEntity(Message):
-    """A part of whom a quota is for; no name: the default of that type."""
+    """One part of an entity; without a name: the default of that type."""
 
     entity_type: str = wire(STRING)
     entity_name: str | None = wire(STRING, nullable_since=0)
@@ -47,7 +47,7 @@ class QuotaEntity(Message):
 
 @metadata_record(number=14)
 class ClientQuotaRecord(MetadataMessage):
-    """One quota of one entity; with `remove` the value says nothing."""
+    """One quota of one entity; with `remove` the value is ignored."""
 
     entity: tuple[QuotaEntity, ...] = wire(Array(QuotaEntity))
     key: str = wire(STRING)
@@ -57,7 +57,7 @@ class ClientQuotaRecord(MetadataMessage):
 
 @metadata_record(number=15)
 class ProducerIdsRecord(MetadataMessage):
-    """A block of producer ids was given to a broker; the next block begins at `next_producer_id`."""
+    """A block of producer ids was allocated to a broker; the next block begins at `next_producer_id`."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -71,6 +71,6 @@ class NoOpRecord(MetadataMessage):
 
 @metadata_record(number=21)
 class ZkMigrationStateRecord(MetadataMessage):
-    """Left from the time of ZooKeeper; Kafka 4 reads it and does nothing."""
+    """From migrations from ZooKeeper; Kafka 4 reads and ignores it."""
 
     zk_migration_state: int = wire(INT8)

@@ -25,14 +25,16 @@ MetadataEncoder = Callable[[Any], bytes]
 _DECODERS: dict[tuple[int, int], Decoder] = {}
 HEAD_BYTES = 3
 _BY_HEAD: dict[bytes, Decoder] = {}
-"""By the bytes of frame version, type and version, where all three are one byte: the fast path of replay."""
+"""Decoders by the bytes of frame version, type and version, where all three are one byte: the fast
+path of replay.
+"""
 known_decoder = _BY_HEAD.get
-"""The decoder for such a head, once `decode_metadata` has met it."""
+"""The decoder for such a head, after its first use in `decode_metadata`."""
 _ENCODERS: dict[tuple[type, int], MetadataEncoder] = {}
 
 
 def encode_metadata(record: AnyMetadata, version: int = 0) -> bytes:
-    """The value of a record in the log. `record_version` says which version the cluster asks for."""
+    """The value of a record in the log. `record_version`: version required by the cluster."""
     if isinstance(record, UnknownMetadata):
         head = encode_uvarint(record.type) + encode_uvarint(record.version)
         return bytes((FRAME_VERSION,)) + head + record.payload
@@ -43,7 +45,7 @@ def encode_metadata(record: AnyMetadata, version: int = 0) -> bytes:
 
 
 def metadata_encoder(cls: Any, version: int) -> MetadataEncoder:
-    """`encode_metadata` for one class of records and one version, for whoever encodes many."""
+    """`encode_metadata` for one class of records and one version, for many records."""
     known = _ENCODERS.get((cls, version))
     if known is not None:
         return known
@@ -62,19 +64,19 @@ def metadata_encoder(cls: Any, version: int) -> MetadataEncoder:
 
 
 def compile_metadata_encoder(cls: Any, version: int) -> None:
-    """Compiles it now, if it was not used yet."""
+    """Compile the encoder now instead of at its first use."""
     metadata_encoder(cls, version)
 
 
 def compile_metadata_decoder(cls: Any, version: int) -> None:
-    """Compiles it now, if it was not used yet."""
+    """Compile the decoder now instead of at its first use."""
     decoder(cls, version, True)
 
 
 def decode_metadata(data: bytes) -> AnyMetadata:
     """A record from its value bytes.
 
-    Raises MalformedRecord on another frame version, or a body that is not of the record's format.
+    Raises MalformedRecord on another frame version, or a body in the wrong format.
     """
     decode = _BY_HEAD.get(data[:HEAD_BYTES])
     if decode is not None:

@@ -1,6 +1,6 @@
-"""Which version a record is written at, by the finalized level of metadata.version.
+"""The version of each record type by the finalized level of metadata.version.
 
-Owns the levels that change a format, and what a level allows. Must not know who finalizes a level.
+Owns the levels that change a format or enable a record. Must not know how levels are finalized.
 Source: KIP-584, KIP-778; the levels and record versions of Kafka 4.3 (3.3-IV3 is 7, 4.3-IV0 is 30).
 """
 
@@ -48,11 +48,11 @@ _SINCE: dict[type[MetadataMessage], tuple[tuple[int, int], ...]] = {
     PartitionRecord: ((ELIGIBLE_LEADER_REPLICAS_LEVEL, 2), (DIRECTORIES_LEVEL, 1), (0, 0)),
     PartitionChangeRecord: ((ELIGIBLE_LEADER_REPLICAS_LEVEL, 2), (DIRECTORIES_LEVEL, 1), (0, 0)),
 }
-"""Version of a record from a level on, newest first. All other records have version 0 alone."""
+"""Record version from a level on, newest first. All other records have version 0 only."""
 
 
 def record_version(kind: type[MetadataMessage], metadata_version: int) -> int:
-    """The version of a record that the finalized level asks for."""
+    """The record version for a finalized level."""
     for level, version in _SINCE.get(kind, ()):
         if metadata_version >= level:
             return version

@@ -1,7 +1,9 @@
-"""How a metadata record is declared, and what is kept of one that nobody declared.
+"""Declaration of metadata records, and the form of undeclared ones.
 
-Owns the base class of all records and the registry by type number. Must not know any particular record.
-Source: KIP-631, "Record format": a record has a type, a version and a body; all bodies are flexible (KIP-482).
+Owns the base class of all records and the registry by type number. Must not know any particular
+record.
+Source: KIP-631, "Record format": a record has a type, a version and a body; all bodies are flexible
+(KIP-482).
 """
 
 from collections.abc import Callable
@@ -22,7 +24,7 @@ class MetadataMessage(Message):
 
 @dataclass(frozen=True, slots=True)
 class UnknownMetadata:
-    """A record whose type or version this code doesn't know; its payload is kept."""
+    """A record whose type or version is unknown; its payload is kept."""
 
     type: int
     version: int
@@ -39,7 +41,7 @@ _M = TypeVar("_M", bound=MetadataMessage)
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(wire,))
 def metadata_record(*, number: int, highest_version: int = 0) -> Callable[[type[_M]], type[_M]]:
-    """Class decorator: Kafka's number of the record and the newest version that it ships."""
+    """Class decorator: Kafka's number of the record and its newest shipped version."""
 
     def declare(cls: type[_M]) -> type[_M]:
         made = message(flexible_since=0)(cls)

@@ -13,15 +13,18 @@ NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERED = 0
 RECOVERING = 1
-"""Leader recovery states: RECOVERING after an unclean election until the leader says that it is done."""
+"""Leader recovery states:
+
+RECOVERING after an unclean election until the leader reports that it has recovered.
+"""
 RECOVERY_UNCHANGED = -1
 
 MIGRATING = UUID(int=0)
-"""Directory of a replica whose place nobody has told yet (it was made before brokers told their directories)."""
+"""Directory of a replica whose location is unknown (it was created before brokers reported directories)."""
 UNASSIGNED = UUID(int=1)
 """Directory of a new replica that has none yet."""
 LOST = UUID(int=2)
-"""Directory of a replica that lies on a failed disk."""
+"""Directory of a replica on a failed disk."""
 
 
 @metadata_record(number=2)
@@ -63,7 +66,7 @@ class PartitionRecord(MetadataMessage):
 
     @property
     def has_leader(self) -> bool:
-        """Whether anybody leads it."""
+        """Whether the partition has a leader."""
         return self.leader != NO_LEADER
 
     @property
@@ -73,11 +76,11 @@ class PartitionRecord(MetadataMessage):
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether replicas are on their way in or out."""
+        """Whether the partition is in reassignment."""
         return bool(self.removing_replicas or self.adding_replicas)
 
     def directory(self, broker_id: int) -> UUID | None:
-        """Where the replica of a broker lies; None if it has none."""
+        """Directory of a broker's replica; None if it has none."""
         if broker_id not in self.replicas:
             return None
         return self.directories[self.replicas.index(broker_id)]
@@ -85,9 +88,11 @@ class PartitionRecord(MetadataMessage):
 
 @metadata_record(number=5, highest_version=2)
 class PartitionChangeRecord(MetadataMessage):
-    """What changes in a partition: None, -2 for the leader and -1 for the recovery state leave a field as it is.
+    """Changes of a partition: None, -2 for the leader and -1 for the recovery state leave a field
+    unchanged.
 
-    Every change raises the partition epoch by one, and a leader (the same one, too) the leader epoch.
+    Every change increments the partition epoch. A change with a leader, even the same one,
+    increments the leader epoch.
     """
 
     partition_id: int = wire(INT32)
@@ -115,6 +120,6 @@ class PartitionChangeRecord(MetadataMessage):
 
 @metadata_record(number=28)
 class ClearElrRecord(MetadataMessage):
-    """Eligible leader replicas of a topic, or of all topics (empty name), are forgotten."""
+    """Clears the eligible leader replicas of a topic, or of all topics (empty name)."""
 
     topic_name: str = wire(STRING)

@@ -9,18 +9,18 @@ from quorum_node.schema.schema import STRING, wire
 
 @metadata_record(number=23)
 class BeginTransactionRecord(MetadataMessage):
-    """What follows takes effect at the end of the transaction, or never."""
+    """Start of a transaction: the records after it take effect at its end, or never."""
 
     name: str | None = wire(STRING, tag=0, nullable_since=0, default=None)
 
 
 @metadata_record(number=24)
 class EndTransactionRecord(MetadataMessage):
-    """What came since the beginning takes effect."""
+    """The records since the start take effect."""
 
 
 @metadata_record(number=25)
 class AbortTransactionRecord(MetadataMessage):
-    """What came since the beginning never happened."""
+    """The records since the start are discarded."""
 
     reason: str | None = wire(STRING, tag=0, nullable_since=0, default=None)

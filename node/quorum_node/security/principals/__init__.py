@@ -1,1 +1,1 @@
-"""From a certificate to a principal: the subject as Java prints it, and Kafka's rules over that text. PURE."""
+"""From a certificate to a principal: the subject in Java's text form, and Kafka's mapping rules. PURE."""

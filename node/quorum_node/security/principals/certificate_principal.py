@@ -1,4 +1,4 @@
-"""The principal of a connection: what Kafka's default principal builder makes of a handshake. PURE."""
+"""The principal of a connection, as Kafka's default principal builder derives it from a handshake. PURE."""
 
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL
 from quorum_node.security.principals.mapping_rules import MappingRules
@@ -8,9 +8,11 @@ USER = "User"
 
 
 def principal_of(certificate: bytes | None, rules: MappingRules) -> str:
-    """`User:` and a name. None is a client without a certificate (`ssl.client.auth` is not `required`), so anonymous.
+    """`User:` and a name. None: a client without a certificate (`ssl.client.auth` is not
+    `required`), so anonymous.
 
-    Raises NoRuleFits, and MalformedDer for bytes that are no certificate: the connection has to end then.
+    Raises NoRuleFits, and MalformedDer for an invalid certificate: the connection has to be closed
+    then.
     """
     if certificate is None:
         return ANONYMOUS_PRINCIPAL

@@ -1,7 +1,7 @@
-"""Reading DER (X.690), as far as the subject of a certificate needs it. PURE.
+"""Reads DER (X.690), as far as the subject of a certificate needs it. PURE.
 
-Owns tags and lengths. Names are read from the bytes themselves: a parser that gives names as text has already lost which
-kind of string each value was, and Java's text depends on it (`x500.py`).
+Owns tags and lengths. Names are read from the bytes: a parser that returns names as text loses the
+string type of each value, and Java's text depends on it (`x500.py`).
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,15 @@ _CONTEXT_0 = 0xA0
 
 
 class MalformedDer(ValueError):
-    """Bytes that are not the DER that was expected."""
+    """The bytes are not the expected DER."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A tag of one byte, and its content. `encoded`: all of it, with tag and length."""
+    """An element with a tag of one byte, and its content.
+
+    `encoded`: the whole element with tag and length.
+    """
 
     tag: int
     content: bytes
@@ -25,7 +28,7 @@ class Element:
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """One after the other, to the end. Raises MalformedDer."""
+    """Consecutive elements. Raises MalformedDer."""
     position = 0
     while position < len(data):
         found = _element(data, position)
@@ -34,7 +37,7 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def only(data: bytes, tag: int) -> Element:
-    """The one element that the bytes hold. Raises MalformedDer."""
+    """The only element of the bytes. Raises MalformedDer."""
     found = list(elements(data))
     if len(found) != 1 or found[0].tag != tag:
         raise MalformedDer(f"one element of tag {tag:#04x} was expected")
@@ -54,7 +57,7 @@ def object_identifier(content: bytes) -> str:
             numbers.append(number)
             number = 0
     if not numbers or not complete:
-        raise MalformedDer("an object identifier is cut off")
+        raise MalformedDer("an object identifier is truncated")
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 
@@ -63,7 +66,7 @@ def subject_of(certificate: bytes) -> bytes:
     """The subject's Name, encoded, of an X.509 certificate (RFC 5280, section 4.1). Raises MalformedDer."""
     outer = list(elements(only(certificate, SEQUENCE).content))
     if not outer or outer[0].tag != SEQUENCE:
-        raise MalformedDer("no certificate")
+        raise MalformedDer("not a certificate")
     fields = list(elements(outer[0].content))
     if fields and fields[0].tag == _CONTEXT_0:  # the version; absent in version 1
         del fields[0]
@@ -75,15 +78,15 @@ def subject_of(certificate: bytes) -> bytes:
 def _element(data: bytes, position: int) -> Element:
     header = data[position : position + 2]
     if len(header) < 2 or header[0] & 0x1F == 0x1F:
-        raise MalformedDer("an element is cut off, or has a tag of several bytes")
+        raise MalformedDer("an element is truncated, or has a tag of several bytes")
     length, start = header[1], position + 2
     if length & 0x80:
         count = length & 0x7F
         digits = data[start : start + count]
         if not 1 <= count <= 4 or len(digits) < count:
-            raise MalformedDer("a length is cut off, or of more than four bytes")
+            raise MalformedDer("a length is truncated, or has more than four bytes")
         length, start = int.from_bytes(digits, "big"), start + count
     end = start + length
     if end > len(data):
-        raise MalformedDer("an element is longer than what holds it")
+        raise MalformedDer("an element is longer than the one that contains it")
     return Element(header[0], data[start:end], data[position:end])

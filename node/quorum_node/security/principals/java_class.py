@@ -39,24 +39,24 @@ _CASE_MATTERS = frozenset({"Lower", "Upper", "Lu", "Ll"})
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """Characters. `properties`: Unicode categories beside them, in RE2's syntax."""
+    """A set of characters. `properties`: additional Unicode categories, in RE2's syntax."""
 
     ranges: _Ranges = ()
     properties: str = ""
 
 
 def literal(char: str, *, fold_case: bool) -> str:
-    """One character, for RE2."""
+    """One character in RE2's syntax."""
     return _written(_Set(((ord(char), ord(char)),)), fold_case=fold_case)
 
 
 def read_escape(source: PatternSource, *, fold_case: bool) -> str:
-    """What stands behind a backslash outside of a class. Raises UnsupportedPattern."""
+    """Parse an escape outside of a class, after the backslash. Raises UnsupportedPattern."""
     return _written(_escape(source, fold_case=fold_case), fold_case=fold_case)
 
 
 def read_class(source: PatternSource, *, fold_case: bool) -> str:
-    """What stands behind an opening bracket, to the closing one. Raises UnsupportedPattern."""
+    """Parse a class, after the opening bracket. Raises UnsupportedPattern."""
     negated = source.take("^")
     ranges: list[tuple[int, int]] = []
     properties: list[str] = []
@@ -67,7 +67,7 @@ def read_class(source: PatternSource, *, fold_case: bool) -> str:
         single = len(first.ranges) == 1 and first.ranges[0][0] == first.ranges[0][1]
         if single and source.peek() == "-":
             source.next()
-            if source.peek() == "]":  # a hyphen at the end is one
+            if source.peek() == "]":  # a hyphen at the end is a literal
                 ranges += [*first.ranges, (45, 45)]
                 continue
             last = _member(source, fold_case=fold_case)
@@ -164,7 +164,7 @@ def _written(found: _Set, *, fold_case: bool, negated: bool = False) -> str:
 
 
 def _folded(ranges: _Ranges) -> _Ranges:
-    """With the other case of every ASCII letter that is in there."""
+    """The set with the other case of every ASCII letter in it."""
     both = list(ranges)
     for (first, last), distance in (_UPPER[0], 32), (_LOWER[0], -32):
         for low, high in ranges:

@@ -1,12 +1,13 @@
-"""Java's regular expressions, as far as an engine with linear time can run them, written for RE2. PURE.
+"""Translates Java's regular expressions to RE2, as far as they can be matched in linear time. PURE.
 
-Kafka compiles mapping rules with `java.util.regex`, which backtracks: `^(.*a)+$` on a subject of some hundred characters
-runs for years, and whoever gets a certificate signed chooses the subject. Here a pattern is read by Java's grammar and
-written anew for RE2, which takes time in proportion to pattern times text. What RE2 can't do (look-around, back references,
-possessive and atomic groups), and what it would silently take for something else (`[a-z&&[^b]]`), is refused by name. So is
-the repetition of what can be empty, `(a*)*`: where Java leaves such a loop is an accident of its implementation.
-
-Texts have no line terminators (`principal_rules.py` sees to that), so `.` is any character and `$` is the end.
+Kafka compiles mapping rules with `java.util.regex`, which backtracks. `^(.*a)+$` on a subject of
+some hundred characters runs for years, and the subject is chosen by whoever requests the
+certificate. So a pattern is parsed by Java's grammar and written for RE2, whose time is
+proportional to pattern times text. Refused with an error are: what RE2 lacks (look-around, back
+references, possessive and atomic groups), what RE2 would interpret differently (`[a-z&&[^b]]`), and
+the repetition of what can be empty, `(a*)*`, as Java's result depends on its implementation.
+Texts have no line terminators (`principal_rules.py` ensures that), so `.` is any character and `$`
+is the end.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class TranslatedPattern:
 
 @dataclass(slots=True)
 class _Reading:
-    """Where the reader is, and what it has met."""
+    """State of the parser."""
 
     source: PatternSource
     fold_case: bool = False
@@ -52,7 +53,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Part of the new pattern. `empty`: whether it can match nothing."""
+    """Part of the new pattern. `empty`: whether it can match the empty text."""
 
     text: str
     empty: bool
@@ -60,7 +61,7 @@ class _Piece:
 
 
 def translate(pattern: str) -> TranslatedPattern:
-    """The pattern for RE2. Raises UnsupportedPattern, which names the place."""
+    """The pattern for RE2. Raises UnsupportedPattern, which states the position."""
     reading = _Reading(PatternSource(pattern))
     piece = _alternatives(reading)
     if not reading.source.at_end:
@@ -76,7 +77,7 @@ def _alternatives(reading: _Reading) -> _Piece:
     branches = [_sequence(reading)]
     while reading.source.take("|"):
         branches.append(_sequence(reading))
-    reading.fold_case = fold_case  # (?i) holds to the end of its group
+    reading.fold_case = fold_case  # (?i) applies up to the end of its group
     reading.depth -= 1
     return _Piece("|".join(each.text for each in branches), any(each.empty for each in branches))
 
@@ -152,7 +153,10 @@ def _closed(reading: _Reading) -> _Piece:
 
 
 def _flags(reading: _Reading) -> bool:
-    """Whether a group follows (`(?i:`); else the flags hold for the rest of the group around (`(?i)`)."""
+    """Whether a group follows (`(?i:`).
+
+    Otherwise the flags apply to the rest of the enclosing group (`(?i)`).
+    """
     source, on = reading.source, True
     while True:
         char = source.next()
@@ -164,7 +168,7 @@ def _flags(reading: _Reading) -> bool:
             on = False
         elif char == "i":
             reading.fold_case = on
-        elif char not in "sm":  # these two change nothing in a text of one line
+        elif char not in "sm":  # these two have no effect in a text of one line
             raise source.wrong(f"the flag {char!r} is not supported")
 
 
@@ -185,7 +189,7 @@ def _repeated(source: PatternSource, piece: _Piece) -> _Piece:
 
 
 def _quantifier(source: PatternSource) -> tuple[int, int | None, str]:
-    """Least, most (None: without a limit), and how it is written; empty without one."""
+    """Minimum, maximum (None: no limit), and the text; empty without a quantifier."""
     for char, least, most in (("*", 0, None), ("+", 1, None), ("?", 0, 1)):
         if source.take(char):
             return least, most, char

@@ -1,8 +1,9 @@
 """Kafka's `ssl.principal.mapping.rules`: from the text of a subject to the name of a principal. PURE.
 
-Owns the syntax of the rules (`DEFAULT` and `RULE:pattern/replacement/[LU]`, KIP-371) and how a rule is applied: one that
-fits the whole text replaces *every* place where its pattern is found, as Kafka does with Java's `replaceAll`; so write `^…$`.
-The first rule that fits wins. Where none does, the certificate proves nobody, and the connection ends.
+Owns the syntax of the rules (`DEFAULT` and `RULE:pattern/replacement/[LU]`, KIP-371) and their
+application. A rule that matches the whole text replaces *every* match of its pattern, as Kafka does
+with Java's `replaceAll`; so write `^…$`. The first matching rule applies. If none matches, the
+connection is closed.
 """
 
 import re as text_patterns
@@ -23,7 +24,7 @@ from quorum_node.security.principals.replacement import (
 KEY = "ssl.principal.mapping.rules"
 DEFAULT_RULES = "DEFAULT"
 MAX_SUBJECT_CHARS = 1024
-"""A longer subject fits no rule. It bounds the time that a certificate can cost, whatever the rules."""
+"""A longer subject matches no rule. This bounds the time for a certificate, whatever the rules."""
 MAX_NAME_CHARS = 4 * MAX_SUBJECT_CHARS
 _LINE_TERMINATORS = text_patterns.compile("[\\n\\r\\u0085\\u2028\\u2029]")
 _JAVA_BLANKS = "".join(map(chr, range(33)))
@@ -38,19 +39,19 @@ _NEXT_RULE = text_patterns.compile(rf"\s*(?:{_RULE})\s*(?:,\s*|\Z)", text_patter
 
 
 class NoRuleFits(ValueError):
-    """No rule fits a subject, so its certificate stands for nobody."""
+    """No rule matches a subject, so the certificate has no principal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A pattern, what comes in its place, and the case of the result."""
+    """A pattern, its replacement, and the case of the result."""
 
     pattern: "re2._Regexp"
     replacement: tuple[Part, ...]
     to_case: Callable[[str], str]
 
     def apply(self, subject: str) -> str | None:
-        """The name; None if the rule does not fit. Raises NoRuleFits if the name gets too long."""
+        """The name; None if the rule does not match. Raises NoRuleFits if the name is too long."""
         if not self.pattern.fullmatch(subject):
             return None
         parts: list[str] = []
@@ -81,27 +82,28 @@ _CASES = {"": _unchanged, "L": str.lower, "U": str.upper}
 
 @dataclass(frozen=True, slots=True)
 class MappingRules:
-    """The rules in their order; None stands for DEFAULT."""
+    """The rules in order; None stands for DEFAULT."""
 
     rules: tuple[_Rule | None, ...]
 
     def name_of(self, subject: str) -> str:
         """The principal's name, without a type. Raises NoRuleFits.
 
-        A subject with line terminators fits DEFAULT alone: what `.` and `$` mean would depend on them.
+        A subject with line terminators can match DEFAULT only, as the meaning of `.` and `$` would
+        depend on them.
         """
         plain = len(subject) <= MAX_SUBJECT_CHARS and not _LINE_TERMINATORS.search(subject)
         for rule in self.rules:
             name = subject if rule is None else rule.apply(subject) if plain else None
             if name is not None:
                 return name
-        raise NoRuleFits(f"no rule of {KEY} fits the subject {subject[:200]!r}")
+        raise NoRuleFits(f"no rule of {KEY} matches the subject {subject[:200]!r}")
 
 
 def parse_mapping_rules(text: str, key: str = KEY) -> MappingRules:
     """The rules of a configuration. Raises SecuritySettingError, which names the rule."""
     if not is_unicode(text):
-        raise SecuritySettingError(key, "has bytes that are no UTF-8")
+        raise SecuritySettingError(key, "contains bytes that are not UTF-8")
     rules: list[_Rule | None] = []
     for match in _NEXT_RULE.finditer(text.strip(_JAVA_BLANKS)):
         rule = match[0].strip(_JAVA_BLANKS + ",")
@@ -109,7 +111,7 @@ def parse_mapping_rules(text: str, key: str = KEY) -> MappingRules:
             rules.append(None)
         elif match["pattern"] is not None:
             if match["rest"]:
-                why = f"{match['rest']!r} follows the rule; only L or U may stand behind the last /"
+                why = f"{match['rest']!r} follows the rule; only L or U may follow the last /"
                 raise SecuritySettingError(key, why, rule)
             rules.append(_compiled(key, rule, match))
         elif match["other"]:
@@ -118,7 +120,7 @@ def parse_mapping_rules(text: str, key: str = KEY) -> MappingRules:
             )
     if not rules:
         raise SecuritySettingError(
-            key, "there is no rule, so no certificate would stand for anybody", text
+            key, "there is no rule, so no certificate would have a principal", text
         )
     return MappingRules(tuple(rules))
 

@@ -1,13 +1,17 @@
-"""The text of a pattern while it is read. PURE.
+r"""Input of the pattern parser. PURE.
 
-Owns the position, what is said of a place that can't be used, and Java's quotation `\\Q…\\E`, which goes before all else.
+Owns the position, error messages with the position, and Java's quotation `\Q…\E`, which is
+processed first.
 """
 
 MAX_PATTERN_CHARS = 4096
 
 
 class UnsupportedPattern(ValueError):
-    """A pattern that Java refuses, or that can't be run in linear time. The message says where and why."""
+    """A pattern that is invalid in Java, or can't be matched in linear time.
+
+    The message states position and reason.
+    """
 
 
 class PatternSource:
@@ -22,7 +26,7 @@ class PatternSource:
 
     @property
     def at_end(self) -> bool:
-        """Whether all of it is read."""
+        """Whether the end is reached."""
         return self._position >= len(self._text)
 
     def peek(self) -> str:
@@ -38,26 +42,26 @@ class PatternSource:
         return char
 
     def take(self, text: str) -> bool:
-        """Read this text if it comes next."""
+        """Consume this text if it comes next."""
         found = self._text.startswith(text, self._position)
         if found:
             self._position += len(text)
         return found
 
     def take_while(self, characters: str, most: int) -> str:
-        """Read up to so many of these characters."""
+        """Consume up to so many of these characters."""
         start = self._position
         while self._position - start < most and self.peek() and self.peek() in characters:
             self._position += 1
         return self._text[start : self._position]
 
     def wrong(self, why: str) -> UnsupportedPattern:
-        """The error to raise about what was read last."""
+        """The error for the last consumed text."""
         return UnsupportedPattern(f"{why}, near {self._text[: self._position][-20:]!r}")
 
 
 def _without_quotation(pattern: str) -> str:
-    """The same with a backslash before each quoted character that may mean something."""
+    """The pattern with quotations replaced by backslashes."""
     parts: list[str] = []
     position = 0
     while position < len(pattern):

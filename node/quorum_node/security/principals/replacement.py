@@ -1,7 +1,8 @@
-"""What comes in the place of a match: Java's replacement text, as Kafka hands it over. PURE.
+"""Java's replacement text, as used by Kafka's mapping rules. PURE.
 
-Owns `$1`, `${name}`, the backslash, and Kafka's rule for groups that the pattern does not have (`$9` stands for itself).
-Stock Kafka finds a text that can't be used when the first client connects; here it is refused at start.
+Owns `$1`, `${name}`, the backslash, and Kafka's rule for groups that the pattern does not have
+(`$9` stands for itself). Stock Kafka detects an invalid replacement when the first client connects;
+here it is refused at start.
 """
 
 import re
@@ -21,7 +22,7 @@ class UnusableReplacement(ValueError):
 def parse_replacement(
     text: str, group_count: int, group_names: Mapping[str, int]
 ) -> tuple[Part, ...]:
-    """The parts to put together. Raises UnusableReplacement."""
+    """Literal parts and group numbers. Raises UnusableReplacement."""
     text = _with_literal_references(text, group_count)
     parts: list[Part] = []
     position = 0
@@ -42,20 +43,23 @@ def parse_replacement(
 
 
 def _group(text: str, position: int, count: int, names: Mapping[str, int]) -> tuple[int, int]:
-    """The group behind a dollar sign, and where its reference ends."""
+    """The group after a dollar sign, and the end of the reference."""
     named = _NAME.match(text, position)
     if named is not None:
         if named[1] not in names:
-            raise UnusableReplacement(f"no group of the pattern is called {named[1]}")
+            raise UnusableReplacement(f"the pattern has no group {named[1]}")
         return names[named[1]], named.end()
     digit = text[position : position + 1]
     if not digit or digit not in _DIGITS:
-        raise UnusableReplacement("a $ is followed by a number or {name}; write \\$ for the sign")
+        raise UnusableReplacement(
+            "a $ has to be followed by a number or {name}; write \\$ for a literal $"
+        )
     group = int(digit)
     if group > count:
         raise UnusableReplacement(f"the pattern has no group {group}")
     position += 1
-    while position < len(text) and text[position] in _DIGITS:  # as many digits as give a group
+    # as many digits as form an existing group
+    while position < len(text) and text[position] in _DIGITS:
         longer = group * 10 + int(text[position])
         if longer > count:
             break
@@ -64,9 +68,9 @@ def _group(text: str, position: int, count: int, names: Mapping[str, int]) -> tu
 
 
 def _with_literal_references(text: str, group_count: int) -> str:
-    """A backslash before each `$n` without a group n, if the pattern has groups at all.
+    """Escape each `$n` without a group n, if the pattern has groups at all.
 
-    Positions are those of the text as it came in. So the second such reference is missed, in Kafka as well.
+    Positions refer to the original text, so the second such reference is missed, as in Kafka.
     """
     if group_count == 0:
         return text

@@ -1,8 +1,9 @@
-"""A distinguished name as Java writes it, which is what Kafka's rules and principals are made of. PURE.
+"""Distinguished names in Java's text form, on which Kafka's rules and principals are based. PURE.
 
-Owns the text of `javax.security.auth.x500.X500Principal.getName()`: RFC 2253 with Java's reading of it. The last RDN comes
-first; nine attributes have names, any other is its object identifier with the value in hexadecimal; `#` and `=` are escaped
-everywhere. An interop test holds it against Java.
+Owns the text of `javax.security.auth.x500.X500Principal.getName()`: RFC 2253 as implemented by
+Java. The last RDN comes first; nine attributes have names, all others are written as object
+identifier with the value in hexadecimal; `#` and `=` are always escaped. An interop test compares
+it with Java.
 """
 
 import re
@@ -21,7 +22,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 _STRING_TAGS = frozenset({12, 19, 20, 22, 27, 30})
-"""UTF8, Printable, T61, IA5, General and BMPString. Java takes the bytes of each of them for UTF-8."""
+"""UTF8, Printable, T61, IA5, General and BMPString. Java decodes each of them as UTF-8."""
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 _ESCAPED = frozenset(',=+<>#;"\\')
@@ -58,7 +59,7 @@ def _attribute_text(attribute: der.Element) -> str:
 
 
 def _decoded(content: bytes) -> str:
-    """What is no UTF-8 becomes U+FFFD; for a surrogate, whole or cut off, Java writes one of them."""
+    """Invalid UTF-8 becomes U+FFFD; a surrogate, complete or truncated, becomes one of them, as in Java."""
     return _SURROGATE.sub(_REPLACEMENT, content).decode(errors="replace")
 
 

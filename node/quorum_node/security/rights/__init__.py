@@ -1,1 +1,1 @@
-"""Which request needs which right, who holds it by default, and for which node a caller may speak. PURE."""
+"""Permissions: what each request needs, which roles have it, and for which node a caller may act. PURE."""

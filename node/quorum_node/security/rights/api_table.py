@@ -16,7 +16,7 @@ DESCRIBE = Need(_OP.DESCRIBE)
 ALTER_CONFIGS = Need(_OP.ALTER_CONFIGS)
 READ_LOG = Need(_OP.READ, _ON.TOPIC, METADATA_TOPIC)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that a broker creates by itself, outside of an Envelope."""
+"""Topics that a broker creates itself, outside of an Envelope."""
 
 _EVERY_ROLE = frozenset(Role)
 _MEMBER = frozenset({Role.MEMBER})
@@ -48,7 +48,7 @@ _LOOKING_AT = Rule((DESCRIBE,), _LOOKING)
 
 RULES: dict[int, Rule] = {
     1: Rule((CLUSTER_ACTION,), _REPLICAS),
-    17: Rule((), _EVERY_ROLE, note="before authentication, on SASL listeners alone"),
+    17: Rule((), _EVERY_ROLE, note="before authentication, on SASL listeners only"),
     18: Rule(
         (),
         _EVERY_ROLE,
@@ -70,7 +70,7 @@ RULES: dict[int, Rule] = {
         note="on CLUSTER for brokers and client metrics",
     ),
     33: Rule(_CONFIG_NEEDS, _ADMIN, note=_CONFIG_NOTE),
-    36: Rule((), _EVERY_ROLE, note="before authentication, on SASL listeners alone"),
+    36: Rule((), _EVERY_ROLE, note="before authentication, on SASL listeners only"),
     37: Rule((on_named(_OP.ALTER, _ON.TOPIC),), _ADMIN),
     38: Rule((), _EVERY_ROLE, note=_TOKEN_NOTE),
     39: Rule((), _EVERY_ROLE, note=_TOKEN_NOTE),
@@ -92,13 +92,13 @@ RULES: dict[int, Rule] = {
     58: Rule(
         (CLUSTER_ACTION,),
         _BROKER,
-        note="what is inside is judged by the principal that it names, without a role",
+        note="the request inside is authorized for the principal that the Envelope names, without a role",
     ),
     59: Rule((CLUSTER_ACTION,), _REPLICAS),
     60: Rule(
         (DESCRIBE,),
         _LOOKING,
-        note="with ALTER, as in stock Kafka, who may only look could use no tool",
+        note="with ALTER, as in stock Kafka, read-only users could use no tool",
     ),
     62: _OF_BROKERS,
     63: _OF_BROKERS,
@@ -118,14 +118,14 @@ RULES: dict[int, Rule] = {
 
 AS_A_READER: dict[int, Rule] = {
     FETCH.key: Rule(
-        (CLUSTER_ACTION, READ_LOG), _READING, note="as nobody's replica: the log alone"
+        (CLUSTER_ACTION, READ_LOG), _READING, note="without a replica id: the log only"
     ),
-    FETCH_SNAPSHOT.key: Rule((CLUSTER_ACTION, READ_LOG), _READING, note="as nobody's replica"),
+    FETCH_SNAPSHOT.key: Rule((CLUSTER_ACTION, READ_LOG), _READING, note="without a replica id"),
 }
-"""In the place of the rule above, for a request that comes from no replica of the log (`claims.py`)."""
+"""Replaces the rule above for a request that does not come from a replica of the log (`claims.py`)."""
 
 CONTROLLER_TABLE = ApiTable(RULES, AS_A_READER)
-"""Of the controllers' listeners."""
+"""APIs of the controllers' listeners."""
 
 STOCK: dict[int, tuple[Need, ...] | None] = {
     **{key: rule.needs for key, rule in RULES.items()},
@@ -138,4 +138,4 @@ STOCK: dict[int, tuple[Need, ...] | None] = {
     20002: None,
     20003: None,
 }
-"""Needs on a stock controller; None where it does not have the API, or announces it and does not handle it."""
+"""Permission on a stock controller; None if it does not have the API, or announces it without handling it."""

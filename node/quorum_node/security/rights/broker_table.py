@@ -1,7 +1,8 @@
-"""The table: what each API of a broker's listeners needs. PURE.
+"""The table of permissions: what each API of a broker's listeners needs. PURE.
 
-Owns the rows. What a broker passes on to the active controller is judged there, for the principal that the Envelope names.
-Source: the authorizer's questions of a stock broker (KafkaApis of Apache Kafka 4.3.1).
+Owns the rows. Requests that a broker forwards are authorized by the active controller, for the
+principal in the Envelope.
+Source: the authorizer calls of a stock broker (KafkaApis of Apache Kafka 4.3.1).
 """
 
 from quorum_node.protocol.apis import FORWARDABLE
@@ -20,15 +21,13 @@ _READ_GROUP = Rule((on_named(_OP.READ, _ON.GROUP),), _NOBODY)
 _READ_GROUP_AND_TOPIC = Rule(
     (on_named(_OP.READ, _ON.GROUP),), _NOBODY, note="and READ on each TOPIC"
 )
-_OF_ANYBODY = Rule((), note="nobody is asked")
+_OF_ANYBODY = Rule((), note="no permission")
 
 _RULES: dict[int, Rule] = {
     _PRODUCE: Rule((on_named(_OP.WRITE, _ON.TOPIC),), _NOBODY),
     _FETCH: Rule((Need(_OP.CLUSTER_ACTION),), _BROKER, note="as a broker's replica"),
     2: Rule((_DESCRIBE_TOPIC,), _BROKER | _ADMIN),
-    3: Rule(
-        (_DESCRIBE_TOPIC,), _ADMIN, note="topics that the caller may not describe are left out"
-    ),
+    3: Rule((_DESCRIBE_TOPIC,), _ADMIN, note="topics without DESCRIBE permission are omitted"),
     8: _READ_GROUP_AND_TOPIC,
     9: Rule((on_named(_OP.DESCRIBE, _ON.GROUP),), _ADMIN, note="and DESCRIBE on each TOPIC"),
     10: Rule(
@@ -65,7 +64,7 @@ _RULES: dict[int, Rule] = {
     48: Rule((Need(_OP.DESCRIBE_CONFIGS),), _ADMIN),
     60: _OF_ANYBODY,
     75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
-    **{key: Rule((), note="judged by the active controller") for key in FORWARDABLE},
+    **{key: Rule((), note="authorized by the active controller") for key in FORWARDABLE},
 }
 BROKER_TABLE = ApiTable(_RULES, {_FETCH: Rule((_READ_TOPIC,), _NOBODY, note="as a consumer")})
 """By API key."""

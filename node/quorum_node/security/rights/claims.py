@@ -1,7 +1,8 @@
-"""For which node a request speaks, and whether its caller may. PURE.
+"""The node in whose name a request acts, and whether its caller may. PURE.
 
-Owns the rule that whoever speaks for node id N holds the certificate of N: without it, a broker could vote, and the key of one
-member would be that of all. The id is read from the request, the identity from the certificate of the connection.
+Owns the rule that requests in the name of node id N need the certificate of N. Otherwise a broker
+could vote, and the key of one member would be valid for all. The id comes from the request, the
+identity from the certificate of the connection.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 
 NOBODYS_REPLICA = frozenset({-1, 0x7FFFFFFF})
-"""Ids of who reads the log and is no node: consumers, and the pipeline when it follows as an observer."""
+"""Ids of readers of the log that are not nodes: consumers, and the pipeline as an observer."""
 _MEMBER = frozenset({Role.MEMBER})
 _BROKER = frozenset({Role.BROKER})
 _REPLICA = _MEMBER | _BROKER
@@ -44,20 +45,23 @@ _REPLICA = _MEMBER | _BROKER
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The request comes from a node of one of these roles and ids. More than one id is more than one node: nobody."""
+    """The request claims to come from a node with one of these roles and ids.
+
+    With more than one id the claim is always refused.
+    """
 
     roles: frozenset[Role]
     node_ids: frozenset[int]
 
     @property
     def text(self) -> str:
-        """As messages name it."""
+        """The claim in messages."""
         kinds = " or ".join(sorted(role.value for role in self.roles))
         return f"{kinds} {', '.join(map(str, sorted(self.node_ids)))}"
 
 
 def claim_of(body: Message) -> Claim | None:
-    """For whom the request speaks; None if for no node."""
+    """The claim of a request; None if it acts for no node."""
     found = _CLAIMS.get(type(body))
     if found is None:
         return None
@@ -77,30 +81,30 @@ def own_voter_change(body: Message, identity: CertificateIdentity | None) -> boo
 
 
 def why_not_speaker(caller: Caller, claim: Claim, voter_ids: frozenset[int]) -> str | None:
-    """Why the caller may not speak for that node, in words for the log; None if it may. A voter is a member."""
+    """Why the caller may not act for that node, for the log; None if it may. A voter is a member."""
     identity = caller.identity
     if claim.roles is _REPLICA and claim.node_ids & voter_ids:
         claim = Claim(_MEMBER, claim.node_ids)
     if identity is None:
         return (
-            f"{caller.principal} speaks for {claim.text} with no certificate of a node: it needs the name"
+            f"{caller.principal} acts for {claim.text} without a certificate of a node: it needs the name"
             " urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID, or quorum.identity.binding=false"
         )
     if identity.role in claim.roles and claim.node_ids == {identity.node_id}:
         return None
-    return f"{caller.principal} speaks for {claim.text} with the certificate {identity.uri()}"
+    return f"{caller.principal} acts for {claim.text} with the certificate {identity.uri()}"
 
 
 def why_not_dialled(
     identity: CertificateIdentity | None, node_id: int, role: Role = Role.MEMBER
 ) -> str | None:
-    """Why a connection that this node opened to voter, or broker, `node_id` did not end at it; None if it did."""
+    """Why a connection opened to voter, or broker, `node_id` reached another server; None if it did not."""
     who = f"voter {node_id}" if role is Role.MEMBER else f"{role.value} {node_id}"
     if identity is None:
-        return f"who answers for {who} shows no certificate of a {role.value}"
+        return f"the server at the address of {who} has no certificate of a {role.value}"
     if identity.role is role and identity.node_id == node_id:
         return None
-    return f"who answers for {who} shows the certificate {identity.uri()}"
+    return f"the server at the address of {who} has the certificate {identity.uri()}"
 
 
 def _in_partitions(field: str) -> Callable[[Any], tuple[int, ...]]:
@@ -135,8 +139,8 @@ _CLAIMS: dict[
     AllocateProducerIdsRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
     AssignReplicasToDirsRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
 }
-"""Roles, where the id stands, and the ids that mean no node."""
+"""Roles, the field of the id, and ids that mean "no node"."""
 IDS_OF = {kind: ids_of for kind, (_, ids_of, _) in _CLAIMS.items()}
-"""The ids as they stand in a request. Requests of one kind with the same ids claim the same."""
+"""The ids in a request. Requests of one type with the same ids make the same claim."""
 CLAIMING = frozenset(_CLAIMS)
-"""Requests that speak for a node."""
+"""Requests that act for a node."""

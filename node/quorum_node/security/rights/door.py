@@ -1,9 +1,9 @@
-"""Whether a caller may do what it asks: its certificate, its role, and the access control entries, in one answer. PURE.
+"""Decides whether a request is permitted, from certificate, role and access control entries. PURE.
 
-Owns the order in which they count. Without an authorizer there is no question of rights, and of ids only where connections
-prove an identity. A super user may everything, but speaks for its own node alone. An entry that denies wins over a role,
-except a member's: a quorum must not lose its majority by an entry.
-Must not know how a request is answered; `Denial` has the error and the words.
+Owns their order. Without an authorizer no permissions are checked, and ids only where connections
+have an identity. A super user is allowed everything, but acts for its own node only. A deny entry
+overrides a role, except that of a member: a quorum must not lose its majority because of an entry.
+Must not know how a request is answered; `Denial` has the error and the message.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ _METRICS_PATH = "/metrics"
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A request that is not served. `text` names the principal and what it lacks, for the log and the answer."""
+    """A refused request.
+
+    `text` names the principal and the missing permission, for the log and the response.
+    """
 
     error: ErrorCode
     text: str
@@ -46,12 +49,14 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
-    """`bound_listeners`: where callers speak for the node of their certificate alone (`quorum.identity.binding`).
+    """`bound_listeners`: listeners on which callers act only for the node in their certificate
+    (`quorum.identity.binding`).
 
-    `login_listeners`: those with SASL. Whoever logs in speaks for no node, a super user neither: the credentials come from the
-    log, so a quorum whose members had to log in could not elect after a stop of all of them.
-    A listener without TLS is not among `bound_listeners`: nobody can show a certificate there. `auto_join`: whether members add
-    themselves. `open_metrics`: for anybody.
+    `login_listeners`: listeners with SASL. A caller that logs in acts for no node, not even a super
+    user. Credentials are stored in the log, so if members had to log in, no leader could be elected
+    after a stop of all of them.
+    A listener without TLS is not in `bound_listeners`, as it has no certificates. `auto_join`:
+    whether members add themselves. `open_metrics`: metrics need no permission.
     """
 
     authorizer: AuthorizerSettings
@@ -64,9 +69,11 @@ class DoorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One instant. `loaded`: whether the entries are all that is committed. `voter_ids`: of the latest voters record.
+    """State at one instant. `loaded`: whether all committed entries are loaded. `voter_ids`: of the
+    latest voters record.
 
-    A broker that has the id of a voter, by mistake or on purpose, must not fetch in the name of that voter.
+    A broker that has the id of a voter, by mistake or on purpose, must not fetch in the name of
+    that voter.
     """
 
     settings: DoorSettings
@@ -75,7 +82,10 @@ class Door:
     voter_ids: frozenset[int] = frozenset()
 
     def request(self, caller: Caller, body: Message) -> "Asked | Denial":
-        """Asked before a request of the Kafka port is handled. `Asked` answers for what the request names."""
+        """Called before a request of the Kafka port is handled.
+
+        `Asked` checks the resources that the request names.
+        """
         claim = claim_of(body)
         key = _KEYS[type(body)]
         settings, text = self.settings, None
@@ -92,14 +102,14 @@ class Door:
 
     def _why_not_speaker(self, caller: Caller, claim: Claim) -> str | None:
         if caller.listener in self.settings.login_listeners:
-            who = f"{caller.principal} speaks for {claim.text} at listener {caller.listener}"
-            return f"{who}: nodes show certificates, and do not log in by SASL"
+            who = f"{caller.principal} acts for {claim.text} on listener {caller.listener}"
+            return f"{who}: nodes need certificates and can't log in by SASL"
         if caller.listener in self.settings.bound_listeners:
             return why_not_speaker(caller, claim, self.voter_ids)
         return None
 
     def route(self, caller: Caller, method: str, path: str) -> "Asked | Denial | None":
-        """Asked before the body of an HTTP request is read. None: there is no such route."""
+        """Called before the body of an HTTP request is read. None: the route does not exist."""
         rule = route_rule(method, path)
         if rule is None:
             return None
@@ -112,7 +122,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A caller with a request whose rule is known."""
+    """A caller and its request, with the rule of that request."""
 
     door: Door
     caller: Caller
@@ -121,7 +131,10 @@ class Asked:
     def ruling(
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
     ) -> Ruling:
-        """Whether the caller may do it within this request. Handlers ask it for what the request names."""
+        """The decision on an operation of this request.
+
+        Handlers call it for the resources that the request names.
+        """
         settings, identity = self.door.settings.authorizer, self.caller.identity
         if not settings.enabled or self.caller.principal in settings.super_users:
             identity = None  # neither needs a role
@@ -131,7 +144,7 @@ class Asked:
             of_this_name = resource is not AclResource.CLUSTER and name in limited
             by_role = identity.role in self.rule.roles or of_this_name
             if by_role and identity.role is Role.MEMBER:
-                return _BY_ROLE  # no entry takes it away, so none is read
+                return _BY_ROLE  # no entry can override this, so none is read
         found = authorize(
             settings,
             self.door.acls,
@@ -148,14 +161,14 @@ class Asked:
     def allows(
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
     ) -> bool:
-        """Whether the caller may do it within this request: the form in which commands ask."""
+        """Whether the caller is allowed the operation within this request: the form that commands use."""
         return self.ruling(operation, resource, name).allowed
 
     def why_not(self) -> str | None:
-        """Why it is refused before it is looked into, in words; None if it is not."""
+        """Why the request is refused before it is processed; None if it is not."""
         rule = self.rule
         if rule.members_only and not self._is_member_or_super_user():
-            return f"{self.caller.principal} is no member of the quorum"
+            return f"{self.caller.principal} is not a member of the quorum"
         if not rule.needs or not rule.is_asked_ahead:
             return None
         for need in rule.needs:

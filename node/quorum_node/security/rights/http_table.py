@@ -1,6 +1,7 @@
-"""The table: what each route of the admin API needs. PURE.
+"""The table of permissions: what each route of the admin API needs. PURE.
 
-Owns the rows and finding the row of a request. An admin token stands for the role admin. Must not know how a route answers.
+Owns the rows and the look-up. An admin token stands for the role admin. Must not know how a route
+responds.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ _ADMIN = frozenset({Role.ADMIN})
 _DESCRIBE_CONFIGS = Need(AclOperation.DESCRIBE_CONFIGS)
 
 _OPEN = Rule((), frozenset(Role), note="for probes")
-_METRICS = Rule((), frozenset(Role), note="can be closed by configuration; needs DESCRIBE then")
+_METRICS = Rule((), frozenset(Role), note="open by default; can be configured to need DESCRIBE")
 _LOOK = Rule((DESCRIBE,), _LOOKING)
 _VOTERS = Rule((ALTER,), _OPERATORS)
 _SEE_CONFIGS = Rule((_DESCRIBE_CONFIGS,), _LOOKING - {Role.OPERATOR})
@@ -43,18 +44,18 @@ ROUTES: dict[tuple[str, str], Rule] = {
     ("PUT", "/v1/configs/{resource_type}/{resource_name}/{name}"): Rule((ALTER_CONFIGS,), _ADMIN),
     ("POST", "/v1/append"): Rule((Need(AclOperation.ALL),), _ADMIN),
     ("GET", "/v1/log"): Rule(
-        (READ_LOG,), frozenset({Role.ARCHIVER, Role.ADMIN}), note="the log holds keys of SCRAM"
+        (READ_LOG,), frozenset({Role.ARCHIVER, Role.ADMIN}), note="the log contains keys of SCRAM"
     ),
     ("POST", "/v1/reassignments"): _VOTERS,
     ("POST", "/v1/reassignments/describe"): _LOOK,
     ("GET", "/v1/reassignments"): _LOOK,
 }
-"""By method and path; a part in braces is any one part."""
+"""By method and path; a part in braces matches any one part."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """Rules by the parts of a path: one that is named goes before one in braces."""
+    """Rules by the parts of a path: a literal part precedes one in braces."""
 
     named: dict[str, "_Branch"]
     rules: dict[str, tuple[str, Rule]]
@@ -79,13 +80,13 @@ _TREE = _tree()
 
 
 def route_rule(method: str, path: str) -> Rule | None:
-    """The rule of a request; None where there is no such route, so nothing may be done. HEAD is GET."""
+    """The rule of a request; None if there is no such route, so it is refused. HEAD is GET."""
     found = _row(method, path)
     return None if found is None else found[1]
 
 
 def route_name(method: str, path: str) -> str:
-    """Method and path as in the table, for logs and metrics: a request's own path may name anything."""
+    """Method and path as in the table, for logs and metrics: the path of a request is untrusted text."""
     found = _row(method, path)
     return f"{method} {found[0]}" if found is not None else "no route"
 

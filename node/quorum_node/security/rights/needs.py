@@ -1,4 +1,4 @@
-"""The shape of what a request needs. PURE."""
+"""Types for the permissions that a request needs. PURE."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from quorum_node.security.certificate_identity import Role
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A right. `name`: of the resource; None is the name that the request gives, so its handler has to ask."""
+    """A permission. `name`: of the resource; None: the request names it, so its handler has to check."""
 
     operation: AclOperation
     resource: AclResource = AclResource.CLUSTER
@@ -17,28 +17,29 @@ class Need:
 
     @property
     def text(self) -> str:
-        """As documentation writes it."""
+        """The form in documentation."""
         named = self.name not in (None, CLUSTER_NAME)
         return f"{self.operation.name} on {self.resource.name}" + (f" {self.name}" if named else "")
 
     @property
     def is_known_ahead(self) -> bool:
-        """Whether it can be asked before the request is looked into."""
+        """Whether it can be checked before the request is processed."""
         return self.name is not None
 
 
 def on_named(operation: AclOperation, resource: AclResource) -> Need:
-    """A right on what the request names."""
+    """A permission on the resources that the request names."""
     return Need(operation, resource, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one API, or one route, needs.
+    """Rule of one API, or one route.
 
-    `needs`: any one of them is enough; none means that nobody is asked. `roles`: who needs no access control entry for it.
-    `limited_roles`: the same for resources of these names alone. `members_only`: beside the right, the caller has to be a
-    member of the quorum or a super user. `own_voter`: a member may do it to its own id, where it joins by itself.
+    `needs`: one of them is sufficient; empty means no permission. `roles`: roles that need no
+    access control entry. `limited_roles`: the same for resources of these names only.
+    `members_only`: in addition, the caller has to be a member of the quorum or a super user.
+    `own_voter`: a member is allowed it for its own id, where members join automatically.
     """
 
     needs: tuple[Need, ...]
@@ -50,13 +51,16 @@ class Rule:
 
     @property
     def is_asked_ahead(self) -> bool:
-        """Whether the whole rule can be decided before the request is looked into."""
+        """Whether the whole rule can be checked before the request is processed."""
         return all(need.is_known_ahead for need in self.needs)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiTable:
-    """What each API of a port needs, by key. `as_a_reader`: in its place, for a request that comes from no node."""
+    """Rules of a port's APIs, by key.
+
+    `as_a_reader`: replaces the rule for a request that comes from no node.
+    """
 
     rules: Mapping[int, Rule]
     as_a_reader: Mapping[int, Rule]

@@ -1,6 +1,6 @@
-"""The tables as a page of documentation. PURE.
+"""Generates the page of permissions from the tables. PURE.
 
-Owns the words around them. `make api-permissions-doc` writes the page; a test keeps it equal to the tables.
+Owns its text. `make api-permissions-doc` writes the page; a test keeps it up to date.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,38 +15,39 @@ from quorum_node.security.rights.claims import CLAIMING
 from quorum_node.security.rights.http_table import ROUTES
 from quorum_node.security.rights.needs import Need, Rule
 
-_HEAD = f"""# Who may call what
+_HEAD = f"""# Permissions of APIs
 
-Generated from `node/quorum_node/security/rights/` by `make api-permissions-doc`; a test keeps the two equal. A request that
-is refused by these tables gets {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or 403 over HTTP (401 if it does not say who asks). It is a line `authorizer: denied` in the log and counts in `metadata_quorum_authorization_denials_total`.
+Generated from `node/quorum_node/security/rights/` by `make api-permissions-doc`; a test keeps the page up to date. A request without permission
+fails with {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or with 403 over HTTP (401 without credentials). It is logged as
+`authorizer: denied` and counted in `metadata_quorum_authorization_denials_total`.
 
-They are in force where `authorizer.class.name` is set. Without it nobody is asked for a right: on the admin port changes need the admin token then,
-and reading is open. On a listener without TLS nobody can show who they are: every caller is `User:ANONYMOUS` there, other members and brokers as well,
-so they have to be on a listener with TLS, or `User:ANONYMOUS` has to be a super user, and a firewall has to keep everybody else away.
+Permissions are checked if `authorizer.class.name` is set. Without it everything is allowed on the Kafka port; on the admin port changes need the
+admin token, and reads need nothing. On a listener without TLS every caller is `User:ANONYMOUS`, other members and brokers as well. So either nodes
+use a listener with TLS, or `User:ANONYMOUS` has to be a super user, and a firewall has to block all other clients.
 
-**Needs** are rights in the words of Kafka's access control entries; one of several is enough. Super users
-(`super.users`) have all of them. A right `on TOPIC` or `on GROUP` without a name is asked for each one that the request names.
+**Needs** are permissions in terms of Kafka's access control entries; one of several is sufficient. Super users
+(`super.users`) have all of them. A permission `on TOPIC` or `on GROUP` without a name is checked for each one that the request names.
 
-**By default** names the roles that need no entry. A role comes from the certificate of the connection, never from a principal
-inside an Envelope. An entry that denies wins over a role, but not over that of a member.
+**By default** lists the roles that need no entry. A role comes from the certificate of the connection, never from a principal
+in an Envelope. A deny entry overrides a role, except that of a member.
 
-**Own id**: the request speaks for a node, and the certificate of the connection must be that node's
-(`urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`), super user or not. `quorum.identity.binding=false` drops this. A request that
-only a **member** may send is refused to everybody else but super users, whatever entries say.
+**Own id**: the request acts for a node, and the certificate of the connection must be that of this node
+(`urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`), for super users as well. `quorum.identity.binding=false` disables this check. A request that
+only a **member** may send is refused to all other callers except super users, whatever the entries are.
 
 ## Kafka port
 """
 _BROKER_HEAD = """
 ## Kafka port of a broker
 
-Of a broker of this software (`process.roles=broker`). What it passes on to the active controller in an Envelope is judged there, for the
-principal that the Envelope names.
+Permissions of a broker of this software (`process.roles=broker`). Requests that it forwards to the active controller in an Envelope are authorized
+there, for the principal in the Envelope.
 """
 _HTTP_HEAD = """
 ## Admin port
 
-Needs are asked before the body is read. An admin token stands for the role admin. Whoever shows neither a token nor a certificate gets 401. Nodes do not pass
-requests on to the leader, so no secret leaves the connection on which it came: 421 names the leader.
+Permissions are checked before the body is read. An admin token stands for the role admin. A caller with neither a token nor a certificate gets 401.
+Nodes don't forward requests to the leader, so no secret leaves its connection: 421 names the leader.
 """
 
 

@@ -1,5 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512, the server's side (RFC 5802, RFC 7677), as Kafka's clients speak it. PURE.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 on the server (RFC 5802, RFC 7677), compatible with Kafka's
+clients. PURE.
 
-Our own code, and little of it: the libraries that there are prepare names and passwords by SASLprep, which Kafka does not, so
-a user could have another key here than on a broker; and they refuse the authorization id that Kafka allows.
+Own code, because existing libraries prepare names and passwords by SASLprep, which Kafka does not.
+So a user could have another key than on a broker. They also refuse the authorization id that Kafka
+permits.
 """

@@ -1,8 +1,8 @@
-"""The first credentials of a quorum, as stock Kafka's `format --add-scram` takes them (KIP-900). PURE.
+"""First credentials of a quorum, in the syntax of stock Kafka's `format --add-scram` (KIP-900). PURE.
 
-Owns the text: `SCRAM-SHA-512=[name=alice,password=alice-secret]`, also with `iterations`, `salt` and `saltedpassword` (both
-in base64). Errors name what is wrong and show nothing that may be a secret: a password with a comma ends up where a name of a
-setting is due.
+Owns the syntax: `SCRAM-SHA-512=[name=alice,password=alice-secret]`, optionally with `iterations`,
+`salt` and `saltedpassword` (both in base64). Error messages show nothing that may be a secret: part
+of a password with a comma would be parsed as a setting's name.
 """
 
 import base64
@@ -29,22 +29,24 @@ _SETTINGS = ("name", "password", "iterations", "salt", "saltedpassword")
 def parse_add_scram(
     arguments: Iterable[str], fresh_salt: Callable[[], bytes]
 ) -> tuple[UserScramCredentialRecord, ...]:
-    """A record for each argument, in their order. Raises SecuritySettingError.
+    """A record for each argument, in order. Raises SecuritySettingError.
 
-    `fresh_salt` is asked where an argument has none; it gives random bytes.
+    `fresh_salt` is called for an argument without salt; it returns random bytes.
     """
     return tuple(_record(each.strip(), fresh_salt) for each in arguments)
 
 
 def _record(argument: str, fresh_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
     if not is_unicode(argument):
-        raise _wrong("has bytes that are no UTF-8")
+        raise _wrong("contains bytes that are not UTF-8")
     name, found, text = argument.partition("=")
     mechanism = MECHANISMS.get(name)
     if not found or mechanism is None:
-        raise _wrong(f"begins with one of {', '.join(MECHANISMS)} and an equals sign")
+        raise _wrong(f"has to begin with one of {', '.join(MECHANISMS)} and an equals sign")
     if not (len(text) >= 2 and text.startswith("[") and text.endswith("]")):
-        raise _wrong(f"the settings of {name} stand in brackets, as in [name=alice,password=…]")
+        raise _wrong(
+            f"the settings of {name} have to be in brackets, as in [name=alice,password=…]"
+        )
     settings = _settings(text[1:-1])
     user = settings.get("name", "")
     if not user:
@@ -72,7 +74,7 @@ def _settings(text: str) -> dict[str, str]:
         name, found, value = part.partition("=")
         if not found or name not in _SETTINGS:
             known = ", ".join(_SETTINGS)
-            raise _wrong(f"a setting is none of {known}; a password can't have a comma")
+            raise _wrong(f"unknown setting; settings are {known}; a password can't have a comma")
         quoted = len(value) >= 2 and value.startswith('"') and value.endswith('"')
         settings[name] = value[1:-1] if quoted else value
     return settings
@@ -99,7 +101,7 @@ def _base64(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
-        raise _wrong(f"the {name} is no base64") from None
+        raise _wrong(f"the {name} is not base64") from None
 
 
 def _wrong(why: str) -> SecuritySettingError:

@@ -1,6 +1,7 @@
-"""The two messages of a client, and whether the server has shown that it knows the password, too. PURE.
+"""The client's side of SCRAM: two messages, and the verification of the server. PURE.
 
-Source: RFC 5802, sections 3 and 5, as Kafka speaks it: no channel binding, and the password's UTF-8 as it is.
+Source: RFC 5802, sections 3 and 5, as Kafka implements it: no channel binding, and the password in
+plain UTF-8.
 """
 
 import base64
@@ -14,7 +15,7 @@ _HEADER = "n,,"
 
 
 class ServerRefused(ValueError):
-    """The server did not answer as one that knows the password. Nothing secret is in the message."""
+    """The server could not prove that it knows the password. The message contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ClientExchange:
         return (_HEADER + self._bare).encode()
 
     def last(self, challenge: bytes) -> "ClientLast":
-        """The answer to the server's challenge. Raises ServerRefused."""
+        """The response to the server's challenge. Raises ServerRefused."""
         nonce, salt, iterations = self._read(challenge)
         mechanism = self.mechanism
         salted = mechanism.salted_password(self.password, salt, iterations)
@@ -49,7 +50,10 @@ class ClientExchange:
         return f"n={self.user.replace('=', '=3D').replace(',', '=2C')},r={self.nonce}"
 
     def _read(self, challenge: bytes) -> tuple[str, bytes, int]:
-        """A server can have a client compute for long: the iterations are bounded as Kafka bounds them."""
+        """Parse the challenge.
+
+        Iterations are limited as in Kafka, so that a server can't make a client compute for long.
+        """
         try:
             fields = dict(each.split("=", 1) for each in challenge.decode("ascii").split(","))
             nonce, iterations = fields["r"], int(fields["i"])
@@ -59,19 +63,21 @@ class ClientExchange:
         if not nonce.startswith(self.nonce) or nonce == self.nonce or not is_nonce(nonce):
             raise ServerRefused("the server's challenge belongs to another exchange")
         if not salt or not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise ServerRefused(f"the server asks for {iterations} iterations")
+            raise ServerRefused(
+                f"the server requires {iterations} iterations, which is outside of the permitted range"
+            )
         return nonce, salt, iterations
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLast:
-    """`message`: to send. `signature`: what the server has to answer."""
+    """`message`: to send. `signature`: the expected proof of the server."""
 
     message: bytes = field(repr=False)
     signature: bytes = field(repr=False)
 
     def check(self, answer: bytes) -> None:
-        """Raises ServerRefused."""
+        """Verify the server's proof. Raises ServerRefused."""
         wanted = b"v=" + base64.b64encode(self.signature)
         if not hmac.compare_digest(answer.split(b",")[0], wanted):
             raise ServerRefused("the server does not know the password")

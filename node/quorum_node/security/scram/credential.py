@@ -1,4 +1,4 @@
-"""Credentials: from a password, from a record, and in the place of one that there is not. PURE."""
+"""SCRAM credentials: from a password, from a record, and made up for unknown users. PURE."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is kept of a password. The keys are never shown."""
+    """What is stored of a password. The keys are never shown."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -20,7 +20,7 @@ class ScramCredential:
     iterations: int
 
     def record(self, user: str, mechanism: ScramMechanism) -> UserScramCredentialRecord:
-        """As it stands in the log."""
+        """The record in the log."""
         return UserScramCredentialRecord(
             name=user,
             mechanism=mechanism.number,
@@ -34,7 +34,7 @@ class ScramCredential:
 def made_from_password(
     mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """A new credential. Takes milliseconds of CPU on purpose."""
+    """A new credential. Takes milliseconds of CPU by design."""
     salted = mechanism.salted_password(password, salt, iterations)
     return made_from_salted_password(mechanism, salted, salt, iterations)
 
@@ -42,7 +42,7 @@ def made_from_password(
 def made_from_salted_password(
     mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The same where a client has done the salting."""
+    """A new credential from a password that the client has salted."""
     stored, server = mechanism.stored_key(salted), mechanism.server_key(salted)
     return ScramCredential(salt, stored, server, iterations)
 
@@ -50,7 +50,9 @@ def made_from_salted_password(
 def usable_credential(
     mechanism: ScramMechanism, record: UserScramCredentialRecord | None
 ) -> ScramCredential | None:
-    """The credential of a record, unless it has fewer iterations or shorter keys than the mechanism wants."""
+    """The credential of a record, unless it has fewer iterations or shorter keys than the mechanism
+    requires.
+    """
     if record is None or record.iterations < MIN_ITERATIONS or not record.salt:
         return None
     keys = record.stored_key, record.server_key
@@ -61,10 +63,11 @@ def usable_credential(
 
 @dataclass(frozen=True, slots=True)
 class Decoy:
-    """What credentials of users that there are not are made from.
+    """Parameters of made-up credentials for unknown users.
 
-    `secret`: the same on every node and after every restart, else asking twice would tell; not known to clients.
-    `iterations`: those that the credentials of the quorum usually have, else a real user would stand out.
+    `secret`: the same on all nodes and after restarts, as a changed salt would reveal an unknown
+    user; not known to clients. `iterations`: the usual number of the quorum, so that real users
+    don't differ.
     """
 
     secret: bytes = field(repr=False)
@@ -72,9 +75,9 @@ class Decoy:
 
 
 def made_up_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> ScramCredential:
-    """One that no password opens: nobody knows a key that hashes to the stored one.
+    """A credential that matches no password: no known key hashes to the stored one.
 
-    The same user gets the same salt each time, as a real one would.
+    The same user always gets the same salt, as a real one would.
     """
     secret = decoy.secret
     name = mechanism.sasl_name.encode() + b"\0" + user.encode()
@@ -86,9 +89,9 @@ def made_up_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> Sc
 
 
 def usual_iterations(records: Iterable[UserScramCredentialRecord]) -> int:
-    """Those that most credentials have, the fewer of two equally common ones: what a decoy should show.
+    """Number of iterations that most credentials have, the lower of two equally common ones.
 
-    Reads all of them, so it is asked when they have changed and not for every client.
+    Reads all credentials, so it is called after changes and not for every client.
     """
     counts = Counter(record.iterations for record in records)
     if not counts:
@@ -97,7 +100,7 @@ def usual_iterations(records: Iterable[UserScramCredentialRecord]) -> int:
 
 
 def _as_kafka_makes_salts(digest: bytes) -> bytes:
-    """130 bits as a number to the base 36: what `kafka-configs` and `--add-scram` take for a salt."""
+    """130 bits as a number in base 36: the form of salts of `kafka-configs` and `--add-scram`."""
     number, digits = int.from_bytes(digest[:17], "big") >> 6, ""
     while number:
         number, digit = divmod(number, 36)

@@ -1,7 +1,8 @@
-"""The two steps of a server: a challenge, and a verdict. PURE.
+"""The two steps of a server: challenge and verdict. PURE.
 
-Owns who is let in. A user that there is not gets a challenge like everybody and is refused where a wrong password is, with
-the same words; both steps compute the same for both. Must not know sockets, nor where credentials are kept.
+Owns whether a login succeeds. An unknown user gets a challenge like all others, and fails at the
+same step and with the same message as a wrong password; both steps compute the same for both. Must
+not know sockets, nor where credentials are stored.
 """
 
 import hmac
@@ -34,7 +35,10 @@ Lookup = Callable[[ScramMechanism, str], UserScramCredentialRecord | None]
 
 
 class ScramRefused(Exception):
-    """The exchange is over. `reason` is for the log of the server; the client hears `told`, always the same."""
+    """The exchange has failed.
+
+    `reason` is for the server's log; the client gets `told`, which is always the same.
+    """
 
     def __init__(self, mechanism: ScramMechanism, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +51,7 @@ class ScramRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The server's first answer, and what it has to remember until the client's last message."""
+    """The server's first response, and its state until the client's last message."""
 
     answer: bytes
     mechanism: ScramMechanism
@@ -69,9 +73,9 @@ class Authenticated:
 def challenge(
     mechanism: ScramMechanism, message: bytes, lookup: Lookup, decoy: Decoy, server_nonce: str
 ) -> Challenge:
-    """The answer to a client's first message. Raises ScramRefused.
+    """The response to a client's first message. Raises ScramRefused.
 
-    Raises ValueError for a nonce that is too short: that is an error of the caller.
+    Raises ValueError for a nonce that is too short: that is a bug of the caller.
     """
     if len(server_nonce) < MIN_NONCE_CHARS or not is_nonce(server_nonce):
         raise ValueError(f"a server's nonce has at least {MIN_NONCE_CHARS} printable characters")
@@ -87,7 +91,7 @@ def challenge(
 
 
 def verdict(given: Challenge, message: bytes) -> Authenticated:
-    """The answer to a client's last message. Raises ScramRefused."""
+    """The response to a client's last message. Raises ScramRefused."""
     mechanism, credential = given.mechanism, given.credential
     try:
         final = parse_client_final(message)
@@ -107,7 +111,7 @@ def verdict(given: Challenge, message: bytes) -> Authenticated:
     fits = hmac.compare_digest(mechanism.hashed(client_key), credential.stored_key)
     answer = server_final(mechanism.keyed(credential.server_key, signed)).encode()
     if not (fits and given.is_known):
-        wrong = "a wrong password" if given.is_known else "no usable credential"
+        wrong = "wrong password" if given.is_known else "no usable credential"
         raise ScramRefused(mechanism, f"{given.user[:200]!r} for {mechanism.sasl_name}: {wrong}")
     return Authenticated(answer, given.user)
 

@@ -1,6 +1,6 @@
-"""The two mechanisms and what they compute. PURE.
+"""The two mechanisms and their computations. PURE.
 
-Source: RFC 5802, section 3; Kafka's numbers and limits (KIP-554).
+Source: RFC 5802, section 3; Kafka's codes and limits (KIP-554).
 """
 
 import hashlib
@@ -40,15 +40,15 @@ class ScramMechanism(Enum):
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """Hi of the RFC. The password's UTF-8 as it is: Kafka normalizes nothing."""
+        """Hi of the RFC, with the password in plain UTF-8: Kafka does not normalize it."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
     def stored_key(self, salted_password: bytes) -> bytes:
-        """What a client's proof is checked with."""
+        """Key that verifies a client's proof."""
         return self.hashed(self.keyed(salted_password, b"Client Key"))
 
     def server_key(self, salted_password: bytes) -> bytes:
-        """What the server proves itself with."""
+        """Key of the server's proof."""
         return self.keyed(salted_password, b"Server Key")
 
 

@@ -1,7 +1,7 @@
 """The messages of a SCRAM exchange, as bytes. PURE.
 
-Owns what a message may look like: RFC 5802, section 7, within what Kafka takes (names are ASCII, no channel binding). The
-parts that are signed are kept as they came, never put together again from what was read.
+Owns their syntax: RFC 5802, section 7, as far as Kafka accepts it (ASCII names, no channel
+binding). Signed parts are kept as received, and not rebuilt from parsed values.
 """
 
 import base64
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 MAX_MESSAGE_BYTES = 16 << 10
-"""Far more than any client sends; it bounds what an unauthenticated one can have worked on."""
+"""Far more than any client sends. It limits the work for an unauthenticated client."""
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*"
@@ -26,7 +26,7 @@ _RESERVED = re.compile(r"n,[^,]*,m=")
 
 
 class MalformedScram(ValueError):
-    """Not the message that is due. The text says what is wrong and holds nothing of the message."""
+    """Not the expected message. The text states the reason and contains nothing of the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def parse_client_first(data: bytes) -> ClientFirst:
             raise MalformedScram(
                 "it has an extension that must be understood (m=), and none is known"
             )
-        raise MalformedScram("it is no first message of a client")
+        raise MalformedScram("it is not a client's first message")
     pairs = (each.partition("=") for each in match["extensions"].split(",") if each)
     return ClientFirst(
         match["header"],
@@ -80,7 +80,7 @@ def parse_client_final(data: bytes) -> ClientFinal:
     """The last message of a client. Raises MalformedScram."""
     match = _FINAL.fullmatch(_text(data))
     if match is None:
-        raise MalformedScram("it is no last message of a client")
+        raise MalformedScram("it is not a client's last message")
     return ClientFinal(
         match["unsigned"],
         base64.b64decode(match["binding"]),

@@ -1,8 +1,9 @@
-"""A connection before its client has logged in: which request may come, and what it is answered. PURE.
+"""State of a connection before its client has logged in: permitted requests and their responses. PURE.
 
-Owns the order of Kafka's SASL (KIP-43, KIP-152): ApiVersions at will, SaslHandshake once, then SaslAuthenticate until the
-exchange ends. Anything else ends the connection, and is not even looked into. Must not know sockets; `exchange.py` decides who is
-let in. The server bounds how long a session lives, and answers failures after `connection.failed.authentication.delay.ms`.
+Owns the order of Kafka's SASL (KIP-43, KIP-152): ApiVersions at any time, SaslHandshake once, then
+SaslAuthenticate until the exchange ends. Any other request ends the connection without being
+processed. Must not know sockets; `exchange.py` decides whether a login succeeds. The server limits
+the lifetime of a session, and delays failures by `connection.failed.authentication.delay.ms`.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ _FIRST_VERSION_WITH_HEADERS = 1
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a session asks: stored credentials, what to show of those that there are not, and a new nonce each time."""
+    """Inputs of a session: stored credentials, those made up for unknown users, and a new nonce each time."""
 
     lookup: Lookup
     decoy: Decoy
@@ -41,20 +42,23 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class SaslSession:
-    """Where a connection is. `mechanisms`: those that the listener has."""
+    """State of a connection. `mechanisms`: those of the listener."""
 
     mechanisms: tuple[ScramMechanism, ...]
     chosen: ScramMechanism | None = None
     given: Challenge | None = None
 
     def passes(self, body: Message | None) -> bool:
-        """Whether a request is answered as it is to everybody: which versions there are. None: one too new to read."""
+        """Whether a request is answered regardless of the session:
+
+        ApiVersions. None: its version is too new to read.
+        """
         return self.chosen is None and (body is None or isinstance(body, ApiVersionsRequest))
 
 
 @dataclass(frozen=True, slots=True)
 class GoesOn:
-    """Answer, and wait for the next request."""
+    """Send the response, and wait for the next request."""
 
     session: SaslSession
     answer: Message
@@ -62,7 +66,7 @@ class GoesOn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """Answer, and serve the client from now on: `User:` and this name."""
+    """Send the response, and serve the client from now on: `User:` and this name."""
 
     user: str
     answer: Message
@@ -70,7 +74,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Answer, if there is an answer, and close. `reason` is for the log alone."""
+    """Send the response, if there is one, and close the connection. `reason` is for the log only."""
 
     reason: str
     answer: Message | None = None
@@ -79,7 +83,7 @@ class Ended:
 def step(
     session: SaslSession, version: int, body: Message | None, credentials: Credentials
 ) -> GoesOn | LoggedIn | Ended:
-    """What a request that does not pass (`SaslSession.passes`) leads to. `version`: of the request."""
+    """The result of a request that `SaslSession.passes` did not accept. `version`: of the request."""
     if isinstance(body, SaslHandshakeRequest):
         return _handshake(session, version, body)
     if isinstance(body, SaslAuthenticateRequest):

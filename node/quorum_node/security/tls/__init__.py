@@ -1,5 +1,7 @@
-"""TLS and SASL of listeners as they are configured, and what is in the files: read, checked, explained. PURE.
+"""TLS and SASL configuration of listeners, and the content of their files: parsed, checked,
+explained. PURE.
 
-The server reads the files and makes contexts of what comes out here. OpenSSL would say of most mistakes that a handshake
-failed; a pair that does not match it even loads into a live context and breaks it.
+The server reads the files and creates contexts from the results. For most mistakes OpenSSL would
+only report a failed handshake, and loading a key that does not match its certificate would break a
+context in use.
 """

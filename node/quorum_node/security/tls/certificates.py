@@ -1,4 +1,4 @@
-"""Questions about certificates: their time, who signed them, which hosts they are for, and what a log says of one. PURE."""
+"""Checks of certificates: validity, issuer, host names, and their summary for logs. PURE."""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ MAX_PATH = 10
 
 
 def name_of(certificate: x509.Certificate) -> str:
-    """The subject as rules and entries see it, for messages."""
+    """The subject in the form of rules and entries, for messages."""
     try:
         return subject_text(certificate.public_bytes(Encoding.DER)) or "(no subject)"
     except MalformedDer:
@@ -26,7 +26,7 @@ def name_of(certificate: x509.Certificate) -> str:
 
 
 def check_time(certificate: x509.Certificate, now: datetime, what: str) -> None:
-    """Raises CertificateProblem. Both times are told, since it may be the clock that is wrong."""
+    """Raises CertificateProblem. The message has the time of the clock as well, as the clock may be wrong."""
     name, clock = name_of(certificate), f"; the clock of this host says {_time(now)}"
     if now < certificate.not_valid_before_utc:
         since = _time(certificate.not_valid_before_utc)
@@ -43,10 +43,10 @@ def trusted_issuer(
     trusted: Iterable[x509.Certificate],
     now: datetime | None,
 ) -> x509.Certificate | None:
-    """The trusted certificate that the first of a chain leads to, by signatures; None if there is none.
+    """The trusted certificate at the end of a chain, by signatures; None if there is none.
 
-    With a time, every certificate on the way has to be valid then. Only for words to a person and for the order of a chain:
-    who is let in is for OpenSSL to say.
+    With a time, every certificate of the chain has to be valid then. Used for messages and for the
+    order of a chain only: OpenSSL decides on connections.
     """
     anchors = tuple(trusted)
     current = chain[0]
@@ -62,7 +62,10 @@ def trusted_issuer(
 
 
 def check_host(certificate: x509.Certificate, host: str, what: str) -> None:
-    """Whether it may answer for this DNS name or address (RFC 6125: alternative names alone). Raises CertificateProblem."""
+    """Whether it is valid for this DNS name or address (RFC 6125: subject alternative names only).
+
+    Raises CertificateProblem.
+    """
     names, addresses = alternative_names(certificate)
     try:
         address = ipaddress.ip_address(host.strip("[]"))
@@ -92,14 +95,14 @@ def alternative_names(
 
 
 def alternative_uris(certificate: x509.Certificate) -> tuple[str, ...]:
-    """URIs, where the identity of a node stands (`certificate_identity.py`)."""
+    """URIs, which contain the identity of a node (`certificate_identity.py`)."""
     found = _alternatives(certificate)
     return () if found is None else tuple(found.get_values_for_type(x509.UniformResourceIdentifier))
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateSummary:
-    """What logs, metrics and `GET /v1/node` tell of a certificate. Nothing of it is secret."""
+    """Description of a certificate for logs, metrics and `GET /v1/node`. Contains no secret."""
 
     subject: str
     serial: str
@@ -127,7 +130,7 @@ def _alternatives(certificate: x509.Certificate) -> x509.SubjectAlternativeName 
 
 
 def _is_name(pattern: str, host: str) -> bool:
-    """A star stands for the whole first label of a name with at least two more."""
+    """Match a DNS name. A star stands for the whole first label of a name with at least two more."""
     pattern, host = pattern.lower().rstrip("."), host.lower().rstrip(".")
     if pattern == host:
         return bool(host)

@@ -1,4 +1,4 @@
-"""`ssl.cipher.suites`: names as Java and the IANA write them, for OpenSSL. PURE."""
+"""`ssl.cipher.suites`: converts names of Java and the IANA to OpenSSL's. PURE."""
 
 from dataclasses import dataclass
 
@@ -15,20 +15,21 @@ TLS_1_2_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
 }
-"""Those with forward secrecy and authenticated encryption, by OpenSSL's names."""
+"""Suites with forward secrecy and authenticated encryption, by OpenSSL's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class CipherSuites:
-    """`openssl`: for `SSLContext.set_ciphers`, which rules TLS 1.2 alone; empty leaves OpenSSL's choice."""
+    """`openssl`: for `SSLContext.set_ciphers`, which affects TLS 1.2 only; empty: OpenSSL's default."""
 
     openssl: str = ""
 
 
 def parse_cipher_suites(text: str, key: str, versions: frozenset[str]) -> CipherSuites:
-    """The suites of a configuration for the enabled versions. Raises SecuritySettingError.
+    """The configured suites for the enabled versions. Raises SecuritySettingError.
 
-    Python can't choose among the three suites of TLS 1.3. So a list that leaves one of them out is refused, not ignored.
+    Python can't select among the three suites of TLS 1.3. So a list that lacks one of them is
+    refused, not ignored.
     """
     names = [each.strip() for each in text.split(",") if each.strip()]
     if not names:

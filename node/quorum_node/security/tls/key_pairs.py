@@ -1,6 +1,8 @@
-"""A key with its chain, and a bundle of trusted certificates, out of PEM: checked before OpenSSL gets to see them. PURE.
+"""Loads a key with its chain, and a bundle of trusted certificates, from PEM, and checks them
+before OpenSSL does. PURE.
 
-Owns what is asked of them. The caller reads the files and gives the time; a pair that comes out of here can be loaded.
+Owns the checks. The caller reads the files and passes the time. A returned pair can be loaded by
+OpenSSL.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +38,10 @@ _USAGES = {
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """`chain`: the leaf first. The two texts are what `SSLContext.load_cert_chain` takes; the key is no longer encrypted."""
+    """`chain`: the leaf first.
+
+    The two texts are the input of `SSLContext.load_cert_chain`; the key is decrypted.
+    """
 
     chain: tuple[x509.Certificate, ...]
     chain_pem: bytes = field(repr=False)
@@ -50,7 +55,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class TrustBundle:
-    """`expired`: those that no longer count, to be told to somebody."""
+    """`expired`: certificates that are not used any more, for a warning."""
 
     certificates: tuple[x509.Certificate, ...]
     expired: tuple[x509.Certificate, ...]
@@ -60,7 +65,10 @@ class TrustBundle:
 def load_key_pair(
     chain: bytes, key: bytes, password: str | None, now: datetime, what: str
 ) -> KeyPair:
-    """The pair in PEM; both may be the same bytes. `what`: the file, for messages. Raises CertificateProblem."""
+    """The pair in PEM; both arguments may be the same bytes.
+
+    `what`: the file, for messages. Raises CertificateProblem.
+    """
     chain_blocks = [each for each in pem_blocks(chain, what) if each.label in _CERTIFICATE]
     key_blocks = [each for each in pem_blocks(key, what) if each.label.endswith("PRIVATE KEY")]
     if not chain_blocks or len(chain_blocks) > MAX_CHAIN:
@@ -73,7 +81,7 @@ def load_key_pair(
     private_key = _private_key(key_blocks[0], password, what)
     leaf = certificates[0]
     if _public_bytes(private_key.public_key()) != _public_bytes(_public_key(leaf, what)):
-        text = f"holds a key that is not that of {name_of(leaf)}, its first certificate"
+        text = f"contains a key that does not match its first certificate, {name_of(leaf)}"
         raise CertificateProblem(ProblemKind.KEY_DOES_NOT_MATCH, what, text)
     _check_chain(certificates, what)
     for certificate in certificates:
@@ -87,7 +95,7 @@ def load_key_pair(
 
 
 def load_trust(data: bytes, now: datetime, what: str) -> TrustBundle:
-    """The certificates to trust. One that has expired is left out; if all have, that is a problem. Raises as above."""
+    """The trusted certificates. Expired ones are left out; it is an error if all are. Raises as above."""
     blocks = [each for each in pem_blocks(data, what) if each.label in _CERTIFICATE]
     if not blocks or len(blocks) > MAX_TRUSTED:
         count = f"{len(blocks)} certificates: there must be from 1 to {MAX_TRUSTED}"
@@ -95,7 +103,7 @@ def load_trust(data: bytes, now: datetime, what: str) -> TrustBundle:
     certificates = [_certificate(each, what) for each in blocks]
     for certificate in certificates:
         if not _may_be_trusted(certificate, what):
-            text = f"trusts {name_of(certificate)}, which is the certificate of no authority"
+            text = f"trusts {name_of(certificate)}, which is not the certificate of an authority"
             raise CertificateProblem(ProblemKind.WRONG_USAGE, what, text)
     expired = tuple(each for each in certificates if each.not_valid_after_utc < now)
     if len(expired) == len(certificates):
@@ -111,10 +119,13 @@ def load_trust(data: bytes, now: datetime, what: str) -> TrustBundle:
 
 
 def check_own_trust(pair: KeyPair, trust: TrustBundle, now: datetime, what: str) -> None:
-    """A node that does not trust itself would not be trusted by its like. Raises CertificateProblem."""
+    """Check that a node trusts its own certificate, as its peers have the same trust.
+
+    Raises CertificateProblem.
+    """
     if trusted_issuer(pair.chain, trust.certificates, now) is None:
         names = ", ".join(name_of(each) for each in trust.certificates[:5])
-        text = f"has a chain that ends at {name_of(pair.chain[-1])}; trusted are {names}"
+        text = f"has a chain that ends at {name_of(pair.chain[-1])}, which is not trusted; trusted certificates: {names}"
         raise CertificateProblem(ProblemKind.UNTRUSTED, what, text)
 
 
@@ -147,11 +158,11 @@ def _private_key(
         text = "holds a private key that can't be read"
         raise CertificateProblem(ProblemKind.MALFORMED, what, text) from None
     if isinstance(key, rsa.RSAPrivateKey) and key.key_size < MIN_RSA_BITS:
-        text = f"holds a key of RSA with {key.key_size} bits; {MIN_RSA_BITS} are the least"
+        text = f"holds a key of RSA with {key.key_size} bits; the minimum is {MIN_RSA_BITS}"
         raise CertificateProblem(ProblemKind.WEAK_KEY, what, text)
     if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
         return key
-    text = "holds a key that is neither of RSA, nor of an elliptic curve, nor Ed25519"
+    text = "holds a key of an unsupported type: use RSA, an elliptic curve, or Ed25519"
     raise CertificateProblem(ProblemKind.WEAK_KEY, what, text)
 
 
@@ -178,7 +189,7 @@ def _check_chain(chain: tuple[x509.Certificate, ...], what: str) -> None:
 
 
 def _check_usages(leaf: x509.Certificate, what: str) -> None:
-    """Members accept connections and open them with the same certificate."""
+    """A member uses the same certificate as server and as client."""
     try:
         usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -190,7 +201,7 @@ def _check_usages(leaf: x509.Certificate, what: str) -> None:
 
 
 def _may_be_trusted(certificate: x509.Certificate, what: str) -> bool:
-    """An authority, or a certificate that signed itself."""
+    """Whether it is an authority, or self-signed."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:

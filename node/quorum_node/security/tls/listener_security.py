@@ -1,7 +1,8 @@
-"""What each listener speaks: `listener.security.protocol.map`, `ssl.*` and `sasl.*` put together. PURE.
+"""Security of each listener, from `listener.security.protocol.map`, `ssl.*` and `sasl.*`. PURE.
 
-Owns which combinations make sense. Members dial the first of `controller.listener.names`, and never by SASL: credentials come
-from the log, so after a full stop nobody could authenticate, and nobody would be elected.
+Owns which combinations are valid. Members connect to the first of `controller.listener.names`,
+which never uses SASL: credentials are stored in the log, so after a full stop no member could log
+in, and no leader could be elected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +23,11 @@ from quorum_node.security.tls.ssl_settings import (
 PROTOCOL_MAP = "listener.security.protocol.map"
 MECHANISMS_KEY = "sasl.enabled.mechanisms"
 LISTENER_KEYS = (*SSL_KEYS, MECHANISMS_KEY)
-"""Keys that may stand behind `listener.name.NAME.` as well."""
+"""Keys that can have the prefix `listener.name.NAME.`."""
 
 
 class SecurityProtocol(Enum):
-    """Kafka's four."""
+    """Kafka's four protocols."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -35,7 +36,7 @@ class SecurityProtocol(Enum):
 
     @property
     def id(self) -> int:
-        """As records and requests have it."""
+        """The code in records and requests."""
         return tuple(SecurityProtocol).index(self)
 
     @property
@@ -51,7 +52,7 @@ class SecurityProtocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """One listener. `mechanisms`: in the order in which clients are told; empty without SASL."""
+    """One listener. `mechanisms`: in the order in which clients get them; empty without SASL."""
 
     name: str
     protocol: SecurityProtocol
@@ -62,15 +63,15 @@ class ListenerSecurity:
 def read_listeners(
     properties: Mapping[str, str], names: Iterable[str], dialled: str
 ) -> tuple[ListenerSecurity, ...]:
-    """Each of these listeners. `dialled`: the one through which members reach each other. Raises SecuritySettingError."""
+    """Settings of these listeners.
+
+    `dialled`: the one to which members connect. Raises SecuritySettingError.
+    """
     protocols = parse_protocol_map(properties.get(PROTOCOL_MAP, ""))
     found = tuple(_listener(properties, name.upper(), protocols) for name in names)
     for each in found:
         if each.name == dialled.upper() and each.protocol.has_sasl:
-            why = (
-                f"members reach each other by {each.name}, and not by SASL: after a stop of all of them"
-                " nobody could log in; put a listener with SSL first in controller.listener.names"
-            )
+            why = f"members connect to {each.name}, which can't use SASL: after a stop of all members none could log in. Put a listener with SSL first in controller.listener.names"
             raise SecuritySettingError(PROTOCOL_MAP, why, properties.get(PROTOCOL_MAP, ""))
     return found
 
@@ -86,7 +87,7 @@ def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
             known = ", ".join(SecurityProtocol.__members__)
             raise SecuritySettingError(PROTOCOL_MAP, f"{protocol!r} is none of {known}", text)
         if name in found:
-            raise SecuritySettingError(PROTOCOL_MAP, f"{name} is there twice", text)
+            raise SecuritySettingError(PROTOCOL_MAP, f"{name} is listed twice", text)
         found[name] = SecurityProtocol[protocol]
     return found
 
@@ -94,9 +95,10 @@ def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
 def _listener(
     properties: Mapping[str, str], name: str, protocols: Mapping[str, SecurityProtocol]
 ) -> ListenerSecurity:
-    """A listener that is called like a protocol speaks it; any other that the map does not name is PLAINTEXT.
+    """A listener with the name of a protocol uses it. Other listeners without an entry use PLAINTEXT.
 
-    As in Kafka, that holds only while there is no map at all: a listener that was forgotten must not be open.
+    As in Kafka, that applies only without a map: a listener that was forgotten in a map must not be
+    open.
     """
     protocol = protocols.get(name) or SecurityProtocol.__members__.get(name)
     if protocol is None and protocols:
@@ -113,7 +115,7 @@ def _listener(
 
 
 def _ssl(properties: Mapping[str, str], listener: str, protocol: SecurityProtocol) -> SslSettings:
-    """As in Kafka, clients that log in show a certificate only where this very listener asks for one."""
+    """As in Kafka, clients that log in need a certificate only if this very listener requires one."""
     own = f"listener.name.{listener.lower()}.{CLIENT_AUTH_KEY}"
     if protocol.has_sasl and not properties.get(own, "").strip():
         properties = {**properties, own: ClientAuth.NONE.value}
@@ -128,6 +130,6 @@ def _mechanisms(properties: Mapping[str, str], listener: str) -> tuple[ScramMech
         raise SecuritySettingError(seen.key(MECHANISMS_KEY), why)
     for name in names:
         if name not in MECHANISMS:
-            why = f"{name} is not supported; there are {', '.join(MECHANISMS)}"
+            why = f"{name} is not supported; supported are {', '.join(MECHANISMS)}"
             raise seen.wrong(MECHANISMS_KEY, why)
     return tuple(dict.fromkeys(MECHANISMS[name] for name in names))

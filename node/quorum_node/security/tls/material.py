@@ -1,8 +1,9 @@
-"""What a listener presents and trusts, all of it checked together; and what becomes of it when files change. PURE.
+"""Certificates of a listener, own and trusted, checked together; and their update when files change. PURE.
 
-Owns the rule of rotation: a new set takes the place of the old one as a whole, once nothing is wrong with it. Until then the old
-one stays, but for whom to trust and who is revoked, and what is wrong is told. The server reads the files now and then
-(`paths_of`), makes a context of what is held, and swaps it for new handshakes; it never loads into one that is in use.
+Owns the rule of rotation: a new set replaces the old one as a whole, once it has no problem. Until
+then the old one stays, except the trusted and revoked certificates, and the problem is reported.
+The server reads the files periodically (`paths_of`), creates a context from the result, and uses it
+for new handshakes. It never changes a context in use.
 """
 
 import contextlib
@@ -31,12 +32,12 @@ from quorum_node.security.tls.revocation import NONE_REVOKED, RevokedCertificate
 from quorum_node.security.tls.ssl_settings import REVOKED_KEY, PemFile, PemSource, SslSettings
 
 Contents = Mapping[str, bytes | None]
-"""What is in each file, by its path; None for one that can't be read."""
+"""Content of each file, by path; None for an unreadable one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """One listener's. `identity`: what the certificate says of this node, where that was asked for."""
+    """Certificates of one listener. `identity`: identity of this node in its certificate, if required."""
 
     pair: KeyPair
     trust: TrustBundle | None
@@ -46,7 +47,10 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`problem`: of the newest files, while `material` is still that of earlier ones. `seen`: a digest of the newest files."""
+    """`problem`: of the newest files, while `material` is still that of earlier ones.
+
+    `seen`: a digest of the newest files.
+    """
 
     material: Material
     seen: bytes
@@ -67,7 +71,7 @@ def first_held(
     node_id: int | None = None,
     role: Role = Role.MEMBER,
 ) -> Held:
-    """At start, where there is nothing to fall back on. Raises CertificateProblem."""
+    """The initial state, without earlier files as a fallback. Raises CertificateProblem."""
     return Held(_loaded(settings, contents, now, node_id, role), _digest(contents))
 
 
@@ -79,9 +83,10 @@ def held_now(
     node_id: int | None = None,
     role: Role = Role.MEMBER,
 ) -> Held:
-    """What to hold after another look: the same value if nothing has changed.
+    """The state after reading the files again: the same object if nothing has changed.
 
-    Files with a problem are tried again although they are the same: one that was not valid yet becomes valid.
+    Files with a problem are checked again even if they are unchanged: a certificate can become
+    valid.
     """
     seen = _digest(contents)
     if seen == held.seen and held.problem is None:
@@ -97,7 +102,7 @@ def held_now(
 
 
 def why_others_refuse(material: Material, now: datetime) -> CertificateProblem | None:
-    """What has become of the certificate that is in use: it ends, or is revoked, without any file of its own changing."""
+    """Problem of the certificate in use, without any change of its files: it expired, or was revoked."""
     what = "the certificate in use"
     try:
         check_time(material.pair.leaf, now, what)
@@ -110,8 +115,11 @@ def why_others_refuse(material: Material, now: datetime) -> CertificateProblem |
 def _with_the_good_rest(
     material: Material, settings: SslSettings, contents: Contents, now: datetime
 ) -> Material:
-    """Where one of the files can't be used: whom to trust is taken over all the same, else the next authority would wait for this node,
-    and this node for a pair of the next authority; and so is who is revoked. The value itself where nothing changes."""
+    """If one of the files can't be used, take over the trusted and revoked certificates nevertheless.
+
+    Otherwise peers with certificates of a new authority would be refused until this node has one
+    too, and this node would wait for them. The same object if nothing changes.
+    """
     trust, revoked = material.trust, material.revoked
     with contextlib.suppress(CertificateProblem):
         found_revoked = _revoked(settings, contents)
@@ -131,7 +139,7 @@ def _with_the_good_rest(
 def _loaded(
     settings: SslSettings, contents: Contents, now: datetime, node_id: int | None, role: Role
 ) -> Material:
-    """`node_id`: of the node of that role whose certificate it has to be; None where any will do."""
+    """`node_id`: required node id in the certificate; None: any certificate."""
     store = settings.keystore
     chain, what = _content(store.chain, contents, "ssl.keystore.certificate.chain")
     key, _ = _content(store.key, contents, "ssl.keystore.key")
@@ -161,16 +169,16 @@ def _revoked(settings: SslSettings, contents: Contents) -> RevokedCertificates:
 def _check_not_emptied(
     revoked: RevokedCertificates, settings: SslSettings, contents: Contents
 ) -> None:
-    """Who writes a file anew empties it first, and for that moment nobody who is revoked may come in."""
+    """A file that is being rewritten is empty for a moment. It must not clear the revoked certificates."""
     if settings.revoked is not None and revoked:
         data, what = _content(settings.revoked, contents, REVOKED_KEY)
         if not data:
-            text = "is empty, and certificates were revoked by it: one that revokes nobody any more needs a line with a comment"
+            text = "is empty, but had revoked certificates: to revoke none any more, write a comment line into it"
             raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
 
 
 def _content(source: PemSource, contents: Contents, key: str) -> tuple[bytes, str]:
-    """The bytes, and what to call them."""
+    """Content of a setting, and its name in messages."""
     if not isinstance(source, PemFile):
         return source.text.encode(), key
     data = contents.get(source.path)
@@ -180,7 +188,7 @@ def _content(source: PemSource, contents: Contents, key: str) -> tuple[bytes, st
 
 
 def _digest(contents: Contents) -> bytes:
-    """Of all files. Keys are in it, so it is a digest that does not lead back to them."""
+    """Digest of all files. It covers private keys, so it must not be reversible."""
     digest = hashlib.sha256()
     for path in sorted(contents):
         data = contents[path]

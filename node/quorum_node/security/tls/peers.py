@@ -1,7 +1,8 @@
-"""Whether a connection that once was let in may go on. PURE.
+"""Checks whether an existing connection may continue. PURE.
 
-Owns the rule: a handshake proves something about its own moment only, and connections between members live for weeks. So the
-certificate of a peer is asked again whenever trust changes, and as time goes by.
+Owns the rule: a handshake is valid for its own time only, and connections between members last for
+weeks. So the certificate of a peer is checked again whenever trust changes, and when certificates
+expire.
 """
 
 from collections.abc import Sequence
@@ -23,10 +24,11 @@ def why_close(
     what: str,
     intermediates: Sequence[x509.Certificate] = (),
 ) -> CertificateProblem | None:
-    """Why the connection has to end, None if it may go on. `what`: the peer's address, for the log.
+    """Why the connection has to be closed, None if it may continue. `what`: the peer's address, for
+    the log.
 
-    `intermediates`: what the peer sent beside its own certificate, where the TLS library tells. Without them only an issuer
-    that is in the bundle itself counts.
+    `intermediates`: certificates that the peer sent besides its own, if the TLS library provides
+    them. Without them the issuer itself has to be in the bundle.
     """
     try:
         check_time(peer, now, what)
@@ -35,13 +37,13 @@ def why_close(
     if revoked.holds(peer):
         return _revoked(peer, what)
     if trusted_issuer((peer, *intermediates), trust.certificates, now) is None:
-        text = f"shows {name_of(peer)}, whose issuer is trusted no more"
+        text = f"shows {name_of(peer)}, whose issuer is not trusted any more"
         return CertificateProblem(ProblemKind.UNTRUSTED, what, text)
     return None
 
 
 def check_revoked(certificate: x509.Certificate, revoked: RevokedCertificates, what: str) -> None:
-    """Of a handshake that is done: OpenSSL was not asked. Raises CertificateProblem."""
+    """Check revocation after a handshake: OpenSSL does not. Raises CertificateProblem."""
     if revoked.holds(certificate):
         raise _revoked(certificate, what)
 
@@ -53,5 +55,5 @@ def _revoked(certificate: x509.Certificate, what: str) -> CertificateProblem:
 
 
 def next_expiry(peers: Sequence[x509.Certificate]) -> datetime | None:
-    """When the first of these certificates ends, so that nobody has to ask before; None without any."""
+    """Earliest expiry of these certificates, the time of the next check; None without any."""
     return min((each.not_valid_after_utc for each in peers), default=None)

@@ -1,4 +1,4 @@
-"""Blocks of PEM (RFC 7468), as Kafka reads them: any text around, any blanks within. PURE."""
+"""Blocks of PEM (RFC 7468), as Kafka reads them: with any text around and any blanks within. PURE."""
 
 import base64
 import binascii
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 
 MAX_PEM_BYTES = 1 << 20
-"""Far more than a chain or a bundle needs; it bounds what a wrong path can have read."""
+"""Far more than a chain or a bundle needs. It limits the size if a path is wrong."""
 _LINE = re.compile(rb"-----(BEGIN|END) ([A-Z0-9 ]+)-----")
 _STRAY = re.compile(rb"^[ \t]*-", re.MULTILINE)
-"""What is left of a line of hyphens that was cut."""
+"""Remainder of a truncated line of hyphens."""
 _HEADER = re.compile(rb"^[^\r\n:]+:[^\r\n]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class PemBlock:
-    """`label`: such as CERTIFICATE. `text`: the block as it can be handed on."""
+    """`label`: such as CERTIFICATE. `text`: the block, for further use."""
 
     label: str
     der: bytes = field(repr=False)
@@ -27,7 +27,7 @@ class PemBlock:
 
 
 def pem_blocks(data: bytes, what: str) -> tuple[PemBlock, ...]:
-    """Every block, in its order. `what`: the file or the key, for messages. Raises CertificateProblem."""
+    """Every block, in order. `what`: the file or the key, for messages. Raises CertificateProblem."""
     if len(data) > MAX_PEM_BYTES:
         raise CertificateProblem(
             ProblemKind.MALFORMED, what, f"has more than {MAX_PEM_BYTES} bytes"
@@ -61,7 +61,7 @@ def _block(data: bytes, opened: re.Match[bytes], closed: re.Match[bytes], what: 
         der = base64.b64decode(body, validate=True)
     except binascii.Error:
         raise CertificateProblem(
-            ProblemKind.MALFORMED, what, f"has a block {label} that is no base64"
+            ProblemKind.MALFORMED, what, f"has a block {label} that is not base64"
         ) from None
     if not der:
         raise CertificateProblem(ProblemKind.MALFORMED, what, f"has an empty block {label}")
@@ -69,5 +69,5 @@ def _block(data: bytes, opened: re.Match[bytes], closed: re.Match[bytes], what: 
 
 
 def _cut(what: str, label: str) -> CertificateProblem:
-    text = f"ends inside of a block {label}: it is being written, or was cut off"
+    text = f"ends inside of a block {label}: it is being written, or is truncated"
     return CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)

@@ -1,4 +1,4 @@
-"""What can be wrong with certificates and keys, each in one sentence. PURE."""
+"""Problems of certificates and keys. PURE."""
 
 from enum import Enum
 
@@ -24,9 +24,9 @@ class ProblemKind(Enum):
 
 
 class CertificateProblem(ValueError):
-    """`what`: the file, key or peer that it is about. Nothing of a key is ever in the message.
+    """`what`: the file, key or peer. The message contains no part of a key.
 
-    `clock`: what else is said, of the moment of the look; a later look finds the same problem at another moment.
+    `clock`: additional text about the time of the check; it is ignored when problems are compared.
     """
 
     def __init__(self, kind: ProblemKind, what: str, why: str, clock: str = "") -> None:
@@ -36,7 +36,7 @@ class CertificateProblem(ValueError):
         self.why = why
 
     def is_same(self, other: "CertificateProblem | None") -> bool:
-        """Whether there is nothing new in it."""
+        """Whether it is the same problem."""
         if other is None:
             return False
         return (self.kind, self.what, self.why) == (other.kind, other.what, other.why)

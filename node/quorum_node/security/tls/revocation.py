@@ -1,7 +1,10 @@
-"""Certificates that are revoked before their end: serials, one a line, or revocation lists in PEM (RFC 5280, section 5). PURE.
+"""Revoked certificates: serial numbers, one per line, or revocation lists in PEM (RFC 5280, section
+5). PURE.
 
-Owns both forms of the file, and the third: lists, and beside them serials in lines `serial=…`. Other lines beside lists are what programs print there. It is as trusted as the truststore beside it, so the signature of a list is not asked for: an authority may
-leave the truststore before its list leaves this file. Whether a list is out of date is not asked either: who is revoked stays so.
+Owns both formats of the file, and their combination: lists, with serial numbers in lines `serial=…` beside them. Other
+lines beside lists are ignored, as programs print text there. The file is as trusted as the truststore, so signatures of
+lists are not checked: an authority can be removed from the truststore before its list. Lists don't expire either:
+revoked certificates stay revoked.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +24,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class RevokedCertificates:
-    """`serials`: whoever issued them. `by_issuer`: the issuer's name in DER, and a serial of its list."""
+    """`serials`: of any issuer. `by_issuer`: the issuer's name in DER, and a serial of its list."""
 
     serials: frozenset[int] = frozenset()
     by_issuer: frozenset[tuple[bytes, int]] = frozenset()
@@ -47,7 +50,10 @@ NONE_REVOKED = RevokedCertificates()
 
 
 def load_revoked(data: bytes, what: str) -> RevokedCertificates:
-    """What a file says; nobody is revoked by an empty one. `what`: the file, for messages. Raises CertificateProblem."""
+    """Parse a file; an empty one revokes nothing.
+
+    `what`: the file, for messages. Raises CertificateProblem.
+    """
     if len(data) > MAX_PEM_BYTES:
         text = f"has more than {MAX_PEM_BYTES} bytes"
         raise CertificateProblem(ProblemKind.MALFORMED, what, text)
@@ -55,7 +61,7 @@ def load_revoked(data: bytes, what: str) -> RevokedCertificates:
         listed = _lists(pem_blocks(data, what), what)
         return replace(listed, serials=_beside_lists(data, what))
     if data and not data.endswith(b"\n"):
-        text = "ends inside of a line: it is being written, or was cut off"
+        text = "ends inside of a line: it is being written, or is truncated"
         raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
     lines = (line.partition(b"#")[0].strip() for line in data.splitlines())
     return RevokedCertificates(
@@ -64,14 +70,17 @@ def load_revoked(data: bytes, what: str) -> RevokedCertificates:
 
 
 def _serial(line: bytes, number: int, what: str) -> int:
-    """In hexadecimal digits, as the log of a node and `openssl x509 -serial` have it; colons between them, and `serial=`, are left out."""
+    """A serial in hexadecimal digits, as in the node's log and `openssl x509 -serial`.
+
+    Colons and `serial=` are ignored.
+    """
     digits = line.removeprefix(_SERIAL).replace(b":", b"").lower()
     if digits.isalnum() and len(digits.lstrip(b"0")) <= _MAX_SERIAL_DIGITS:
         try:
             return int(digits, 16)
         except ValueError:
             pass
-    text = f"has a line {number} that is no serial in hexadecimal digits: {line[:_SHOWN]!r}"
+    text = f"has a line {number} that is not a serial in hexadecimal digits: {line[:_SHOWN]!r}"
     raise CertificateProblem(ProblemKind.MALFORMED, what, text)
 
 
@@ -92,7 +101,7 @@ def _lists(blocks: tuple[PemBlock, ...], what: str) -> RevokedCertificates:
     found: set[tuple[bytes, int]] = set()
     for block in blocks:
         if block.label != _LIST:
-            text = f"holds a block {block.label}: there may be blocks {_LIST} alone"
+            text = f"holds a block {block.label}: only blocks {_LIST} are permitted"
             raise CertificateProblem(ProblemKind.MALFORMED, what, text)
         found |= _listed(block, what)
     return RevokedCertificates(by_issuer=frozenset(found))
@@ -103,7 +112,8 @@ def _listed(block: PemBlock, what: str) -> set[tuple[bytes, int]]:
         read = x509.load_der_x509_crl(block.der)
         critical = [each.oid.dotted_string for each in read.extensions if each.critical]
         if critical:
-            # Such a list is about some certificates alone, or a difference to another list (RFC 5280, section 5.2).
+            # Such a list covers some certificates only, or is a delta to another list (RFC 5280,
+            # section 5.2).
             text = f"holds a list with the critical extension {critical[0]}, which is not supported"
             raise CertificateProblem(ProblemKind.MALFORMED, what, text)
         issuer = read.issuer.public_bytes()

@@ -1,7 +1,8 @@
-"""`ssl.*` of one listener, in Kafka's names: checked values, and a clear word for each that can't be used. PURE.
+"""`ssl.*` of one listener, in Kafka's names: checked values, and an error message for each invalid
+one. PURE.
 
-Owns keys, defaults and which excludes which (KIP-651 for PEM). A key holds for every listener, `listener.name.NAME.KEY` for
-one. Must not open files. Secrets are in no message and no `repr`.
+Owns keys, defaults and exclusions (KIP-651 for PEM). A key applies to every listener,
+`listener.name.NAME.KEY` to one. Must not open files. No message and no `repr` contains a secret.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ SSL_KEYS = (
     REVOKED_KEY,
 )
 SECRET_KEYS = frozenset({_KEY, _KEY_PASSWORD, f"{_KEYSTORE}.password", f"{_TRUSTSTORE}.password"})
-"""Their values are shown nowhere."""
+"""Keys whose values are never shown."""
 
 
 class TlsVersion(Enum):
@@ -59,7 +60,10 @@ class TlsVersion(Enum):
 
 
 class ClientAuth(Enum):
-    """Whether a client shows a certificate. Kafka's `requested` lets anonymous ones in unnoticed, so it is refused."""
+    """Whether clients need a certificate.
+
+    Kafka's `requested` lets anonymous clients in unnoticed, so it is refused.
+    """
 
     REQUIRED = "required"
     NONE = "none"
@@ -67,7 +71,7 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PemFile:
-    """A file to read, again whenever it changes."""
+    """A file, to be read again whenever it changes."""
 
     path: str
 
@@ -84,7 +88,7 @@ PemSource = PemFile | PemText
 
 @dataclass(frozen=True, slots=True)
 class KeystoreSettings:
-    """Where chain and key are; the same file, as Kafka wants it, unless both are in the configuration."""
+    """Locations of chain and key: one file, as in Kafka, unless both are in the configuration."""
 
     chain: PemSource
     key: PemSource
@@ -93,7 +97,7 @@ class KeystoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class SslSettings:
-    """What one listener is to present, trust and speak."""
+    """What one listener presents, trusts and supports."""
 
     keystore: KeystoreSettings
     truststore: PemSource | None
@@ -106,14 +110,14 @@ class SslSettings:
 
 
 class ListenerProperties:
-    """The properties as one listener sees them: its own before those of all."""
+    """The properties of one listener: its own values precede general ones."""
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
         self._properties = properties
         self._prefix = f"listener.name.{listener.lower()}."
 
     def key(self, name: str) -> str:
-        """The key that the value comes from, as messages name it."""
+        """The key that the value comes from, for messages."""
         own = self._prefix + name
         return own if self._properties.get(own, "").strip() else name
 
@@ -122,18 +126,18 @@ class ListenerProperties:
         return self._properties.get(self.key(name), "").strip() or default
 
     def wrong(self, name: str, why: str) -> SecuritySettingError:
-        """The error to raise; with the value, unless it is a secret."""
+        """The error; with the value, unless it is a secret."""
         shown = None if name in SECRET_KEYS or name in (_CHAIN, _TRUSTED) else self.text(name)
         return SecuritySettingError(self.key(name), why, shown or None)
 
 
 def read_ssl_settings(properties: Mapping[str, str], listener: str) -> SslSettings:
-    """The settings of a listener that speaks TLS. Raises SecuritySettingError."""
+    """The settings of a listener with TLS. Raises SecuritySettingError."""
     seen = ListenerProperties(properties, listener)
     truststore = _truststore(seen)
     client_auth = _client_auth(seen)
     if truststore is None and client_auth is ClientAuth.REQUIRED:
-        why = f"not set: listener {listener} asks clients for certificates and would trust none"
+        why = f"not set: listener {listener} requires certificates of clients, but would trust none"
         raise SecuritySettingError(seen.key(f"{_TRUSTSTORE}.location"), why)
     versions = _versions(seen)
     suites = seen.text(_CIPHERS)
@@ -163,15 +167,15 @@ def _keystore(seen: ListenerProperties, listener: str) -> KeystoreSettings:
     path, chain, key = (seen.text(name) for name in (f"{_KEYSTORE}.location", _CHAIN, _KEY))
     password = seen.text(_KEY_PASSWORD) or None
     if chain and not key:
-        raise seen.wrong(_CHAIN, f"needs {_KEY} beside it")
+        raise seen.wrong(_CHAIN, f"requires {_KEY} as well")
     if key and not chain:
-        raise seen.wrong(_KEY, f"needs {_CHAIN} beside it")
+        raise seen.wrong(_KEY, f"requires {_CHAIN} as well")
     if key and path:
-        raise seen.wrong(f"{_KEYSTORE}.location", f"excludes {_KEY}: set one of them")
+        raise seen.wrong(f"{_KEYSTORE}.location", f"can't be combined with {_KEY}: set one of them")
     if key:
         return KeystoreSettings(PemText(chain), PemText(key), password)
     if not path:
-        why = f"not set: listener {listener} speaks TLS and needs a PEM file with its key, then its chain"
+        why = f"not set: listener {listener} uses TLS and needs a PEM file with its key, followed by its chain"
         raise SecuritySettingError(seen.key(f"{_KEYSTORE}.location"), why)
     return KeystoreSettings(PemFile(path), PemFile(path), password)
 
@@ -180,7 +184,9 @@ def _truststore(seen: ListenerProperties) -> PemSource | None:
     _check_store(seen, _TRUSTSTORE)
     path, text = seen.text(f"{_TRUSTSTORE}.location"), seen.text(_TRUSTED)
     if path and text:
-        raise seen.wrong(f"{_TRUSTSTORE}.location", f"excludes {_TRUSTED}: set one of them")
+        raise seen.wrong(
+            f"{_TRUSTSTORE}.location", f"can't be combined with {_TRUSTED}: set one of them"
+        )
     if text:
         return PemText(text)
     return PemFile(path) if path else None
@@ -189,10 +195,11 @@ def _truststore(seen: ListenerProperties) -> PemSource | None:
 def _check_store(seen: ListenerProperties, store: str) -> None:
     kind, location = f"{store}.type", f"{store}.location"
     if seen.text(kind, "PEM").upper() != "PEM":
-        raise seen.wrong(kind, "must be PEM: stores of Java can't be read here")
+        raise seen.wrong(kind, "must be PEM: Java keystores are not supported")
     if seen.text(f"{store}.password"):
         raise seen.wrong(
-            f"{store}.password", f"PEM has no such password; a key has {_KEY_PASSWORD}"
+            f"{store}.password",
+            f"PEM has no store password; for an encrypted key set {_KEY_PASSWORD}",
         )
     if seen.text(location) and not seen.text(location).startswith("/"):
         raise seen.wrong(location, "must be an absolute path")
@@ -220,7 +227,10 @@ def _versions(seen: ListenerProperties) -> frozenset[TlsVersion]:
 
 
 def _checks_host(seen: ListenerProperties) -> bool:
-    """Kafka switches the check off by an empty value, which is easily left behind; here it takes the word `none`."""
+    """Kafka disables the check by an empty value, which is easily left by mistake.
+
+    Here the value is `none`.
+    """
     name = seen.text(_HOST_CHECK, "https").lower()
     if name not in ("https", "none"):
         raise seen.wrong(_HOST_CHECK, "must be https, or none to accept any name")

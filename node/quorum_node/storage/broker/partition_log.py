@@ -106,13 +106,11 @@ class PartitionLog(SegmentList):
         before_lowering: Callable[["PartitionLog"], None] = _nobody,
         on_failure: Callable[[StorageFailure], None] = _nobody,
     ) -> "PartitionLog":
-        """Open or create the log in an existing directory. `known`: see `Known`; without it
-        everything is scanned.
+        """Open or create the log in an existing directory. `known`: see `Known`; without it everything is scanned.
 
-        `before_lowering` is called when `recovery_point` or `start_offset` was lowered, before
-        anything is truncated: it makes them durable. `on_failure` is called for a failure that is
-        not limited to this log's data. Raises StorageFailure (DamagedLog: only this partition is
-        affected) or DiskFull.
+        `before_lowering` is called when `recovery_point` or `start_offset` was lowered, before anything is truncated:
+        it makes them durable. `on_failure` is called for a failure that is not limited to this log's data. Raises
+        StorageFailure (DamagedLog: only this partition is affected) or DiskFull.
         """
         try:
             return cls(directory, settings, known, files, clock_ms, before_lowering, on_failure)
@@ -136,17 +134,12 @@ class PartitionLog(SegmentList):
             return self._producers.entries()
 
     def opened(self, high_watermark: int) -> OpenedLog:
-        """Initial state of a replica of the partition.
-
-        `high_watermark`: from replication-offset-checkpoint.
-        """
+        """Initial state of a replica of the partition. `high_watermark`: from replication-offset-checkpoint."""
         start, end = self.start_offset, self.end_offset
         return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """See `ProducerTable.first_unstable_offset`: the end for readers with isolation level
-        read_committed.
-        """
+        """See `ProducerTable.first_unstable_offset`: the end for readers with isolation level read_committed."""
         with self._lock:
             return self._producers.first_unstable_offset(high_watermark)
 
@@ -155,8 +148,7 @@ class PartitionLog(SegmentList):
     def append(self, batches: Sequence[Batch]) -> None:
         """Append placed batches, in order; `data` of each is its bytes.
 
-        Raises DiskFull (batches from `end_offset` on were not written, and the log can continue) or
-        StorageFailure (final).
+        Raises DiskFull (batches from `end_offset` on were not written; the log can continue) or StorageFailure (final).
         """
         with self._lock:
             self._stop.check()
@@ -250,8 +242,7 @@ class PartitionLog(SegmentList):
         """The segment for the batch: a new one if the present one is full, or old."""
         segment = self._segments[-1]
         if must_roll(segment, batch, self.settings, self._clock_ms):
-            # Without a gap, so that a segment that lost its end differs from one whose batches were
-            # skipped.
+            # Without a gap: so a segment that lost its end differs from one with skipped batches.
             is_near = batch.end_offset - segment.end_offset <= LARGEST_RELATIVE_OFFSET
             is_next = is_near and segment.size_bytes > 0
             return self._roll(segment.end_offset if is_next else batch.base_offset)
@@ -296,11 +287,10 @@ class PartitionLog(SegmentList):
     # -- reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int | None = None) -> bytes:
-        """Whole batches from the first one that ends after `offset`, each ending by `limit_offset`
-        (None: the end).
+        """Whole batches from the first one that ends after `offset`, each ending by `limit_offset` (None: the end).
 
-        At least one, if there is any, even if it is larger than `max_bytes`. None at the end, or if
-        the log is truncated meanwhile. Raises StorageFailure.
+        At least one, if there is any, even if it is larger than `max_bytes`. None at the end, or if the log is
+        truncated meanwhile. Raises StorageFailure.
         """
         self._stop.check()
         cuts = self.cuts
@@ -403,9 +393,7 @@ class PartitionLog(SegmentList):
                 self._write_epochs(epochs)
 
     def delete_segments(self, count: int) -> None:
-        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log then starts
-        after them.
-        """
+        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log then starts after them."""
         with self._lock:
             self._stop.check()
             assert 0 <= count < len(self._segments), "the active segment can't be deleted"
@@ -421,8 +409,7 @@ class PartitionLog(SegmentList):
     def replace_segments(self, old: Sequence[DataSegment], new: DataSegment) -> bool:
         """Replace segments by a compacted and synced one.
 
-        False, without any change, if the log was truncated meanwhile. Raises StorageFailure or
-        DiskFull.
+        False, without any change, if the log was truncated meanwhile. Raises StorageFailure or DiskFull.
         """
         with self._lock:
             self._stop.check()
@@ -465,11 +452,9 @@ class PartitionLog(SegmentList):
         self._segments = segments
 
     def flush(self) -> int:
-        """Sync everything that was appended before the call; returns the recovery point. Raises
-        StorageFailure.
+        """Sync everything that was appended before the call; returns the recovery point. Raises StorageFailure.
 
-        Can run concurrently with appends. A failed sync is final. Does nothing if the log was
-        closed meanwhile.
+        Can run concurrently with appends. A failed sync is final. Does nothing if the log was closed meanwhile.
         """
         with self._flushing:
             with self._lock:
@@ -495,10 +480,7 @@ class PartitionLog(SegmentList):
                 return self.recovery_point
 
     def close(self, *, cleanly: bool = True) -> None:
-        """Close all files.
-
-        If `cleanly`: flush, and write indexes and a snapshot, so that no scan is needed at open.
-        """
+        """Close all files. `cleanly`: flush, and write indexes and a snapshot, so that no scan is needed at open."""
         # A flush in progress has the files open.
         with self._flushing, self._lock:
             if cleanly and self._stop.failure is None:
