@@ -120,7 +120,7 @@ def test_the_member_that_was_dialled_is_asked(
         ),
         (
             certificate_of("broker", 2, CA),
-            "shows the certificate urn:metadataquorum:ns:demo:broker:2",
+            "has the certificate urn:metadataquorum:ns:demo:broker:2",
         ),
         (certificate_of("admin", None, CA), "urn:metadataquorum:ns:demo:admin"),
         (
