@@ -5,10 +5,10 @@
     with QuorumAdminClient(["controller-0:9093", "controller-1:9093"]) as admin:
         print(admin.describe_quorum().current_voters)
         admin.alter_quorum([4, 5, 6])       # returns when the target is committed
-        admin.alter_quorum(None)            # cancels: the voters of now stay
+        admin.alter_quorum(None)            # cancels: the present voters stay
 
 `describe_quorum`, `alter_quorum`, `add_voter` and `remove_voter` find the leader (DiscoverBrokers), follow
-it when it changes, and try again until their time is over. A refusal for good is raised at once.
+it when it changes, and retry until the timeout. A final refusal is raised at once.
 """
 
 from quorum_node.client.admin import QuorumAdminClient

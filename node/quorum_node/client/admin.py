@@ -1,15 +1,14 @@
 """The admin client: describe and change a quorum from a Python program.
 
-Owns how the leader is found and when something is tried again. Must not know sockets (`connections.py`).
+Owns how the leader is found and what is retried. Must not know sockets (`connections.py`).
 Source: KIP-595, "Reassignment Admin Tools" and "How does the reassignment tool work internally" (K595-27):
-
-1. DiscoverBrokers finds the leader, asked of whatever known server answers.
-2. NOT_QUORUM_LEADER: the answer may name the leader; otherwise, after a pause, 1.
-3. A timeout, or a connection that breaks: 1, and the same request again. A repeat of the same target is
-   harmless; a voter that is there already when it is added again, or gone when it is removed again, tells
-   that the first request was done.
-4. A leader in an epoch that is lower than one that was told before is not believed: another server is asked.
-5. Anything else, a lack of authorization first of all, is raised at once.
+1. DiscoverBrokers finds the leader, sent to any known server.
+2. NOT_QUORUM_LEADER: the response may name the leader. Otherwise, after a pause, 1.
+3. A timeout or a broken connection: 1, and the same request again. Repeating the same target is harmless. If a
+repeated AddVoter finds the voter present, or a repeated RemoveVoter finds it absent, the first request was carried
+out.
+4. A leader in a lower epoch than one seen before is not used: another server is asked.
+5. Any other error, such as a missing permission, is raised at once.
 """
 
 import secrets
@@ -67,15 +66,15 @@ class _Leader:
 
 
 class _TryAgain(Exception):
-    """Not this server, or not now."""
+    """This server can't serve the request, or not now."""
 
 
 class QuorumAdminClient:
-    """`bootstrap_servers`: controller listeners, host:port, of which one has to answer.
+    """`bootstrap_servers`: controller listeners, host:port, one of which has to respond.
 
-    `timeout_ms` bounds every call, repetitions included. `tls`: for listeners that speak it (`client_tls.tls_of_folder`); `sasl`: for
-    those where clients log in (`client_tls.security_of_command_config` has both). Calls raise ClientTlsError for files that
-    can't be used, and AuthenticationFailed.
+    `timeout_ms` limits every call, retries included. `tls`: for listeners with TLS (`client_tls.tls_of_folder`).
+    `sasl`: for listeners where clients log in (`client_tls.security_of_command_config` has both). Calls raise
+    ClientTlsError for files that can't be used, and AuthenticationFailed.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class QuorumAdminClient:
         self._connections = Connections("quorum-admin-client", tls, sasl)
         self._logs_in = sasl is not None
         self._newest: dict[tuple[str, int], int] = {}
-        """Highest leader epoch that was told, by cluster id and partition: a leader of a lower one is none any more."""
+        """Highest known leader epoch, by cluster id and partition. A leader of a lower epoch is outdated."""
 
     def __enter__(self) -> "QuorumAdminClient":
         return self
@@ -110,7 +109,7 @@ class QuorumAdminClient:
         self._connections.close()
 
     def describe_quorum(self, partition: int = 0) -> QuorumInfo:
-        """The quorum as its leader sees it: current and target voters, and observers."""
+        """The quorum as its leader sees it: present and target voters, and observers."""
         part = desc.DescribeQuorumRequestPartition(partition_index=partition)
         topic = desc.DescribeQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(part,))
         request = desc.DescribeQuorumRequest(topics=(topic,))
@@ -131,9 +130,9 @@ class QuorumAdminClient:
         mechanism: ScramMechanism = ScramMechanism.SHA_512,
         iterations: int = MIN_ITERATIONS,
     ) -> None:
-        """Make a user of SASL/SCRAM, or give it another password for one mechanism (KIP-554).
+        """Create a user of SASL/SCRAM, or set its password for one mechanism (KIP-554).
 
-        The password does not leave this process. Connections that were opened with the one before end.
+        The password does not leave this process. Existing connections of the user are closed.
         """
         salt = secrets.token_bytes(_SALT_BYTES)
         change = scram.ScramCredentialUpsertion(
@@ -150,7 +149,7 @@ class QuorumAdminClient:
     def delete_password(
         self, user: str, mechanism: ScramMechanism = ScramMechanism.SHA_512
     ) -> None:
-        """The user can't log in by this mechanism any more. Raises RequestRefused where there was no password."""
+        """Delete a user's password for this mechanism. Raises RequestRefused if there was none."""
         change = scram.ScramCredentialDeletion(name=user, mechanism=mechanism.number)
         self._alter_users(
             scram.AlterUserScramCredentialsRequest(deletions=(change,), upsertions=()),
@@ -173,7 +172,7 @@ class QuorumAdminClient:
     ) -> AlterQuorumInfo:
         """Set the target voters, by id or by replica key; None cancels.
 
-        Returns when the target is committed; `describe_quorum` shows how the quorum gets there.
+        Returns when the target is committed; `describe_quorum` shows the progress.
         """
         targets: tuple[alter.TargetVoter, ...] | None = None
         if new_voters is not None:
@@ -200,7 +199,7 @@ class QuorumAdminClient:
         return self._found(self._on_leader(partition, attempt))
 
     def add_voter(self, voter_id: int, directory_id: UUID, endpoints: Sequence[Endpoint]) -> None:
-        """Make a running replica a voter; returns when that is committed."""
+        """Make a running replica a voter; returns after the commit."""
         listeners = tuple(
             voters.VoterListener(name=each.name, host=each.host, port=each.port)
             for each in endpoints
@@ -221,7 +220,7 @@ class QuorumAdminClient:
         self._on_leader(0, attempt, done=ErrorCode.DUPLICATE_VOTER)
 
     def remove_voter(self, voter_id: int, directory_id: UUID) -> None:
-        """Make a voter an observer; returns when that is committed."""
+        """Make a voter an observer; returns after the commit."""
 
         def attempt(leader: _Leader, seconds: float) -> None:
             request = voters.RemoveRaftVoterRequest(
@@ -244,9 +243,9 @@ class QuorumAdminClient:
         attempt: Callable[[_Leader, float], R],
         done: ErrorCode | None = None,
     ) -> R | None:
-        """`attempt` on the leader, found anew and again until the time is over.
+        """Run `attempt` on the leader, with retries until the timeout.
 
-        None: a repetition was refused with `done`, so an earlier attempt had been carried out.
+        None: a retry was refused with `done`, so an earlier attempt had been carried out.
         """
         deadline = time.monotonic() + self._timeout_seconds
         why = "no server was asked"
@@ -265,12 +264,11 @@ class QuorumAdminClient:
                 return None
             time.sleep(min(_PAUSE_SECONDS, max(deadline - time.monotonic(), 0)))
         raise NoLeader(
-            f"not done within {self._timeout_seconds:.1f} s; the last reason: {why}."
-            " The outcome of a change is open: look at the quorum, or ask for the same again"
+            f"no success within {self._timeout_seconds:.1f} s; last error: {why}. The outcome of a change is unknown: describe the quorum, or repeat the request"
         )
 
     def _discover(self, partition: int, left: float) -> _Leader:
-        """The leader, by whatever server names one."""
+        """Find the leader, through any server."""
         if self._logs_in and partition == 0:
             return self._discover_at_listener(left)
         request = DiscoverBrokersRequest(replica_id=CLIENT_ID, partition_index=partition)
@@ -303,7 +301,7 @@ class QuorumAdminClient:
         raise _TryAgain(why)
 
     def _discover_at_listener(self, left: float) -> _Leader:
-        """DiscoverBrokers names the listeners on which members dial each other, where nobody can log in."""
+        """DiscoverBrokers returns the listeners to which members connect, where clients can't log in."""
         request = desc.DescribeClusterRequest(
             include_cluster_authorized_operations=False,
             endpoint_type=desc.ENDPOINTS_OF_CONTROLLERS,
@@ -328,14 +326,12 @@ class QuorumAdminClient:
         raise _TryAgain(why)
 
     def _older(self, found: DiscoverBrokersResponse, partition: int) -> str | None:
-        """Why a leader is not believed: its server is behind, or voters from before a recovery run on."""
+        """Why a leader is not used: its server is behind, or its voters belong to the time before a recovery."""
         cluster = (found.cluster_id, partition)
         newest = self._newest.get(cluster, -1)
         self._newest[cluster] = max(newest, found.leader_epoch)
         if 0 <= found.leader_epoch < newest:
-            return (
-                f"names a leader of epoch {found.leader_epoch}, and there was one of epoch {newest}"
-            )
+            return f"names a leader of epoch {found.leader_epoch}, but epoch {newest} is known"
         return None
 
     def _ask(
@@ -350,7 +346,7 @@ class QuorumAdminClient:
         return self._connections.ask(leader.address, api, version, body, answer, seconds)
 
     def _remember(self, address: Address, *, first: bool = True) -> None:
-        """Servers are asked in this order; the last leader is the best one to ask."""
+        """Order in which servers are asked: the last leader first."""
         if first and address in self._known:
             self._known.remove(address)
         if address not in self._known:
@@ -363,7 +359,7 @@ def _check(code: int, message: str) -> None:
     if code in _RETRIED:
         raise _TryAgain(message or _name(code))
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # A node that says nothing more than the name of the error has closed this listener for changes of voters.
+        # A bare error code without a message comes from a listener that does not permit changes of voters.
         closed = "voters can't be changed through this listener; use the admin API and its token"
         raise AuthorizationFailed(
             _name(code), message if message not in ("", _name(code)) else closed

@@ -1,8 +1,9 @@
-"""The committed log of a running quorum, as bytes: Fetch up to the high watermark, FetchSnapshot, from whoever leads.
+"""Reads the committed log of a running quorum as bytes: Fetch up to the high watermark, and FetchSnapshot.
 
-Owns finding the leader, following it when it changes, and trying again until a deadline. A reader has no replica id, so the
-leader keeps nothing about it and no commit waits for it. It tells the leader's own epoch as the last one that it fetched: then
-a leader of ours and one of stock Kafka serve any offset of their log. Must not know what records mean.
+Owns finding the leader, following its changes, and retries until a deadline. The reader has no replica id, so the
+leader keeps no state about it and no commit waits for it. Its fetches state the leader's own epoch as the last
+fetched one, so a leader of this software or of stock Kafka serves any offset of its log. Must not know the content of
+records.
 Source: KIP-595, "Fetch"; KIP-630, "FetchSnapshot"; versions as shipped in Kafka 4.
 """
 
@@ -35,7 +36,7 @@ _MAX_BYTES = 4 << 20
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
 _OBSERVER_ID = 0x7FFFFFFF
-"""Only replicas are sent to a snapshot. Nobody has this id; a leader forgets such an observer by itself."""
+"""Only replicas are referred to a snapshot. This id is unused, and a leader forgets such an observer after a while."""
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 _GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
@@ -45,26 +46,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a leader has: offsets from `start_offset` on and below `end_offset` are committed."""
+    """Offsets from `start_offset` on and below `end_offset` are committed on the leader."""
 
     start_offset: int
     end_offset: int
 
 
 class CommittedLogError(Exception):
-    """What was asked for could not be read; the message says from whom, and why."""
+    """The read failed; the message names the server and the reason."""
 
 
 class SnapshotGone(CommittedLogError):
-    """Whoever leads now does not have this snapshot, or not any more."""
+    """The present leader does not have this snapshot (any more)."""
 
 
 class _TryAgain(Exception):
-    """Not this server, or not now."""
+    """This server can't serve the request, or not now."""
 
 
 class CommittedLog:
-    """To be closed. `bootstrap`: controller listeners; one has to answer. Every call may raise `error`."""
+    """To be closed by the caller. `bootstrap`: controller listeners; one has to respond. Every call may raise `error`."""
 
     error: type[CommittedLogError] = CommittedLogError
     gone: type[SnapshotGone] = SnapshotGone
@@ -88,15 +89,15 @@ class CommittedLog:
 
     @property
     def leader(self) -> str:
-        """Whoever answered last."""
+        """The server that responded last."""
         return f"{self._known[0][0]}:{self._known[0][1]}"
 
     def cluster_id(self) -> str:
-        """As whoever answers knows it."""
+        """The cluster id, from any server."""
         return self._on_leader(self._describe_cluster)
 
     def committed(self) -> Committed:
-        """How far the log is committed now."""
+        """The present range of committed offsets."""
         part = self._on_leader(lambda address: self._fetch(address, 0, max_bytes=1))
         start = max(part.log_start_offset, 0)
         if start == 0 and part.snapshot_id.epoch >= 0 and not self._begins_with_more():
@@ -104,18 +105,18 @@ class CommittedLog:
         return Committed(start, part.high_watermark)
 
     def _begins_with_more(self) -> bool:
-        """Whether the batch of the first offset has the second one, too.
+        """Whether the batch of the first offset contains the second one as well.
 
-        A stock leader that has a snapshot never serves the first offset itself, only whole batches.
+        A stock leader with a snapshot never serves the first offset itself, only whole batches.
         """
         part = self._on_leader(lambda address: self._fetch(address, 1, max_bytes=1))
         batches = split_batches(part.records or b"")[0]
         return bool(batches) and batches[0].header.base_offset == 0
 
     def read(self, offset: int, end_offset: int) -> list[Batch]:
-        """Whole batches from the one with `offset` on; the last one may reach beyond `end_offset`.
+        """Whole batches from the one with `offset` on; the last one may end after `end_offset`.
 
-        `end_offset` must be committed. Raises `error` if the log does not have the offset any more.
+        `end_offset` must be committed. Raises `error` if the log no longer has the offset.
         """
         part = self._on_leader(lambda address: self._fetch(address, offset))
         if offset == 0 and part.log_start_offset <= 0 <= part.snapshot_id.epoch:
@@ -123,19 +124,19 @@ class CommittedLog:
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or part.snapshot_id.epoch >= 0:
             raise self.error(
                 f"the log of {self.leader} has no offset {offset}: it begins at {part.log_start_offset}"
-                f" and is committed up to {part.high_watermark}; what was before is in a snapshot"
+                f" and is committed up to {part.high_watermark}; earlier records are in a snapshot"
             )
         try:
             batches = split_batches(part.records or b"")[0]
         except CorruptBatch as error:
-            raise self.error(f"{self.leader}, behind offset {offset}: {error}") from None
+            raise self.error(f"{self.leader}, after offset {offset}: {error}") from None
         if batches and not batches[0].header.base_offset <= offset < batches[0].header.end_offset:
             found = batches[0].header.base_offset
-            raise self.error(f"{self.leader} gave offset {found} where {offset} was asked for")
+            raise self.error(f"{self.leader} returned offset {found} instead of {offset}")
         return [each for each in batches if each.header.base_offset < end_offset]
 
     def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
-        """Bytes of a snapshot from a position on, and the size of the whole. Raises `gone`, too."""
+        """Bytes of a snapshot from a position on, and its total size. Raises `gone`, too."""
         part = self._on_leader(lambda address: self._fetch_snapshot(address, id, position))
         if part.error_code in _GONE:
             raise self.gone(f"{self.leader} has no snapshot {id}: {_name(part.error_code)}")
@@ -144,12 +145,12 @@ class CommittedLog:
         return bytes(part.unaligned_records), part.size
 
     def newest_snapshot(self) -> SnapshotId | None:
-        """The one that a replica with an empty log is sent to; None if the log has everything."""
+        """The snapshot to which a replica with an empty log is referred; None if the log is complete."""
         part = self._on_leader(lambda address: self._fetch(address, 0, as_replica=True))
         found = part.snapshot_id
         return SnapshotId(found.end_offset, found.epoch) if found.epoch >= 0 else None
 
-    # -- asking
+    # -- requests
 
     def _fetch(
         self,
@@ -235,7 +236,7 @@ class CommittedLog:
         leader: wire.LeaderIdAndEpoch,
         endpoints: Sequence[tuple[int, Address]],
     ) -> None:
-        """Learn epoch and leader from any answer. Raises _TryAgain if it was no leader's."""
+        """Learn epoch and leader from a response. Raises _TryAgain if the server is not the leader."""
         self._epoch = max(self._epoch, leader.leader_epoch)
         for node_id, endpoint in endpoints:
             if node_id == leader.leader_id:
@@ -261,9 +262,9 @@ class CommittedLog:
                 self._known.append(self._known.pop(0))
             if time.monotonic() > deadline:
                 raise self.error(
-                    f"no leader answered within {self._timeout_seconds:.0f} s; the last reason: {why}"
+                    f"no leader answered within {self._timeout_seconds:.0f} s; last error: {why}"
                 )
-            # An epoch that was just learned is used at once.
+            # After a new epoch the same server is asked again at once.
             if self._epoch == epoch or epoch == fenced_before:
                 time.sleep(_PAUSE_SECONDS)
             fenced_before = epoch
@@ -275,7 +276,7 @@ class CommittedLog:
 
 
 def parsed_addresses(text: str) -> list[Address]:
-    """`host:port`, with commas between them. Raises CommittedLogError."""
+    """Parse `host:port`, separated by commas. Raises CommittedLogError."""
     found = []
     for each in text.split(","):
         host, _, port = each.strip().rpartition(":")

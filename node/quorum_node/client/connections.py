@@ -1,6 +1,6 @@
 """Connections of the admin client: one request at a time, one connection per server.
 
-Owns sockets. Must not know what is asked. Any trouble on a connection ends it and is an OSError.
+Owns sockets. Must not know the content of requests. Any error closes the connection and is an OSError.
 """
 
 import socket
@@ -26,10 +26,10 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 
 class Connections:
-    """To be closed by whoever made them.
+    """To be closed by the caller.
 
-    `tls`: with it every connection begins with a handshake. `sasl`: with it the login comes next; then calls raise
-    AuthenticationFailed, too.
+    `tls`: every connection starts with a handshake. `sasl`: followed by a login; then calls raise
+    AuthenticationFailed as well.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Connections:
         self._correlation_id = 0
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         for address in list(self._open):
             self._drop(address)
 
@@ -55,7 +55,7 @@ class Connections:
         answer: type[M],
         timeout_seconds: float,
     ) -> M:
-        """The answer of a server. Raises OSError."""
+        """The response of a server. Raises OSError."""
         self._correlation_id += 1
         frame = encode_request(api, version, self._correlation_id, self._client_id, body)
         kept = address in self._open
@@ -68,7 +68,7 @@ class Connections:
             self._drop(address)
             if not kept:
                 raise
-        # A server closes what is idle for long. Every request of this client may arrive twice.
+        # Servers close connections that are idle for long. Every request of this client can be sent twice.
         return self._exchange(address, frame, api, version, answer, timeout_seconds)
 
     def _exchange(
@@ -119,12 +119,12 @@ class Connections:
             size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
             response = _receive(connection, size)
             if response_correlation_id(response) != self._correlation_id:
-                raise MalformedMessage("an answer to another request")
+                raise MalformedMessage("a response to another request")
             return decode_response(api, version, response)
         except MalformedMessage as error:
             self._drop(address)
             raise ConnectionError(
-                f"{address[0]}:{address[1]} is no such server: {error}"
+                f"{address[0]}:{address[1]} is not a server of the expected protocol: {error}"
             ) from error
 
     def _connected(self, address: Address, timeout_seconds: float) -> socket.socket:
@@ -148,6 +148,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         more = connection.recv(size - len(data))
         if not more:
-            raise ConnectionResetError("closed in the middle of an answer")
+            raise ConnectionResetError("closed in the middle of a response")
         data += more
     return bytes(data)

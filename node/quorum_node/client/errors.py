@@ -1,20 +1,20 @@
-"""What a call of the admin client can raise. Owns the types; must not know why they are raised."""
+"""Exceptions of the admin client."""
 
 
 class QuorumClientError(Exception):
-    """Base of everything that this client raises."""
+    """Base of all exceptions of this client."""
 
 
 class NoLeader(QuorumClientError):
-    """No leader was found, or none answered, within the timeout. The outcome of a change is open."""
+    """No leader was found, or none responded, within the timeout. The outcome of a change is unknown."""
 
 
 class AuthenticationFailed(QuorumClientError):
-    """The login has failed: the user or the password is wrong, or the server is not the right one."""
+    """The login failed: user or password is wrong, or it is another server."""
 
 
 class RequestRefused(QuorumClientError):
-    """The leader refused for good; `code` is Kafka's error code, by name where it has one."""
+    """A final refusal by the leader. `code`: Kafka's error code, by name where it has one."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}" if message else code)
@@ -23,4 +23,4 @@ class RequestRefused(QuorumClientError):
 
 
 class AuthorizationFailed(RequestRefused):
-    """Voters can't be changed through this listener, or not by this caller."""
+    """This listener or this caller is not permitted to change voters."""

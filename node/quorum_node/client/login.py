@@ -1,7 +1,7 @@
-"""A login by SASL/SCRAM on a connection of the admin client, before its first request.
+"""SASL/SCRAM login on a connection of the admin client.
 
-Owns the order (KIP-152): SaslHandshake, then SaslAuthenticate until both sides have shown that they know the password. Must not
-know sockets.
+Owns the order (KIP-152): SaslHandshake, then SaslAuthenticate until both sides have proved that they know the
+password. Must not know sockets.
 """
 
 import secrets
@@ -23,23 +23,23 @@ from quorum_node.schema.schema import Message
 from quorum_node.security.scram.client_exchange import ClientExchange, ServerRefused
 
 Ask = Callable[[Api, int, Message], Message]
-"""One request and its answer; raises OSError."""
+"""Sends one request and returns its response; raises OSError."""
 
 
 def log_in(sasl: ClientSasl, ask: Ask) -> None:
-    """Raises AuthenticationFailed, and what `ask` raises."""
+    """Raises AuthenticationFailed, and the exceptions of `ask`."""
     name = sasl.mechanism.sasl_name
     shaken = ask(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=name))
     assert isinstance(shaken, SaslHandshakeResponse)
     if shaken.error_code:
         there = ", ".join(shaken.mechanisms) or "no mechanism at all"
-        raise AuthenticationFailed(f"the listener does not take {name}; it takes {there}")
+        raise AuthenticationFailed(f"the listener does not support {name}; it supports {there}")
     exchange = ClientExchange(sasl.mechanism, sasl.user, sasl.password, secrets.token_urlsafe(24))
     try:
         last = exchange.last(_token(ask, exchange.first))
         last.check(_token(ask, last.message))
     except ServerRefused as refused:
-        raise AuthenticationFailed(f"{refused}: is it the server that was meant?") from None
+        raise AuthenticationFailed(f"{refused}. Check that this is the intended server") from None
 
 
 def _token(ask: Ask, data: bytes) -> bytes:

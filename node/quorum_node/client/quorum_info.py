@@ -1,6 +1,6 @@
-"""What the admin client tells of a quorum: KIP-595's `QuorumInfo`, with KIP-853's replica UUIDs.
+"""Results of the admin client: KIP-595's `QuorumInfo`, with KIP-853's replica UUIDs.
 
-Owns the shapes. Must not know how they are asked for.
+Owns the types. Must not know the requests.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from quorum_node.records.identity import ReplicaKey
 
 @dataclass(frozen=True, slots=True)
 class VoterDescription:
-    """A replica as its leader sees it; None where nothing is known. Times are wall clock."""
+    """A replica as its leader sees it; unknown fields are None. Times are wall clock."""
 
     key: ReplicaKey
     log_end_offset: int | None
@@ -19,9 +19,9 @@ class VoterDescription:
 
 @dataclass(frozen=True, slots=True)
 class QuorumInfo:
-    """The quorum of one partition, by node id; of an id that stands twice the newest key.
+    """The quorum of one partition, by node id; of an id with two keys the newest one.
 
-    `target_voters` is empty while no AlterQuorum is under way.
+    `target_voters` is empty unless an AlterQuorum is in progress.
     """
 
     leader_id: int | None
@@ -34,7 +34,7 @@ class QuorumInfo:
 
 @dataclass(frozen=True, slots=True)
 class AlterQuorumInfo:
-    """A committed target: where its voters record stands, and who led then."""
+    """A committed target: position of its voters record, and the leader of that time."""
 
     target_voters: tuple[int, ...] | None
     voters_offset: int

@@ -1,6 +1,6 @@
-"""What one step of a coordinator leads to, and what goes on once its records are stored. PURE.
+"""Outputs of one step of a coordinator, and continuations for stored records. PURE.
 
-Owns the list of outputs and who waits for which append. Must not know groups.
+Owns the list of outputs and the continuation of each append. Must not know groups.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ class Now(NamedTuple):
 
 
 Then = Callable[[GroupError, Now], None]
-"""Called once the records are stored, or not."""
+"""Called once the records are stored, or the append has failed."""
 
 
 class Effects:
-    """One per coordinator."""
+    """One instance per coordinator."""
 
     __slots__ = ("_next_id", "_outputs", "_then")
 
@@ -49,10 +49,10 @@ class Effects:
         self._outputs.append(Append(append_id, records, transaction))
 
     def appended(self, append_id: int, error: GroupError, now: Now) -> None:
-        """The records of an append are stored, or are not."""
+        """The records of an append are stored, or it failed."""
         self._then.pop(append_id)(error, now)
 
     def take(self) -> list[Output]:
-        """What is to be done now, in order."""
+        """The outputs, in order."""
         outputs, self._outputs = self._outputs, []
         return outputs

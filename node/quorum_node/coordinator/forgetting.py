@@ -1,6 +1,7 @@
-"""What a coordinator forgets: offsets that expired, offsets and groups that an administrator deletes, offsets of deleted topics. PURE.
+"""Removal of offsets and groups: expired offsets, deletions by an administrator, deleted topics. PURE.
 
-Owns the tombstones. Nothing is forgotten before its tombstone is stored: a consumer that finds no offset begins somewhere else.
+Owns the tombstones. Nothing is removed before its tombstone is stored: a consumer without a committed offset would
+start at another position.
 Source: KIP-211, KIP-229, KIP-496; the rules of a stock coordinator.
 """
 
@@ -18,7 +19,7 @@ from quorum_node.coordinator.stored_groups import tombstone_of
 from quorum_node.coordinator.subscriptions import subscribed_topics
 
 _AT_ONCE = 500
-"""Tombstones in one batch, which has to be smaller than max.message.bytes."""
+"""Maximum number of tombstones in one batch, which has to be smaller than max.message.bytes."""
 
 Forgotten = Callable[[GroupError], None]
 
@@ -29,7 +30,7 @@ class _Expiry(NamedTuple):
 
 
 class Forgetting:
-    """Of all groups of one coordinator."""
+    """For all groups of one coordinator."""
 
     def __init__(self, table: GroupTable, settings: GroupSettings, effects: Effects) -> None:
         self._table = table
@@ -42,7 +43,7 @@ class Forgetting:
         partitions: Iterable[TopicPartition],
         then: Forgotten = lambda error: None,
     ) -> None:
-        """`then` is called once, when all of them are forgotten or one was not."""
+        """`then` is called once, when all are removed or one removal failed."""
         each = tuple(partitions)
         chunks = [each[at : at + _AT_ONCE] for at in range(0, len(each), _AT_ONCE)]
         if not chunks:
@@ -65,7 +66,7 @@ class Forgetting:
             self._effects.append(records, lambda error, now, chunk=chunk: stored(chunk, error))  # type: ignore[misc]
 
     def forget_group(self, group: ClassicGroup, then: Forgotten = lambda error: None) -> None:
-        """The group, which has no members, with its offsets."""
+        """Remove a group without members, with its offsets."""
         generation = group.generation
 
         def stored(error: GroupError, now: Now) -> None:
@@ -85,14 +86,14 @@ class Forgetting:
         )
 
     def topics_deleted(self, names: Iterable[str]) -> None:
-        """Nobody reads them any more."""
+        """Remove the offsets of deleted topics."""
         gone = frozenset(names)
         for group_id in self._table.offsets.groups():
             known = self._table.offsets.of(group_id)
             self.forget_offsets(group_id, tuple(each for each in known if each.topic in gone))
 
     def clean_up(self, now: Now) -> None:
-        """What expired, and groups of which nothing is left."""
+        """Remove expired offsets, and groups that are empty then."""
         for group in list(self._table.groups.values()):
             expiry = self._expiry(group)
             if expiry is None:
@@ -116,7 +117,7 @@ class Forgetting:
                 self._drop(group)
 
     def drop_if_unused(self, group: ClassicGroup) -> None:
-        """Nobody came back under the ids that were given out, and nothing was stored: there never was such a group."""
+        """Drop a group to which no member joined and of which nothing was stored."""
         is_used = group.members or group.pending or not group.is_new
         if not is_used and not self._table.offsets.of(group.group_id):
             self._drop(group)

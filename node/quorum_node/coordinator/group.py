@@ -1,8 +1,8 @@
-"""The state of one classic group: its members, its generation, and which protocol they agree on. PURE.
+"""The state of one classic group: members, generation, and the chosen protocol. PURE.
 
-Owns the members and every change of them that keeps them consistent with leader, instances and waiting requests. Must not
-know when a rebalance begins or ends (`rebalance.py`), nor what members ask (`membership.py`).
-Source: KIP-62, KIP-345 (static members), KIP-394 (ids before members); the rules of a stock coordinator.
+Owns the members and all changes that keep them consistent with leader, instances and waiting requests. Must not know
+when a rebalance begins or ends (`rebalance.py`), nor requests (`membership.py`).
+Source: KIP-62, KIP-345 (static members), KIP-394 (member id required); the rules of a stock coordinator.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from quorum_node.coordinator.requests import JoinedMember
 
 
 class GroupState(Enum):
-    """The values are Kafka's words."""
+    """The values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -24,11 +24,11 @@ class GroupState(Enum):
 
 
 class ClassicGroup:
-    """`since_ms`: of the state, in milliseconds since 1970. The `…due_ms` are on the monotonic clock, inf for never.
+    """`since_ms`: start of the state, in milliseconds since 1970. The `…due_ms` are on the monotonic clock, inf for never.
 
-    `pending`: ids that were given out and did not come back yet, with when they are given up. `unsynced`: members that have
-    not asked for their assignment in this generation. `rest_ms`: what is left of the rebalance timeout in the first
-    rebalance, which waits for more members; None in all others.
+    `pending`: assigned ids whose members have not joined yet, with their deadlines. `unsynced`: members that have not
+    requested their assignment in this generation. `rest_ms`: remaining rebalance timeout of the first rebalance,
+    which waits for more members; None in all others.
     """
 
     __slots__ = (
@@ -66,16 +66,16 @@ class ClassicGroup:
         self.rest_ms: float | None = None
         self.newly_joined = False
 
-    # -- what follows from the members
+    # -- derived values
 
     @property
     def is_new(self) -> bool:
-        """Nothing was ever stored of it."""
+        """Nothing of the group was ever stored."""
         return not self.generation and self.protocol_type is None
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """That of the most patient member."""
+        """The longest rebalance timeout of the members."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     @property
@@ -85,18 +85,18 @@ class ClassicGroup:
 
     @property
     def all_have_joined(self) -> bool:
-        """Nobody else is expected in this rebalance."""
+        """All expected members have joined this rebalance."""
         return not self.pending and all(each.joining is not None for each in self.members.values())
 
     @property
     def due_ms(self) -> float:
-        """When time alone will change it next."""
+        """When the next timer expires."""
         sessions = min((each.due_ms for each in self.members.values()), default=inf)
         pending = min(self.pending.values(), default=inf)
         return min(sessions, pending, self.join_due_ms, self.sync_due_ms)
 
     def supports(self, protocol_type: str, names: tuple[str, ...]) -> bool:
-        """Whether a member with these protocols could be in the group."""
+        """Whether a member with these protocols can join the group."""
         if not protocol_type or not names:
             return False
         if not self.members:
@@ -104,7 +104,7 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and bool(self._common() & set(names))
 
     def choose_protocol(self) -> str:
-        """What all members support; most of them like it best. There is one: nobody is let in otherwise."""
+        """The protocol that all members support and most of them prefer. There is one, as other members are refused."""
         common = self._common()
         votes = Counter(
             next(name for name in each.protocol_names if name in common)
@@ -117,7 +117,7 @@ class ClassicGroup:
         return set.intersection(*names)
 
     def as_seen_by_leader(self) -> tuple[JoinedMember, ...]:
-        """Members with their subscriptions for the chosen protocol."""
+        """Members with their subscriptions for the chosen protocol, for the leader."""
         return tuple(
             JoinedMember(each.member_id, each.instance_id, each.metadata(self.protocol))
             for each in self.members.values()
@@ -126,12 +126,12 @@ class ClassicGroup:
     # -- changes
 
     def turn(self, state: GroupState, time_ms: int) -> None:
-        """Into another state."""
+        """Enter another state."""
         self.state = state
         self.since_ms = time_ms
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """A member enters; the first one leads."""
+        """Add a member; the first one becomes leader."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -142,7 +142,7 @@ class ClassicGroup:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> Member:
-        """A member is gone; if it led, another one does."""
+        """Remove a member; if it was the leader, another one becomes leader."""
         member = self.members.pop(member_id)
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
@@ -152,7 +152,7 @@ class ClassicGroup:
         return member
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """A static member comes back under a new id: it keeps its place, its assignment and its leadership."""
+        """Give a static member a new id; it keeps its place, its assignment and its leadership."""
         member = self.members[old_id]
         self.members = {
             (new_id if member_id == old_id else member_id): each
@@ -169,7 +169,7 @@ class ClassicGroup:
         return member
 
     def elect_who_joined(self) -> bool:
-        """The leader has to be one that takes part; False if nobody does."""
+        """Choose a leader that has joined; False if no member has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.joining is not None:
             return True

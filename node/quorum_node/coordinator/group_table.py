@@ -1,6 +1,6 @@
-"""All that a coordinator knows of one partition of `__consumer_offsets`, and how it follows from the log. PURE.
+"""State of a coordinator for one partition of `__consumer_offsets`, and its replay from the log. PURE.
 
-Owns the tables, and what a record changes in them. Must not know requests.
+Owns the tables and the effect of each record. Must not know requests.
 """
 
 from quorum_node.coordinator.effects import Now
@@ -21,11 +21,11 @@ from quorum_node.records.group_records import (
 
 NO_PRODUCER = -1
 GROUP_EPOCH_TYPES = frozenset({3, 11, 17})
-"""Types of the records by which a group of another kind exists: consumer, share and streams groups."""
+"""Record types that define other kinds of groups: consumer, share and streams groups."""
 
 
 class GroupTable:
-    """`others`: names of groups of other kinds, which this coordinator leaves alone."""
+    """`others`: names of other kinds of groups, which this coordinator does not change."""
 
     __slots__ = ("groups", "offsets", "others")
 
@@ -37,7 +37,7 @@ class GroupTable:
     # -- from the log
 
     def replay(self, record: GroupLogRecord, now: Now, producer_id: int = NO_PRODUCER) -> None:
-        """The next record of the log. `producer_id`: of the transaction to which it belongs."""
+        """Apply the next record of the log. `producer_id`: of its transaction."""
         match record:
             case OffsetRecord():
                 self._replay_offset(record, producer_id)
@@ -66,7 +66,7 @@ class GroupTable:
             self.offsets.commit_with(producer_id, key.group, {partition: committed_of(value)})
 
     def loaded(self, now: Now) -> None:
-        """The log was read to its end. Who commits offsets without being a member has no record of its group."""
+        """The log was read completely. Groups that only commit offsets have no record of the group itself."""
         for group_id in self.offsets.groups():
             if group_id not in self.others and group_id not in self.groups:
                 self.groups[group_id] = ClassicGroup(group_id, now.time_ms)
@@ -77,7 +77,7 @@ class GroupTable:
     # -- for administrators
 
     def describe(self, group_id: str) -> DescribedGroup | None:
-        """None: there is no such group, or it is of another kind."""
+        """None: the group does not exist, or is of another kind."""
         group = self.groups.get(group_id)
         if group is None:
             return None

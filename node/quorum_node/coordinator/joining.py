@@ -1,8 +1,8 @@
-"""JoinGroup: how a member enters a group, comes back for its next generation, or takes over a static one. PURE.
+"""JoinGroup: a member joins a group, rejoins for its next generation, or replaces a static member. PURE.
 
-Owns the outcomes of a request to join. Must not know what a rebalance does next.
-Source: KIP-62, KIP-345 (static members), KIP-394 (ids before members), KIP-814 (a static leader that comes back); the rules of a
-stock coordinator.
+Owns the results of a join request. Must not know the further course of a rebalance.
+Source: KIP-62, KIP-345 (static members), KIP-394 (member id required), KIP-814 (return of a static leader); the rules
+of a stock coordinator.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from quorum_node.coordinator.stored_groups import record_of
 
 
 class Joining:
-    """Of all groups of one coordinator."""
+    """For all groups of one coordinator."""
 
     def __init__(self, settings: GroupSettings, effects: Effects, rebalance: Rebalance) -> None:
         self._settings = settings
@@ -27,7 +27,7 @@ class Joining:
         self._rebalance = rebalance
 
     def refusal(self, join: Join, group: ClassicGroup | None) -> GroupError:
-        """NONE, or why the request is refused whatever the group's state is. `group`: None if there is none."""
+        """NONE, or why the request is refused in any state of the group. `group`: None if there is none."""
         settings = self._settings
         if not join.group_id:
             return GroupError.INVALID_GROUP_ID
@@ -47,7 +47,7 @@ class Joining:
         return GroupError.NONE
 
     def join(self, join: Join, group: ClassicGroup, now: Now) -> None:
-        """Answer now or when the group's next generation begins. `join` was not refused."""
+        """Respond now, or when the group's next generation begins. `join` was not refused."""
         if not join.member_id:
             if join.instance_id is not None:
                 self._enter_static(join, join.instance_id, group, now)
@@ -62,7 +62,7 @@ class Joining:
             self._come_back(join, group, now)
 
     def _is_full(self, join: Join, group: ClassicGroup) -> bool:
-        """A group that could not be stored as one record is full as well."""
+        """A group that can't be stored in one record counts as full as well."""
         own = group.members.get(join.member_id)
         size_bytes = group.size_bytes + sum(len(each.metadata) for each in join.protocols)
         if size_bytes - (own.size_bytes if own else 0) > self._settings.max_members_bytes:
@@ -108,7 +108,7 @@ class Joining:
             return
         is_same = member.protocols == join.protocols
         if group.state is GroupState.COMPLETING_REBALANCE and is_same:
-            # It asked before its answer arrived: the generation stands.
+            # The member sent the request before it got the response: the generation stays.
             self._effects.reply(join.request_id, self._rebalance.joined(group, member))
         elif group.state is GroupState.STABLE and is_same and member.member_id != group.leader_id:
             self._effects.reply(join.request_id, self._rebalance.joined(group, member))
@@ -118,7 +118,7 @@ class Joining:
             self._rebalance.begin_or_go_on(group, now)
 
     def _take_over(self, join: Join, old_id: str, group: ClassicGroup, now: Now) -> None:
-        """A static member was started again: whoever had its place is out."""
+        """A static member was restarted: the member with its instance id is replaced."""
         former_leader = group.leader_id
         member = group.rename(old_id, join.new_id)
         if member.joining is not None:
@@ -143,14 +143,14 @@ class Joining:
         group: ClassicGroup,
         before: tuple[str, str, tuple[tuple[Protocol, ...], int, int]],
     ) -> None:
-        """The group goes on as it is, under the new id, once that is stored."""
+        """The group continues without a rebalance, with the new id, once that is stored."""
         old_id, former_leader, old_values = before
         new_id, generation = member.member_id, group.generation
         answer = self._rebalance.joined(group, member)
         if join.may_skip:
             answer = replace(answer, skip_assignment=new_id == group.leader_id)
         else:
-            # It must not believe that it leads: it would hand in assignments that nobody waits for.
+            # It must not act as leader: it would send assignments that are not needed.
             answer = replace(answer, leader_id=former_leader, members=())
 
         def stored(error: GroupError, later: Now) -> None:
@@ -176,7 +176,10 @@ class Joining:
         member.client_id, member.client_host = join.client_id, join.client_host
 
     def _wait(self, join: Join, member: Member, now: Now) -> None:
-        """For the next generation. A request of the same member that waits already is answered: its client gave it up."""
+        """Wait for the next generation.
+
+        An earlier waiting request of the same member is answered, as its client has given it up.
+        """
         if member.joining is not None:
             self._effects.reply(
                 member.joining, Joined(GroupError.UNKNOWN_MEMBER_ID, member.member_id)

@@ -1,6 +1,6 @@
 """A member of a classic group. PURE.
 
-Owns what a member brought with it, and which of its requests waits. Must not know what the group does with it.
+Owns the member's data and its waiting requests. Must not know the group.
 """
 
 from math import inf
@@ -10,16 +10,16 @@ NO_REQUEST = None
 
 
 class Protocol(NamedTuple):
-    """A way of assigning that a member supports; `metadata` is its subscription."""
+    """An assignment protocol that a member supports; `metadata` is its subscription."""
 
     name: str
     metadata: bytes
 
 
 class Member:
-    """`due_ms`: when its session ends, on the monotonic clock; inf while a request of it waits.
+    """`due_ms`: end of its session, on the monotonic clock; inf while one of its requests waits.
 
-    `joining` and `syncing`: ids of requests that wait for an answer.
+    `joining` and `syncing`: ids of waiting requests.
     """
 
     __slots__ = (
@@ -62,18 +62,18 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """Of its subscriptions."""
+        """Size of its subscriptions."""
         return sum(len(each.metadata) for each in self.protocols)
 
     @property
     def protocol_names(self) -> tuple[str, ...]:
-        """The one it likes best first."""
+        """Names of its protocols in order of preference."""
         return tuple(each.name for each in self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription for a protocol; empty where it does not support that."""
+        """Its subscription for a protocol; empty if it does not support the protocol."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
     def lives(self, now_ms: float) -> None:
-        """It was heard from: its session begins anew."""
+        """The member sent a request: restart its session."""
         self.due_ms = now_ms + self.session_timeout_ms

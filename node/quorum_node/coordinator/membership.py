@@ -1,4 +1,4 @@
-"""What members of a group may do, and SyncGroup, Heartbeat and LeaveGroup themselves. PURE.
+"""Validation of members, and SyncGroup, Heartbeat and LeaveGroup. PURE.
 
 Owns the checks of member, instance and generation. Must not know offsets.
 Source: KIP-62, KIP-345, KIP-559 (the protocol in SyncGroup); the rules of a stock coordinator.
@@ -18,7 +18,7 @@ from quorum_node.coordinator.stored_groups import record_of
 def member_of(
     group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
 ) -> Member | GroupError:
-    """The member of this generation, or why there is none."""
+    """The member of this generation, or the error."""
     if instance_id is not None:
         known_id = group.static.get(instance_id)
         if known_id is None:
@@ -34,7 +34,7 @@ def member_of(
 
 
 class Membership:
-    """Of all groups of one coordinator."""
+    """For all groups of one coordinator."""
 
     def __init__(self, effects: Effects, rebalance: Rebalance) -> None:
         self._effects = effects
@@ -43,7 +43,7 @@ class Membership:
     # -- SyncGroup
 
     def sync(self, sync: Sync, group: ClassicGroup | None, now: Now) -> None:
-        """Answer now, or once the leader's assignments are stored."""
+        """Respond now, or once the leader's assignments are stored."""
         member = self._syncing(sync, group)
         if isinstance(member, GroupError):
             self._effects.reply(sync.request_id, Synced(member))
@@ -79,13 +79,13 @@ class Membership:
         return member
 
     def _store(self, sync: Sync, group: ClassicGroup) -> None:
-        """Nobody gets an assignment that another coordinator would not know."""
+        """Store assignments before any member gets one, so that another coordinator knows them."""
         generation = group.generation
         assignments = {each: sync.assignments.get(each, b"") for each in group.members}
 
         def stored(error: GroupError, now: Now) -> None:
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-                return  # whoever waited was answered when the group went on
+                return  # waiting members were answered when the group changed its state
             if error is GroupError.NONE:
                 self._rebalance.assign(group, assignments, now)
             else:
@@ -97,7 +97,7 @@ class Membership:
     # -- Heartbeat
 
     def heartbeat(self, heartbeat: Heartbeat, group: ClassicGroup | None, now: Now) -> None:
-        """Its session begins anew, and it learns whether it has to join again."""
+        """Restart the member's session, and tell it whether to join again."""
         error = self._heard(heartbeat, group, now)
         self._effects.reply(heartbeat.request_id, Done(error))
 
@@ -118,7 +118,7 @@ class Membership:
     # -- LeaveGroup
 
     def leave(self, leave: Leave, group: ClassicGroup | None, now: Now) -> None:
-        """Members go at once; those that stay take over."""
+        """Remove members at once; the others take over their partitions."""
         if not leave.group_id:
             self._effects.reply(leave.request_id, Left(GroupError.INVALID_GROUP_ID))
             return
@@ -138,7 +138,7 @@ class Membership:
             self._rebalance.begin_or_go_on_without(group, now)
             return GroupError.NONE
         if instance_id is not None and not member_id:
-            # An administrator removes whoever has the place.
+            # An administrator removes the member by its instance id alone.
             member_id = group.static.get(instance_id, "")
         member = member_of(group, member_id, instance_id, group.generation)
         if isinstance(member, GroupError):

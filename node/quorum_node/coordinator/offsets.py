@@ -1,7 +1,6 @@
-"""How far groups have read. PURE.
+"""Committed offsets of groups. PURE.
 
-Owns the committed offsets of every group, and those that wait for the end of a transaction. Must not know members, nor what
-is stored when.
+Owns the committed offsets of every group, and those in open transactions. Must not know members, nor the storage.
 Source: KIP-98 and KIP-447 (offsets in transactions), KIP-211 (expiry); the rules of a stock coordinator.
 """
 
@@ -19,7 +18,7 @@ _NONE: Mapping[TopicPartition, Committed] = {}
 
 
 class GroupOffsets:
-    """Of all groups of one coordinator."""
+    """For all groups of one coordinator."""
 
     __slots__ = ("_committed", "_pending")
 
@@ -27,18 +26,18 @@ class GroupOffsets:
         self._committed: dict[str, dict[TopicPartition, Committed]] = {}
         self._pending: dict[int, dict[str, dict[TopicPartition, Committed]]] = {}
 
-    # -- what is known
+    # -- queries
 
     def of(self, group_id: str) -> Mapping[TopicPartition, Committed]:
         """Committed offsets of a group."""
         return self._committed.get(group_id, _NONE)
 
     def groups(self) -> tuple[str, ...]:
-        """Those that have any."""
+        """Groups with offsets."""
         return tuple(self._committed)
 
     def unstable(self, group_id: str) -> frozenset[TopicPartition]:
-        """Partitions for which an open transaction commits offsets."""
+        """Partitions with offset commits in an open transaction."""
         return frozenset(
             partition
             for groups in self._pending.values()
@@ -53,7 +52,7 @@ class GroupOffsets:
         subscribed: Iterable[str],
         time_ms: int,
     ) -> tuple[TopicPartition, ...]:
-        """What may be forgotten. `idle_since_ms`: since when the group has no members; None: each offset has its own time."""
+        """Expired offsets. `idle_since_ms`: since when the group has no members; None: each offset has its own time."""
         kept, unstable = frozenset(subscribed), self.unstable(group_id)
 
         def is_over(each: Committed) -> bool:
@@ -71,13 +70,13 @@ class GroupOffsets:
     # -- changes
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """They count from now on."""
+        """Set committed offsets."""
         self._committed.setdefault(group_id, {}).update(offsets)
 
     def commit_with(
         self, producer_id: int, group_id: str, offsets: Mapping[TopicPartition, Committed]
     ) -> None:
-        """They count once the transaction of this producer is committed."""
+        """Set offsets that take effect when the producer's transaction is committed."""
         groups = self._pending.setdefault(producer_id, {})
         groups.setdefault(group_id, {}).update(offsets)
 
@@ -88,7 +87,7 @@ class GroupOffsets:
                 self.commit(group_id, offsets)
 
     def forget(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """These are not known any more, nor what a transaction had to say of them."""
+        """Remove offsets, also those in open transactions."""
         known = self._committed.get(group_id)
         waiting = [groups[group_id] for groups in self._pending.values() if group_id in groups]
         for partition in tuple(partitions):
@@ -102,7 +101,7 @@ class GroupOffsets:
 def offset_record_of(
     group_id: str, partition: TopicPartition, committed: Committed | None
 ) -> OffsetRecord:
-    """As it is kept in the log; None for a tombstone."""
+    """The record in the log; value None for a tombstone."""
     key = OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
     if committed is None:
         return OffsetRecord(key, None)
@@ -118,7 +117,7 @@ def offset_record_of(
 
 
 def committed_of(value: OffsetCommitValue) -> Committed:
-    """From the log."""
+    """A committed offset from a record."""
     return Committed(
         value.offset,
         value.leader_epoch,

@@ -1,4 +1,4 @@
-"""What a coordinator wants done: answers, and records for its log. PURE."""
+"""Outputs of a coordinator: responses, and records for its log. PURE."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from quorum_node.records.group_records import GroupRecord, OffsetRecord
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a request; each is answered once."""
+    """Respond to a request; exactly once for each."""
 
     request_id: int
     answer: Answer

@@ -1,7 +1,7 @@
-"""How a group gets from one generation to the next. PURE.
+"""Rebalance: the transition of a group to its next generation. PURE.
 
-Owns the states of a group and its timers: everybody joins again, a protocol is chosen, the leader hands in assignments. Must
-not know which requests lead there.
+Owns the states of a group and its timers: all members join again, a protocol is chosen, the leader sends assignments.
+Must not know requests.
 Source: KIP-62 (rebalance timeout), KIP-134 (delay of the first rebalance), KIP-345; the rules of a stock coordinator.
 """
 
@@ -16,28 +16,28 @@ from quorum_node.coordinator.settings import GroupSettings
 from quorum_node.coordinator.stored_groups import record_of
 
 NEW_MEMBER_JOIN_MS = 300_000
-"""A member that joins for the first time and does not ask again waits so long at most: its client may be gone."""
+"""Maximum wait of a new member that does not repeat its request: its client may have ended."""
 _CAN_REBALANCE = (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
 class Rebalance:
-    """Of all groups of one coordinator."""
+    """For all groups of one coordinator."""
 
     def __init__(self, settings: GroupSettings, effects: Effects) -> None:
         self._settings = settings
         self._effects = effects
 
-    # -- begin
+    # -- start
 
     def begin_or_go_on(self, group: ClassicGroup, now: Now) -> None:
-        """The members, or what they support, changed."""
+        """Members, or their protocols, changed: start a rebalance, or continue the present one."""
         if group.state in _CAN_REBALANCE:
             self.begin(group, now)
         elif group.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_all_joined(group, now)
 
     def begin(self, group: ClassicGroup, now: Now) -> None:
-        """Everybody has to join again."""
+        """All members have to join again."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_assignments(group, GroupError.REBALANCE_IN_PROGRESS, now)
         is_first = group.state is GroupState.EMPTY
@@ -56,15 +56,15 @@ class Rebalance:
             group.join_due_ms = now.ms + group.rebalance_timeout_ms
         self._complete_if_all_joined(group, now)
 
-    # -- time
+    # -- timers
 
     def passed(self, group: ClassicGroup, now: Now) -> None:
-        """Some timers are over: sessions, ids that nobody came back with, the rebalance's own."""
+        """Handle expired timers: sessions, assigned ids, the rebalance itself."""
         for member_id in [each for each, due in group.pending.items() if due <= now.ms]:
             del group.pending[member_id]
             self.begin_or_go_on_without(group, now)
         for member in list(group.members.values()):
-            # Removing one may complete a rebalance, which removes others or begins their sessions anew.
+            # Removing a member may complete a rebalance, which removes others or restarts their sessions.
             if member.due_ms <= now.ms and member.member_id in group.members:
                 self.remove(group, member, now)
         if group.join_due_ms <= now.ms:
@@ -73,7 +73,7 @@ class Rebalance:
             self._sync_is_over(group, now)
 
     def _join_is_over(self, group: ClassicGroup, now: Now) -> None:
-        """In the first rebalance the wait is prolonged as long as members come."""
+        """End of the join phase. In the first rebalance it is extended as long as members join."""
         if group.rest_ms and group.newly_joined:
             delay_ms = min(self._settings.initial_rebalance_delay_ms, group.rest_ms)
             group.newly_joined = False
@@ -83,7 +83,7 @@ class Rebalance:
         self._complete(group, now)
 
     def _sync_is_over(self, group: ClassicGroup, now: Now) -> None:
-        """Who did not ask for its assignment in time is out."""
+        """Members that did not request their assignment in time are removed."""
         group.sync_due_ms = inf
         late = sorted(group.unsynced)
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not late:
@@ -94,10 +94,10 @@ class Rebalance:
                 group.remove(member_id)
         self.begin(group, now)
 
-    # -- members that go
+    # -- removal of members
 
     def remove(self, group: ClassicGroup, member: Member, now: Now) -> None:
-        """A member left, or its session is over."""
+        """A member left, or its session expired."""
         group.remove(member.member_id)
         if member.joining is not None:
             self._effects.reply(
@@ -108,7 +108,7 @@ class Rebalance:
         self.begin_or_go_on_without(group, now)
 
     def begin_or_go_on_without(self, group: ClassicGroup, now: Now) -> None:
-        """Somebody who was expected is not, or others have to take over its partitions."""
+        """An expected member is missing, or its partitions have to be reassigned."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.begin(group, now)
         elif group.state is GroupState.PREPARING_REBALANCE:
@@ -122,12 +122,12 @@ class Rebalance:
             self._complete(group, now)
 
     def _complete(self, group: ClassicGroup, now: Now) -> None:
-        """The next generation begins with whoever has joined."""
+        """Start the next generation with the members that have joined."""
         for member in list(group.members.values()):
             if member.joining is None and member.instance_id is None:
                 group.remove(member.member_id)
         if group.members and not group.elect_who_joined():
-            # All are static, and none is back: they keep their places until their sessions are over.
+            # All are static and none has joined: they keep their places until their sessions expire.
             group.join_due_ms = now.ms + group.rebalance_timeout_ms
             return
         group.join_due_ms, group.rest_ms = inf, None
@@ -147,7 +147,7 @@ class Rebalance:
         group.sync_due_ms = now.ms + group.rebalance_timeout_ms
 
     def joined(self, group: ClassicGroup, member: Member) -> Joined:
-        """What a member of the present generation is told."""
+        """The join response for a member of the present generation."""
         is_leader = member.member_id == group.leader_id
         return Joined(
             GroupError.NONE,
@@ -163,20 +163,20 @@ class Rebalance:
         group.protocol = group.leader_id = None
         group.unsynced.clear()
         group.turn(GroupState.EMPTY, now.time_ms)
-        # Without this record another coordinator would believe that the members still live; it would find out by itself.
+        # Without this record another coordinator would keep the members until their sessions expire.
         self._effects.append((record_of(group, {}),), lambda error, later: None)
 
     # -- assignments
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
-        """They are stored: the generation is complete."""
+        """The assignments are stored: the generation is complete."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         self._answer_syncs(group, GroupError.NONE, now)
         group.turn(GroupState.STABLE, now.time_ms)
 
     def refuse_assignments(self, group: ClassicGroup, error: GroupError, now: Now) -> None:
-        """Whoever waits for an assignment gets none in this generation."""
+        """Members that wait for an assignment get an error in this generation."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, error, now)
@@ -191,7 +191,7 @@ class Rebalance:
 
 
 def synced(group: ClassicGroup, member: Member, error: GroupError) -> Synced:
-    """What a member of the present generation gets."""
+    """The assignment of a member of the present generation."""
     if error is not GroupError.NONE:
         return Synced(error)
     return Synced(error, group.protocol_type, group.protocol, member.assignment)

@@ -1,7 +1,7 @@
-"""What members, consumers and administrators ask of a coordinator, and what they are answered. PURE.
+"""Requests of members, consumers and administrators to a coordinator, and the responses. PURE.
 
-Owns the types. Must not know the wire: versions are told apart by what a request may carry. `request_id` is the caller's;
-it comes back with the answer. Times are in milliseconds.
+Owns the types. Must not know the wire: fields that a version lacks are None. `request_id` is the caller's and is
+returned with the response. Times are in milliseconds.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The next offset that a group reads. `commit_time_ms` and `expire_time_ms`: since 1970, NO_TIME if it never expires by itself."""
+    """Offset of the next record to read. `commit_time_ms` and `expire_time_ms`: since 1970; NO_TIME: it has no own expiry."""
 
     offset: int
     leader_epoch: int
@@ -35,8 +35,10 @@ class Committed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`new_id`: under which a member that has none may enter; `needs_known_id`: it has to come back with it first;
-    `may_skip`: a leader that is told to may leave the assignments as they are."""
+    """`new_id`: id for a member that has none. `needs_known_id`: the member has to repeat the request with that id.
+
+    `may_skip`: the leader may be told to keep the assignments.
+    """
 
     request_id: int
     group_id: str
@@ -55,7 +57,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """`assignments`: by member id, from the leader alone. The protocol is None in requests that do not name it."""
+    """`assignments`: by member id, sent by the leader only. The protocol is None in requests without it."""
 
     request_id: int
     group_id: str
@@ -69,7 +71,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A member lives."""
+    """Heartbeat of a member."""
 
     request_id: int
     group_id: str
@@ -97,7 +99,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets:
-    """`generation`: NO_GENERATION from who is no member. `transaction`: they count once that is committed."""
+    """`generation`: NO_GENERATION without a member. `transaction`: the offsets take effect when it is committed."""
 
     request_id: int
     group_id: str
@@ -110,7 +112,7 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOffsets:
-    """Forget how far the group has read."""
+    """Delete committed offsets of a group."""
 
     request_id: int
     group_id: str
@@ -119,7 +121,7 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Forget the group."""
+    """Delete a group."""
 
     request_id: int
     group_id: str
@@ -138,7 +140,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The answer to Join; `members` are for the leader."""
+    """Response to Join; `members` are for the leader only."""
 
     error: GroupError
     member_id: str = ""
@@ -152,7 +154,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The answer to Sync."""
+    """Response to Sync."""
 
     error: GroupError
     protocol_type: str | None = None
@@ -162,7 +164,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The answer to Leave: `errors` in the order of the request."""
+    """Response to Leave: `errors` in the order of the request."""
 
     error: GroupError
     errors: tuple[GroupError, ...] = ()
@@ -170,14 +172,14 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answer to Heartbeat and DeleteGroup."""
+    """Response to Heartbeat and DeleteGroup."""
 
     error: GroupError
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsDone:
-    """The answer to CommitOffsets and DeleteOffsets. `error` is that of the request; else partitions have their own."""
+    """Response to CommitOffsets and DeleteOffsets. `error` is that of the request; otherwise partitions have their own."""
 
     error: GroupError
     errors: Mapping[TopicPartition, GroupError]
@@ -200,7 +202,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """A group as an administrator sees it; `state` has Kafka's word."""
+    """A group as an administrator sees it; `state` is Kafka's name."""
 
     group_id: str
     state: str
@@ -210,7 +212,7 @@ class DescribedGroup:
 
 
 def refused(request: Request, error: GroupError) -> Answer:
-    """The answer to a request that no group has seen."""
+    """Response to a request that was refused before it reached a group."""
     match request:
         case Join():
             return Joined(error, request.member_id)

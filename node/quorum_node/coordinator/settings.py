@@ -1,11 +1,11 @@
-"""What configuration says of groups. PURE. Names and defaults are Kafka's where it has them."""
+"""Configuration of groups. PURE. Names and defaults are Kafka's where it has them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Of one coordinator. Units are in the names; `max_members_bytes`: metadata of all members of a group."""
+    """Settings of one coordinator. Units are in the names; `max_members_bytes`: metadata of all members of a group."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000

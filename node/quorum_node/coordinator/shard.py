@@ -1,7 +1,8 @@
 """The groups of one partition of `__consumer_offsets`: the entry point of the coordinator's core. PURE.
 
-Owns the table of groups, offsets of requests, and what is forgotten when. Must not know clocks, logs or connections: a
-request or an event goes in, and outputs come out, to be carried out in order. What was asked counts once its records are stored.
+Owns the table of groups, the offset requests, and the schedule of removals. Must not know clocks, logs or
+connections: requests and events are the input, outputs are to be executed in order. A change takes effect once its
+records are stored.
 Source: KIP-62, KIP-211 (expiry of offsets), KIP-229, KIP-496; the rules of a stock coordinator.
 """
 
@@ -36,7 +37,7 @@ from quorum_node.coordinator.subscriptions import CONSUMER, subscribed_topics
 
 
 class GroupShard:
-    """`table`: what was found in the log."""
+    """`table`: state from the log."""
 
     def __init__(self, table: GroupTable, settings: GroupSettings) -> None:
         self.table = table
@@ -49,10 +50,10 @@ class GroupShard:
         self._next_cleanup_ms = -inf
         self._due_ms = -inf
 
-    # -- what can happen
+    # -- inputs
 
     def step(self, request: Request, now: Now) -> list[Output]:
-        """One request."""
+        """Handle one request."""
         group = self.table.groups.get(request.group_id)
         match request:
             case Join():
@@ -74,13 +75,13 @@ class GroupShard:
         return self._effects.take()
 
     def appended(self, append_id: int, error: GroupError, now: Now) -> list[Output]:
-        """The records of an `Append` are stored, or not."""
+        """The records of an `Append` are stored, or it failed."""
         self._effects.appended(append_id, error, now)
         self._due_ms = -inf
         return self._effects.take()
 
     def passed(self, now: Now) -> list[Output]:
-        """Time passed: to be called often."""
+        """Handle timers; to be called often."""
         if now.ms >= self._due_ms:
             for group in list(self.table.groups.values()):
                 if group.due_ms <= now.ms:
@@ -94,12 +95,12 @@ class GroupShard:
         return self._effects.take()
 
     def topics_deleted(self, names: Iterable[str]) -> list[Output]:
-        """Nobody reads them any more."""
+        """Remove the offsets of deleted topics."""
         self._forgetting.topics_deleted(names)
         return self._effects.take()
 
     def marker_written(self, producer_id: int, *, commit: bool) -> None:
-        """The transaction of a producer ended in this partition's log."""
+        """A producer's transaction ended in this partition's log."""
         self.table.offsets.end_transaction(producer_id, commit=commit)
 
     # -- JoinGroup
@@ -167,7 +168,9 @@ class GroupShard:
     def _commit_error(
         self, commit: CommitOffsets, group: ClassicGroup | None, now: Now
     ) -> GroupError:
-        """Who is no member may commit while there are none: an administrator, or a consumer that assigns for itself."""
+        """Without a member, commits are permitted only for a group without members: from an administrator, or a
+        consumer with manual assignment.
+        """
         is_transactional = commit.transaction is not None
         if commit.group_id in self.table.others:
             return GroupError.UNKNOWN_MEMBER_ID
@@ -195,7 +198,7 @@ class GroupShard:
             error = GroupError.NON_EMPTY_GROUP
         else:
             found = subscribed_topics(group)
-            # Nobody knows what a group reads that is rebalancing: then everything counts as read.
+            # During a rebalance the subscriptions are unknown: then all topics count as subscribed.
             subscribed = (
                 frozenset(each.topic for each in asked.partitions) if found is None else found
             )

@@ -1,7 +1,7 @@
-"""A group as it is kept in the log, and back. PURE.
+"""Conversion of a group to and from its record. PURE.
 
-Owns what of a group survives its coordinator: a generation with its members and their assignments. A rebalance that is under
-way does not: its members join again.
+Owns what is stored of a group: a generation with its members and their assignments. A rebalance in progress is not
+stored: members join again.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from quorum_node.records.group_records import (
 
 
 def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """`assignments`: by member id; for every member."""
+    """The record of a group. `assignments`: by member id, for every member."""
     members = tuple(
         MemberMetadata(
             member_id=each.member_id,
@@ -44,12 +44,12 @@ def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRec
 
 
 def tombstone_of(group_id: str) -> GroupRecord:
-    """The group is forgotten."""
+    """The tombstone of a group."""
     return GroupRecord(GroupMetadataKey(group=group_id), None)
 
 
 def group_of(group_id: str, value: GroupMetadataValue, now_ms: float, time_ms: int) -> ClassicGroup:
-    """Stable with its members, whose sessions begin now, or empty."""
+    """A group from its record: stable with members whose sessions start now, or empty."""
     stored_ms = value.current_state_timestamp_ms
     group = ClassicGroup(group_id, time_ms if stored_ms == NO_TIME else stored_ms)
     group.generation = value.generation

@@ -1,6 +1,7 @@
-"""Which topics the members of a consumer group read: the one thing that a coordinator looks for in their metadata. PURE.
+"""Topics that the members of a consumer group are subscribed to. PURE.
 
-Source: KIP-429, "ConsumerProtocolSubscription": an INT16 version, then an array of topics; later versions only add fields.
+The only part of the members' metadata that a coordinator reads. Source: KIP-429, "ConsumerProtocolSubscription": an
+INT16 version, then an array of topics; later versions only add fields.
 """
 
 from struct import Struct
@@ -8,13 +9,13 @@ from struct import Struct
 from quorum_node.coordinator.group import ClassicGroup, GroupState
 
 CONSUMER = "consumer"
-"""The protocol type of consumers; other types (Connect) say nothing of topics."""
+"""Protocol type of consumers; other types (Connect) have no topics."""
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """None where that can't be said: the group is rebalancing, or its members are no consumers."""
+    """None if unknown: the group is rebalancing, or its members are not consumers."""
     if group.state is GroupState.EMPTY:
         return frozenset()
     if group.protocol_type != CONSUMER or group.protocol is None:
