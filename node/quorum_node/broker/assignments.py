@@ -1,7 +1,9 @@
-"""Which replicas a broker has by the metadata, and what two images differ in for it. PURE.
+"""Replicas that the metadata assigns to a broker, and the differences between two images. PURE.
 
-Owns the way from images to stops, changes and strays. Must not know directories of a disk, nor what a replica does.
-Source: the replication design V3, "Broker" (start, and changes of the assignment); KIP-516 (topics are told apart by id).
+Owns the derivation of stopped, changed and stray replicas from images. Must not know directories of a disk, nor what
+a replica does.
+Source: the replication design V3, "Broker" (start, and changes of the assignment); KIP-516 (topics are identified by
+id).
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +16,7 @@ from quorum_node.image.topics import PartitionKey, Topic, TopicsImage
 
 @dataclass(frozen=True, slots=True)
 class AssignedPartition:
-    """A partition of which the broker has a replica."""
+    """A partition with a replica on this broker."""
 
     key: PartitionKey
     topic_name: str
@@ -23,7 +25,7 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentChanges:
-    """`stopped` comes first: a topic may have come back under its name with another id."""
+    """`stopped` comes first: a topic may have been recreated under its name with another id."""
 
     stopped: tuple[PartitionKey, ...]
     changed: tuple[AssignedPartition, ...]
@@ -31,7 +33,7 @@ class AssignmentChanges:
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A log that lies on the disk. `topic_id`: None if its directory does not say."""
+    """A log on the disk. `topic_id`: None if its directory has none."""
 
     topic_name: str
     partition_id: int
@@ -41,9 +43,9 @@ class FoundLog:
 def assignment_changes(
     broker_id: int, before: TopicsImage, after: TopicsImage
 ) -> AssignmentChanges:
-    """What a broker has to do to get from one image to a later one, however far it is away.
+    """Changes of a broker's replicas between two images, however far apart.
 
-    Looks at the topics of this broker alone, and into those that changed.
+    Examines only topics of this broker that have changed.
     """
     stopped: list[PartitionKey] = []
     for topic in before.topics_of(broker_id):
@@ -66,9 +68,9 @@ def assignment_changes(
 
 
 def strays(broker_id: int, found: Iterable[FoundLog], image: TopicsImage) -> list[FoundLog]:
-    """Logs that this broker should not have: of no topic, of a topic that was deleted, or assigned to others.
+    """Stray logs: of no topic, of a deleted topic, or assigned to other brokers.
 
-    A directory without a topic id is a stray whatever its name: it was never durably made.
+    A directory without a topic id is stray whatever its name: its creation was not completed durably.
     """
     return [
         each

@@ -1,6 +1,6 @@
-"""A batch of records as replication sees it. PURE.
+"""A batch of records, as replication needs it. PURE.
 
-Owns the facts of a batch that decide. Must not know records, nor bytes: `data` is carried through.
+Owns the header fields that decisions depend on. Must not know records, nor bytes: `data` is passed through.
 Source: Kafka's documentation, "Record Batch".
 """
 
@@ -12,7 +12,7 @@ SEQUENCES = 1 << 31
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as a control batch says it. `transaction_version`: of the coordinator, 0 where it is unknown."""
+    """End of a transaction, from a control batch. `transaction_version`: of the coordinator, 0 if unknown."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -20,7 +20,7 @@ class Marker(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One whole batch. Before the leader has placed it, its base offset is 0 and its epoch -1. `marker`: of a control batch."""
+    """One whole batch. Before the leader assigns them, its base offset is 0 and its epoch -1. `marker`: of a control batch."""
 
     base_offset: int
     end_offset: int
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
         return (self.base_sequence + self.end_offset - self.base_offset - 1) % SEQUENCES
 
     def placed(self, base_offset: int, leader_epoch: int) -> "Batch":
-        """As the leader of `leader_epoch` writes it at `base_offset`."""
+        """The batch with the offset and the epoch that the leader assigns."""
         count = self.end_offset - self.base_offset
         return self._replace(
             base_offset=base_offset, end_offset=base_offset + count, leader_epoch=leader_epoch

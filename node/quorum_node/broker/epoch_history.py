@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset. PURE.
+"""Leader epochs and their start offsets. PURE.
 
-Owns the list and the arithmetic of divergence on both sides. Must not know files. A leader enters its epoch when it is
-elected, also without records: the list may be ahead of the log.
+Owns the list and the divergence arithmetic of both sides. Must not know files. A leader adds its epoch when it is
+elected, also without records, so the list may be ahead of the log.
 Source: KIP-101, KIP-279 and KIP-595, "Log reconciliation"; the rules of a stock broker's leader epoch cache.
 """
 
@@ -13,7 +13,7 @@ NO_EPOCH = -1
 
 
 class EpochEnd(NamedTuple):
-    """Behind the last record of `epoch`."""
+    """End offset of `epoch` (exclusive)."""
 
     epoch: int
     end_offset: int
@@ -32,7 +32,7 @@ class EpochHistory:
 
     @property
     def starts(self) -> tuple[tuple[int, int], ...]:
-        """What belongs into leader-epoch-checkpoint."""
+        """Content of leader-epoch-checkpoint."""
         return tuple(zip(self._epochs, self._offsets, strict=True))
 
     @property
@@ -41,7 +41,7 @@ class EpochHistory:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def enter(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`: an older epoch without records there is replaced."""
+        """`epoch` starts at `start_offset`. An older epoch without records there is replaced."""
         if epoch == self.latest:
             return
         assert epoch > self.latest, f"epoch {epoch} after {self.latest}"
@@ -50,13 +50,13 @@ class EpochHistory:
         self._offsets.append(start_offset)
 
     def cut_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at or behind `end_offset`."""
+        """Remove epochs that start at or after `end_offset`."""
         keep = bisect_left(self._offsets, end_offset)
         del self._epochs[keep:]
         del self._offsets[keep:]
 
     def cut_start(self, start_offset: int) -> None:
-        """The log begins at `start_offset`: the epoch that covers it begins there, older ones are gone."""
+        """The log starts at `start_offset`: the epoch of that offset starts there, older ones are removed."""
         covering = bisect_right(self._offsets, start_offset) - 1
         if covering < 0:
             return
@@ -65,9 +65,9 @@ class EpochHistory:
         self._offsets[0] = start_offset
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
-        """The largest known epoch that is not above `epoch`, and its end; None if `epoch` is above all known ones.
+        """The largest known epoch at or below `epoch`, and its end; None if `epoch` is above all known ones.
 
-        If all known ones are above it: `epoch` itself, ending where the first of them begins.
+        If all known ones are above it: `epoch` itself, with the start of the first known one as its end.
         """
         if epoch < 0 or epoch > self.latest:
             return None
@@ -77,9 +77,9 @@ class EpochHistory:
 
 
 def truncation_offset(own: EpochHistory, own_end_offset: int, leader: EpochEnd) -> int:
-    """Where a follower cuts its log after the leader told the end of the epoch that both may share.
+    """Where a follower truncates its log, given the end of the last common epoch on the leader.
 
-    If the follower lacks that epoch, it cuts to the end of its own older one and asks again.
+    If the follower lacks that epoch, it truncates to the end of its own preceding one and asks again.
     """
     mine = own.end_of(leader.epoch, own_end_offset)
     if mine is None:

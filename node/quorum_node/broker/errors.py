@@ -1,6 +1,6 @@
-"""Why a request on a partition was not done. PURE.
+"""Errors of requests on a partition. PURE.
 
-Owns the outcomes of the data path. Must not know their numbers on the wire: each has the name of Kafka's error code.
+Owns the results of the data path. Must not know their numbers on the wire: each has the name of Kafka's error code.
 Source: Kafka's protocol guide, "Error Codes".
 """
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class BrokerError(Enum):
-    """NONE, or why not. The value is the text for people."""
+    """NONE, or the reason of a failure. The value is the text of the message."""
 
     NONE = "ok"
     OFFSET_OUT_OF_RANGE = "the log has no such offset"
@@ -35,12 +35,13 @@ class BrokerError(Enum):
 
 
 class IsrError(Enum):
-    """Why the controller did not take over a proposed ISR."""
+    """Why the controller did not accept a proposed ISR."""
 
     NOT_ATTEMPTED = "another part of the request failed"
     INELIGIBLE_REPLICA = "a member is fenced, is shutting down or was restarted"
-    OVERTAKEN = "the partition changed meanwhile, or is gone"
-    """FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_*: metadata that
-    this broker has not applied yet says more."""
+    OVERTAKEN = "the partition changed meanwhile, or was deleted"
+    """FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_*: metadata
+    that this broker has not applied yet has the reason.
+    """
     UNANSWERED = "no controller answered"
-    """Whether it was taken over is unknown: the same is asked again."""
+    """Whether it was accepted is unknown: the same proposal is sent again."""

@@ -1,6 +1,6 @@
-"""What can happen to a replica of a partition: the input of `PartitionReplica.step`. PURE.
+"""Events of a partition's replica: the input of `PartitionReplica.step`. PURE.
 
-Owns the event types. Must not know who raises them: the server, or the simulation.
+Owns the event types. Must not know their source: the server, or the simulation.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from quorum_node.image.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """The committed state of the partition, and broker id → broker epoch of all that may be in an ISR."""
+    """The committed state of the partition, and broker id → broker epoch of all that can be in an ISR."""
 
     partition: Partition
     active_brokers: Mapping[int, int]
@@ -38,9 +38,10 @@ class ReplicaStopped:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One batch of a produce request, valid in itself. `acks`: -1 (all), 0 or 1.
+    """One valid batch of a produce request. `acks`: -1 (all), 0 or 1.
 
-    `guard`: of a batch that begins a transaction, once the coordinator said that the partition is part of it.
+    `guard`: for the first batch of a transaction, after the coordinator has confirmed that the partition is part of
+    it.
     """
 
     request_id: int
@@ -52,10 +53,10 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetched:
-    """A follower asks for what follows `fetch_offset`: it has written everything before.
+    """A follower fetches from `fetch_offset`: it has written everything before.
 
     `last_fetched_epoch` is NO_EPOCH if it has none. `behind_bytes`: size of the leader's log from `fetch_offset` on.
-    `log_start_offset`: where its log begins, -1 if it does not say.
+    `log_start_offset`: start of its log, -1 if not sent.
     """
 
     request_id: int
@@ -70,7 +71,7 @@ class FollowerFetched:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFetched:
-    """A consumer asks for what follows `fetch_offset`. `leader_epoch`: None if it knows none."""
+    """A consumer fetches from `fetch_offset`. `leader_epoch`: None if not sent."""
 
     request_id: int
     fetch_offset: int
@@ -79,7 +80,7 @@ class ConsumerFetched:
 
 @dataclass(frozen=True, slots=True)
 class BatchesFetched:
-    """The leader's answer to the fetch at `fetch_offset` in `leader_epoch`; perhaps without batches."""
+    """The leader's response to the fetch at `fetch_offset` in `leader_epoch`; possibly without batches."""
 
     leader_epoch: int
     fetch_offset: int
@@ -90,7 +91,7 @@ class BatchesFetched:
 
 @dataclass(frozen=True, slots=True)
 class LogDiverged:
-    """The leader does not have the record before `fetch_offset`; `leader` is the newest epoch that both may share."""
+    """The leader does not have the record before `fetch_offset`. `leader`: the newest epoch that may be common."""
 
     leader_epoch: int
     fetch_offset: int
@@ -108,7 +109,7 @@ class FetchRefused:
 
 @dataclass(frozen=True, slots=True)
 class RangeAnswered:
-    """Where the leader's log begins and ends, asked after OFFSET_OUT_OF_RANGE."""
+    """Start and end of the leader's log, requested after OFFSET_OUT_OF_RANGE."""
 
     leader_epoch: int
     start_offset: int
@@ -117,28 +118,28 @@ class RangeAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The writer is done with all appends below `end_offset`."""
+    """All appends below `end_offset` are written."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """A TruncateLog is carried out; always the next event after it. `producers`: rebuilt from what is left."""
+    """A TruncateLog was executed; always the next event after it. `producers`: rebuilt from the remaining log."""
 
     producers: tuple[ProducerEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartOffsetMoved:
-    """Retention or DeleteRecords removed what is before `start_offset`."""
+    """Retention or DeleteRecords removed records before `start_offset`."""
 
     start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class IsrTaken:
-    """The controller changed the ISR as `proposal_id` asked. `partition_epoch`: of the partition afterwards."""
+    """The controller accepted the proposal `proposal_id`. `partition_epoch`: of the partition afterwards."""
 
     proposal_id: int
     leader_epoch: int
@@ -148,7 +149,7 @@ class IsrTaken:
 
 @dataclass(frozen=True, slots=True)
 class IsrRefused:
-    """It did not, or nobody knows."""
+    """The controller refused the proposal, or the result is unknown."""
 
     proposal_id: int
     error: IsrError
@@ -156,12 +157,12 @@ class IsrRefused:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time passed: raised at least twice in replica.lag.time.max.ms, and more often while requests wait."""
+    """Time has passed: sent at least twice in replica.lag.time.max.ms, and more often while requests wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageFailed:
-    """The log directory failed: nothing of this replica can be read or written any more."""
+    """The log directory failed: this replica can't be read or written any more."""
 
 
 Event = (

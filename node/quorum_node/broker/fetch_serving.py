@@ -1,7 +1,8 @@
-"""What a replica answers to a fetch, before any byte is read. PURE.
+"""The response of a replica to a fetch, before data is read. PURE.
 
-Owns the checks of epochs, offsets and divergence. Must not know what a fetch teaches the leader.
-Source: KIP-320 (leader epochs in a fetch), KIP-595 (divergence in the answer), KIP-903; the replication design V3, "Fetch".
+Owns the checks of epochs, offsets and divergence. Must not know the follower's progress.
+Source: KIP-320 (leader epochs in a fetch), KIP-595 (divergence in the response), KIP-903; the replication design V3,
+"Fetch".
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | TellDivergence | None:
-    """None: the follower's log agrees with this one up to its fetch offset, and it may have what follows."""
+    """None: the follower's log matches this one up to its fetch offset, and it can be served from there."""
     state = leader.state
     error = epoch_error(state, event.leader_epoch)
     if error is BrokerError.NONE:
@@ -36,7 +37,7 @@ def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | Tell
 
 
 def for_consumer(state: ReplicaState, event: ConsumerFetched) -> ServeFetch | RefuseFetch:
-    """Between the high watermark and the end there is nothing to have, and nothing wrong."""
+    """An offset between the high watermark and the end gets an empty response, not an error."""
     if event.leader_epoch is not None:
         error = epoch_error(state, event.leader_epoch)
         if error is not BrokerError.NONE:
@@ -55,7 +56,7 @@ def for_consumer(state: ReplicaState, event: ConsumerFetched) -> ServeFetch | Re
 
 
 def epoch_error(state: ReplicaState, leader_epoch: int) -> BrokerError:
-    """Whoever asks has to know the same leader epoch."""
+    """The sender has to know the same leader epoch."""
     if leader_epoch < state.leader_epoch:
         return BrokerError.FENCED_LEADER_EPOCH
     if leader_epoch > state.leader_epoch:
@@ -68,7 +69,7 @@ def _follower_error(leader: "Leader", event: FollowerFetched) -> BrokerError:
     if progress is None:
         return BrokerError.UNKNOWN_LEADER_EPOCH
     if -1 < event.broker_epoch < progress.broker_epoch:
-        # A late fetch of a run of that process that has ended: what it had may be gone.
+        # A late fetch of an earlier run of the process: its records may have been lost since.
         return BrokerError.NOT_LEADER_OR_FOLLOWER
     return BrokerError.NONE
 

@@ -1,10 +1,9 @@
 """A follower of a partition in one leader epoch. PURE.
 
-Owns what is fetched next, truncation, and what it learns of the high watermark. Must not know connections.
-Source: the replication design V3, "Follower"; KIP-101, KIP-279, KIP-595 (divergence in the fetch answer).
-
-V3 has a follower truncate to its high watermark. That loses what is committed and not yet known to be; so it is done only
-where the log knows no epoch (KIP-101 tells why).
+Owns the next fetch, truncation, and the follower's high watermark. Must not know connections.
+Source: the replication design V3, "Follower"; KIP-101, KIP-279, KIP-595 (divergence in the fetch response). In V3 a
+follower truncates to its high watermark. That loses records that are committed without the follower knowing it, so it
+is done only if the log has no epochs (KIP-101 explains why).
 """
 
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from quorum_node.image.partition import Partition
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """What the next fetch says: everything before `fetch_offset` is written here."""
+    """Position of the next fetch: everything before `fetch_offset` is written here."""
 
     leader_id: int
     leader_epoch: int
@@ -65,7 +64,7 @@ class Follower:
 
     @property
     def fetch_position(self) -> FetchPosition | None:
-        """None while something has to be written, cut or asked first."""
+        """None while a write, a truncation or a request has to complete first."""
         log = self.state.log
         if self._stopped or self._truncates or self.asks_range or not log.is_written:
             return None
@@ -74,7 +73,7 @@ class Follower:
         )
 
     def batches_fetched(self, event: BatchesFetched) -> None:
-        """Append what follows the own log, and learn the high watermark."""
+        """Append the batches that follow the own log, and update the high watermark."""
         if not self._is_current(event.leader_epoch, event.fetch_offset):
             return
         state = self.state
@@ -86,18 +85,18 @@ class Follower:
         self.learn_high_watermark(event.high_watermark)
 
     def learn_high_watermark(self, leader_high_watermark: int) -> None:
-        """It is known here as far as the log reaches."""
+        """Update the high watermark, up to the end of the own log."""
         self.state.raise_high_watermark(min(leader_high_watermark, self.state.log.end_offset))
 
     def diverged(self, event: LogDiverged) -> None:
-        """Cut what the leader does not have."""
+        """Truncate records that the leader does not have."""
         if not self._is_current(event.leader_epoch, event.fetch_offset):
             return
         log = self.state.log
         self._truncate(truncation_offset(log.epochs, log.end_offset, event.leader))
 
     def refused(self, event: FetchRefused) -> None:
-        """Some errors end fetching until metadata says more; others pass."""
+        """Some errors stop fetching until there is new metadata; others are temporary."""
         if not self._is_current(event.leader_epoch, event.fetch_offset):
             return
         if event.error is BrokerError.FENCED_LEADER_EPOCH:
@@ -108,7 +107,7 @@ class Follower:
             self.state.emit(AskRange(self.leader_id, self.state.leader_epoch))
 
     def range_answered(self, event: RangeAnswered) -> None:
-        """The leader's log ends before the own one, or begins behind it."""
+        """The leader's log ends before the own one, or starts after it."""
         if not self.asks_range or event.leader_epoch != self.state.leader_epoch:
             return
         self.asks_range = False
@@ -122,13 +121,13 @@ class Follower:
             self.state.emit(RestartLog(event.start_offset))
 
     def truncated(self, event: Truncated) -> None:
-        """The log is cut: fetch on."""
+        """The log is truncated: continue fetching."""
         self._truncates = False
         self.state.producers = ProducerStates(event.producers)
         self.state.emit(ReadableMoved())
 
     def _is_current(self, leader_epoch: int, fetch_offset: int) -> bool:
-        """Whether an answer belongs to the log as it is now."""
+        """Whether a response belongs to the present state of the log."""
         position = self.fetch_position
         return position is not None and (position.leader_epoch, position.fetch_offset) == (
             leader_epoch,
@@ -139,7 +138,7 @@ class Follower:
         state = self.state
         end_offset = max(end_offset, state.log.start_offset)
         if end_offset >= state.log.end_offset:
-            # Nothing to cut but an epoch that was entered here and never written to.
+            # Nothing to truncate but an epoch that has no records.
             state.log.epochs.cut_end(end_offset)
             state.emit(SaveEpochs(state.log.epochs.starts))
             return
@@ -156,9 +155,9 @@ class Follower:
 
 
 def _usable(batches: tuple[Batch, ...], end_offset: int, leader_epoch: int) -> tuple[Batch, ...]:
-    """Those that follow the own log without going back, up to the first one of a newer epoch than was asked for.
+    """Consecutive batches that continue the own log, up to the first one of a newer epoch than requested.
 
-    A batch of a newer epoch would be appended without the check for divergence that a fetch in that epoch makes.
+    A batch of a newer epoch would be appended without the divergence check of a fetch in that epoch.
     """
     usable: list[Batch] = []
     for batch in batches:

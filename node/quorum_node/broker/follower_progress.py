@@ -1,6 +1,6 @@
-"""What a leader knows of one follower. PURE.
+"""The leader's state of one follower. PURE.
 
-Owns when a follower counts as caught up. Must not know who is in the ISR.
+Owns when a follower counts as caught up. Must not know the ISR.
 Source: the replication design V3, "ISR expansion and shrinkage"; KIP-903 (broker epochs in a fetch).
 """
 
@@ -15,7 +15,7 @@ BYTES_LAG_PATIENCE_FETCHES = 2
 class FollowerProgress:
     """`end_offset`: the follower has written everything before; UNKNOWN_OFFSET until its first fetch.
 
-    `log_start_offset`: where its log begins, in the same way.
+    `log_start_offset`: start of its log, likewise.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class FollowerProgress:
         lag_max_bytes: int | None,
         now_ms: float,
     ) -> None:
-        """It told what it has. It is caught up with what the leader had at this fetch, or at the one before."""
+        """Process a fetch. The follower is caught up with the leader's log end at this fetch, or at the one before."""
         if event.fetch_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif event.fetch_offset >= self._leader_end_offset:
@@ -67,11 +67,11 @@ class FollowerProgress:
             self._far_behind_since_ms = now_ms
 
     def lags_in_time(self, leader_end_offset: int, lag_time_max_ms: float, now_ms: float) -> bool:
-        """Whether it lacks something for too long, be it that it fetches slowly or not at all."""
+        """Whether it has been behind for too long, because it fetches slowly or not at all."""
         return self.end_offset != leader_end_offset and now_ms - self.caught_up_ms > lag_time_max_ms
 
     def lags_in_bytes(self, now_ms: float) -> bool:
-        """Whether it stays too far behind. A burst alone is no lag: the follower gets some fetches to catch up."""
+        """Whether it stays too many bytes behind. A burst alone does not count: the follower gets some fetches to catch up."""
         return self._far_behind_since_ms is not None and (
             self._far_behind_fetches > BYTES_LAG_PATIENCE_FETCHES
             or now_ms - self._far_behind_since_ms >= BYTES_LAG_PATIENCE_MS

@@ -1,7 +1,7 @@
-"""Who is to leave or to join the ISR. PURE.
+"""Rules for leaving and joining the ISR. PURE.
 
-Owns the rules of shrinking and expanding. Must not know how a change is asked for.
-Source: the replication design V3, "ISR expansion and shrinkage"; KIP-841 and KIP-903 (who may join).
+Owns shrinking and expanding. Must not know how a change is requested.
+Source: the replication design V3, "ISR expansion and shrinkage"; KIP-841 and KIP-903 (eligibility).
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ Members = tuple[tuple[int, int], ...]
 
 
 def wanted(leader: "Leader", now_ms: float) -> Members | None:
-    """Another ISR as (broker id, broker epoch), or None: nothing is to change, or a change is under way."""
+    """The new ISR as (broker id, broker epoch), or None if nothing is to change, or a change is in progress."""
     if leader.in_sync.proposal is not None:
         return None
     committed = leader.in_sync.committed
@@ -37,7 +37,7 @@ def wanted(leader: "Leader", now_ms: float) -> Members | None:
 def is_about_to_join(
     leader: "Leader", replica_id: int, progress: FollowerProgress, now_ms: float
 ) -> bool:
-    """Not a member, but caught up and fit: worth waiting for."""
+    """Not a member, but caught up and eligible, so the high watermark should wait for it."""
     lag_ms = leader.state.settings.replica_lag_time_max_ms
     return (
         _is_fit(leader, replica_id, progress)
@@ -55,10 +55,10 @@ def _lags(leader: "Leader", progress: FollowerProgress, now_ms: float) -> bool:
 
 
 def _may_join(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bool:
-    """It has everything that is committed, and the log up to where this epoch begins.
+    """It has everything that is committed, and the log up to the start of this epoch.
 
-    The second rule matters while the high watermark of a new leader is still behind: a follower could have that much, and
-    lack what an earlier leader committed.
+    The second condition matters while the high watermark of a new leader is still low: a follower could reach it, and
+    lack records that an earlier leader committed.
     """
     lag_bytes = leader.state.settings.replica_lag_max_bytes
     return (
@@ -70,7 +70,7 @@ def _may_join(leader: "Leader", replica_id: int, progress: FollowerProgress) -> 
 
 
 def _is_fit(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bool:
-    """Alive, and the same run of the process that fetched: a restarted one may have less."""
+    """Active, and fetched by the present run of the process: a restarted one may have fewer records."""
     return (
         progress.end_offset != UNKNOWN_OFFSET
         and leader.state.active_brokers.get(replica_id) == progress.broker_epoch
@@ -78,7 +78,7 @@ def _is_fit(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bo
 
 
 def _members(leader: "Leader", ids: frozenset[int]) -> Members:
-    """In the order of the replicas, each with the broker epoch that the decision was made for."""
+    """Members in the order of the replicas, each with the broker epoch of the decision."""
     own, epochs = leader.state.broker_id, leader.state.active_brokers
     return tuple(
         (each, epochs.get(own, -1) if each == own else leader.followers[each].broker_epoch)

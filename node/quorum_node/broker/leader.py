@@ -1,8 +1,8 @@
 """The leader of a partition in one leader epoch. PURE.
 
-Owns appends, what followers have, the high watermark and the changes of the ISR. Must not know when another leader
-is elected: `partition.py` ends it.
-Source: the replication design V3, "Leader"; KIP-101, KIP-497, KIP-903 and KIP-966 as a stock 4.x broker carries them out.
+Owns appends, the followers' progress, the high watermark and changes of the ISR. Must not know elections:
+`partition.py` ends the leadership.
+Source: the replication design V3, "Leader"; KIP-101, KIP-497, KIP-903 and KIP-966 as in a stock 4.x broker.
 """
 
 from quorum_node.broker import fetch_serving, isr_changes
@@ -33,7 +33,7 @@ ACKS = (ACKS_ALL, 0, 1)
 
 
 class Leader:
-    """Begins at the end of the log as it is; everything that earlier epochs left there has to be replicated, too."""
+    """Starts with the present log; everything that earlier epochs left has to be replicated as well."""
 
     __slots__ = ("epoch", "epoch_start_offset", "followers", "in_sync", "state", "waiting")
 
@@ -49,13 +49,13 @@ class Leader:
         self.advance(now_ms)
 
     def told(self, partition: Partition, now_ms: float) -> None:
-        """Metadata of the same leader epoch: another ISR, or other replicas."""
+        """New metadata of the same leader epoch: another ISR, or other replicas."""
         self.in_sync.committed_as(partition.isr, partition.partition_epoch)
         self._know_replicas(partition, now_ms)
         self.advance(now_ms)
 
     def resign(self, error: BrokerError) -> None:
-        """Somebody else leads, or nobody: who waits has to ask there."""
+        """Another replica leads, or none: waiting requests fail, so that clients ask there."""
         self.state.next_proposal_id = self.in_sync.next_id
         for request_id in self.waiting.all():
             self.state.emit(ProduceAnswered(request_id, error))
@@ -63,13 +63,13 @@ class Leader:
     # -- producers
 
     def produce(self, event: Produced, now_ms: float) -> None:
-        """Append a batch, or find out that it is there, or refuse it. Answers at once or later."""
+        """Append a batch, recognize a duplicate, or refuse the batch. Responds at once or later."""
         placed = self._place(event)
         if isinstance(placed, BrokerError):
             self.state.emit(ProduceAnswered(event.request_id, placed))
             return
         self.waiting.add(event, placed.base_offset, placed.end_offset, now_ms)
-        # Alone in the ISR, or a duplicate of what is replicated: there is nothing to wait for.
+        # Alone in the ISR, or a duplicate of a replicated batch: there is nothing to wait for.
         self._answer_produces()
 
     def _place(self, event: Produced) -> Duplicate | BrokerError:
@@ -87,7 +87,7 @@ class Leader:
 
     @property
     def low_watermark(self) -> int:
-        """The logs of this replica and of all live followers begin there or later; UNKNOWN_OFFSET before their first fetch."""
+        """Lowest start offset of the logs of this replica and all live followers; UNKNOWN_OFFSET before their first fetch."""
         starts = [
             progress.log_start_offset
             for replica_id, progress in self.followers.items()
@@ -97,7 +97,7 @@ class Leader:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Too few for acks=all. A partition with fewer replicas than min.insync.replicas needs all of them."""
+        """The ISR is too small for acks=all. A partition with fewer replicas than min.insync.replicas needs all of them."""
         least = min(self.state.settings.min_insync_replicas, len(self.state.replicas))
         return len(self.in_sync.committed) < least
 
@@ -117,7 +117,7 @@ class Leader:
     # -- fetches
 
     def follower_fetched(self, event: FollowerFetched, now_ms: float) -> None:
-        """Serve a follower, and take note of what it has."""
+        """Serve a follower, and update its progress."""
         answer = fetch_serving.for_follower(self, event)
         if isinstance(answer, RefuseFetch | TellDivergence):
             self.state.emit(answer)
@@ -144,20 +144,20 @@ class Leader:
         """Serve a consumer up to the high watermark."""
         self.state.emit(fetch_serving.for_consumer(self.state, event))
 
-    # -- what moves the high watermark
+    # -- changes of the high watermark
 
     def written(self, now_ms: float) -> None:
-        """The writer got further."""
+        """The writer has written more."""
         self.advance(now_ms)
 
     def ticked(self, now_ms: float) -> None:
-        """Time passed: requests end, followers fall out."""
+        """Handle timers: expire requests, remove followers from the ISR."""
         for request_id in self.waiting.overdue(now_ms):
             self.state.emit(ProduceAnswered(request_id, BrokerError.REQUEST_TIMED_OUT))
         self.advance(now_ms)
 
     def isr_taken(self, event: IsrTaken, now_ms: float) -> None:
-        """The controller's answer. An older one than what is known changes nothing."""
+        """The controller accepted a proposal. An outdated response changes nothing."""
         if event.leader_epoch != self.epoch:
             return
         if self.in_sync.taken(event.proposal_id, event.isr, event.partition_epoch):
@@ -165,16 +165,16 @@ class Leader:
             self.advance(now_ms)
 
     def isr_refused(self, event: IsrRefused, now_ms: float) -> None:
-        """Ask again, wait for metadata, or go on with what is committed."""
+        """Ask again, wait for metadata, or continue with the committed ISR."""
         again = self.in_sync.refused(event.proposal_id, event.error)
         if again is not None:
             self._ask(again.proposal_id, again.partition_epoch, again.members)
         else:
-            # The next fetch or tick may ask for the same. At once it would be refused for the same reason.
+            # The next fetch or tick may propose the same. An immediate proposal would be refused for the same reason.
             self._commit(now_ms)
 
     def advance(self, now_ms: float) -> None:
-        """Raise the high watermark as far as it goes, answer who waited for it, and change the ISR if it has to be."""
+        """Raise the high watermark as far as possible, answer waiting requests, and change the ISR if necessary."""
         self._commit(now_ms)
         members = isr_changes.wanted(self, now_ms)
         if members is not None:
@@ -186,9 +186,9 @@ class Leader:
         self._answer_produces()
 
     def _replicated(self, now_ms: float) -> int:
-        """Everyone of the maximal ISR has written everything before this offset.
+        """The offset below which all members of the maximal ISR have written everything.
 
-        So have replicas that are about to join: else the high watermark would run away from them.
+        Also replicas that are about to join: otherwise the high watermark could keep moving ahead of them.
         """
         log, in_sync = self.state.log, self.in_sync
         if self.is_under_min_isr:
@@ -208,7 +208,7 @@ class Leader:
         self.state.emit(ProposeIsr(proposal_id, self.epoch, partition_epoch, members))
 
     def _know_replicas(self, partition: Partition, now_ms: float) -> None:
-        """Members of the ISR count as caught up until they had the time to fetch; others have to show it."""
+        """Members of the ISR count as caught up until they had time to fetch. Others have to fetch first."""
         others = [each for each in partition.replicas if each != self.state.broker_id]
         self.followers = {
             each: self.followers.get(each)

@@ -1,6 +1,6 @@
-"""What replication has to know of a partition's log: ends, epochs, high watermark. PURE.
+"""The state of a partition's log that replication needs: ends, epochs, high watermark. PURE.
 
-Owns how appends and truncations move them. Must not know bytes on disk.
+Owns how appends and truncations change it. Must not know bytes on disk.
 Source: the replication design V3, "Log"; KIP-101.
 """
 
@@ -13,10 +13,10 @@ from quorum_node.broker.producers import ProducerEntry
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """What storage found when it opened the log; all of it is written.
+    """State of an opened log; all of it is written.
 
     `high_watermark`: from replication-offset-checkpoint, 0 if there is none. `producers`: rebuilt from the newest
-    snapshot and the batches behind it.
+    snapshot and the batches after it.
     """
 
     start_offset: int = 0
@@ -27,7 +27,7 @@ class OpenedLog:
 
 
 class LogShape:
-    """`end_offset` counts what was handed to the writer, `written_offset` what the writer is done with."""
+    """`end_offset`: end of the batches passed to the writer. `written_offset`: end of the written ones."""
 
     __slots__ = ("end_offset", "epochs", "high_watermark", "start_offset", "written_offset")
 
@@ -41,34 +41,34 @@ class LogShape:
 
     @property
     def is_written(self) -> bool:
-        """Whether nothing is on its way to the disk."""
+        """Whether all batches are written."""
         return self.written_offset == self.end_offset
 
     def append(self, batch: Batch) -> None:
-        """A batch went to the writer."""
+        """A batch was passed to the writer."""
         assert batch.base_offset >= self.end_offset, "offsets ascend"
         self.epochs.enter(batch.leader_epoch, batch.base_offset)
         self.end_offset = batch.end_offset
 
     def written(self, end_offset: int) -> None:
-        """The writer is done with everything below `end_offset`."""
+        """All batches below `end_offset` are written."""
         self.written_offset = max(self.written_offset, min(end_offset, self.end_offset))
 
     def truncate(self, end_offset: int) -> None:
-        """Everything from `end_offset` on is dropped, epochs without records included."""
+        """Remove everything from `end_offset` on, including epochs without records."""
         assert self.is_written, "nothing is cut that the writer still has"
         self.epochs.cut_end(end_offset)
         self.end_offset = self.written_offset = min(self.end_offset, end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def restart_at(self, start_offset: int) -> None:
-        """Everything is dropped, and the log goes on at an offset behind its end."""
+        """Remove everything; the log continues at an offset after its end."""
         self.epochs.cut_end(0)
         self.start_offset = self.end_offset = self.written_offset = start_offset
         self.high_watermark = start_offset
 
     def begin_at(self, start_offset: int) -> None:
-        """Records before `start_offset` are deleted."""
+        """Records before `start_offset` were deleted."""
         if start_offset > self.start_offset:
             self.start_offset = start_offset
             self.epochs.cut_start(start_offset)

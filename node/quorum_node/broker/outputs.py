@@ -1,4 +1,4 @@
-"""What a replica of a partition wants done: the output of `PartitionReplica.step`, to be executed strictly in order. PURE.
+"""Outputs of a partition's replica from `PartitionReplica.step`, to be executed strictly in order. PURE.
 
 Owns the output types. Must not know who executes them.
 """
@@ -12,28 +12,28 @@ from quorum_node.broker.errors import BrokerError
 
 @dataclass(frozen=True, slots=True)
 class AppendBatches:
-    """Hand the batches to the writer; Written follows."""
+    """Pass the batches to the writer; Written follows."""
 
     batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateLog:
-    """Drop everything from `end_offset` on, at once; Truncated is the next event."""
+    """Truncate the log to `end_offset` at once; Truncated is the next event."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class RestartLog:
-    """Drop everything; the log goes on at `start_offset`, which is behind its end. Truncated is the next event."""
+    """Drop the log; it continues at `start_offset`, which is after its end. Truncated is the next event."""
 
     start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBefore:
-    """The leader's log begins at `start_offset`: older segments can go."""
+    """The leader's log starts at `start_offset`: older segments can be deleted."""
 
     start_offset: int
 
@@ -47,7 +47,7 @@ class SaveEpochs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteLog:
-    """Set the log aside and remove it later."""
+    """Rename the log and delete it later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ProduceAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ServeFetch:
-    """Answer with whole batches from `fetch_offset` up to `end_offset` (exclusive), as many as fit; perhaps none."""
+    """Respond with whole batches from `fetch_offset` up to `end_offset` (exclusive), as many as fit; possibly none."""
 
     request_id: int
     fetch_offset: int
@@ -72,7 +72,7 @@ class ServeFetch:
 
 @dataclass(frozen=True, slots=True)
 class TellDivergence:
-    """Answer without batches: the fetcher has to truncate first."""
+    """Respond without batches: the follower has to truncate first."""
 
     request_id: int
     leader: EpochEnd
@@ -80,7 +80,7 @@ class TellDivergence:
 
 @dataclass(frozen=True, slots=True)
 class RefuseFetch:
-    """Answer with an error."""
+    """Respond with an error."""
 
     request_id: int
     error: BrokerError
@@ -88,7 +88,7 @@ class RefuseFetch:
 
 @dataclass(frozen=True, slots=True)
 class StartFetching:
-    """Fetch from this leader, from `PartitionReplica.fetch_position` on; replaces an earlier one."""
+    """Fetch from this leader, from `PartitionReplica.fetch_position` on; replaces an earlier fetcher."""
 
     leader_id: int
     leader_epoch: int
@@ -96,12 +96,12 @@ class StartFetching:
 
 @dataclass(frozen=True, slots=True)
 class StopFetching:
-    """Fetch no more. An answer that is still on its way is ignored."""
+    """Stop fetching. Responses on their way are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskRange:
-    """Ask the leader for the first and the last offset of its log; RangeAnswered follows."""
+    """Request start and end of the leader's log; RangeAnswered follows."""
 
     leader_id: int
     leader_epoch: int
@@ -109,9 +109,9 @@ class AskRange:
 
 @dataclass(frozen=True, slots=True)
 class ProposeIsr:
-    """Ask the controller with AlterPartition; IsrTaken or IsrRefused follows.
+    """Send AlterPartition to the controller; IsrTaken or IsrRefused follows.
 
-    `members`: (broker id, broker epoch), -1 if the epoch is unknown. Given again with the same id: ask again.
+    `members`: (broker id, broker epoch), -1 if the epoch is unknown. The same id again: repeat the request.
     """
 
     proposal_id: int
@@ -122,7 +122,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class ReadableMoved:
-    """Parked fetches may be answered now: the high watermark or the end moved, or the role changed."""
+    """Answer parked fetches: the high watermark or the end moved, or the role changed."""
 
 
 Output = (

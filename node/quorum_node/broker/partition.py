@@ -1,7 +1,7 @@
 """A replica of a partition on one broker: the entry point of the data path's core. PURE.
 
-Owns its role and when it changes: only by metadata that is newer than what was applied before. Must not know clocks,
-disks or connections: `step` takes one event and returns what is to be done, in order. Times are monotonic.
+Owns its role, which only newer metadata changes. Must not know clocks, disks or connections: `step` takes one event
+and returns outputs, in order. Times are monotonic.
 Source: the replication design V3, "Broker", becomeLeader, becomeFollower and stopReplica.
 """
 
@@ -45,7 +45,7 @@ from quorum_node.broker.settings import PartitionSettings
 
 
 class PartitionReplica:
-    """`role` is None before the first metadata, after a stop and after its storage failed."""
+    """`role` is None before the first metadata, after a stop and after a storage failure."""
 
     __slots__ = ("_ended", "_state", "role")
 
@@ -54,7 +54,7 @@ class PartitionReplica:
         self._ended: BrokerError | None = None
         self.role: Leader | Follower | None = None
 
-    # -- what others may know
+    # -- state
 
     @property
     def leader_epoch(self) -> int:
@@ -78,12 +78,12 @@ class PartitionReplica:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record, written or not."""
+        """End of the last batch, written or not."""
         return self._state.log.end_offset
 
     @property
     def written_offset(self) -> int:
-        """Behind the last record that is written."""
+        """End of the last written batch."""
         return self._state.log.written_offset
 
     @property
@@ -93,17 +93,17 @@ class PartitionReplica:
 
     @property
     def fetch_position(self) -> FetchPosition | None:
-        """What the fetcher asks next; None while there is nothing to ask."""
+        """The next fetch; None if there is none now."""
         return self.role.fetch_position if isinstance(self.role, Follower) else None
 
     @property
     def asks_range(self) -> bool:
-        """Whether an AskRange has not been answered yet: it has to be asked again after a while."""
+        """Whether an AskRange has no response yet, so that it has to be repeated after a while."""
         return isinstance(self.role, Follower) and self.role.asks_range
 
     @property
     def low_watermark(self) -> int | None:
-        """See `Leader`; None if this replica does not lead."""
+        """See `Leader`; None if this replica is not the leader."""
         return self.role.low_watermark if isinstance(self.role, Leader) else None
 
     def has_open_transaction(self, producer_id: int) -> bool:
@@ -119,17 +119,17 @@ class PartitionReplica:
         return self._state.producers.snapshot()
 
     def latest_offset(self) -> int | BrokerError:
-        """Where a consumer that begins at the end begins. A new leader may not know it yet."""
+        """Start position of a consumer that starts at the end. A new leader may not know it yet."""
         if not isinstance(self.role, Leader):
             return self._ended or BrokerError.NOT_LEADER_OR_FOLLOWER
         if self._state.log.high_watermark < self.role.epoch_start_offset:
             return BrokerError.OFFSET_NOT_AVAILABLE
         return self._state.log.high_watermark
 
-    # -- what happens
+    # -- events
 
     def step(self, event: Event, now_ms: float) -> list[Output]:
-        """Take one event; returns what is to be done, in order."""
+        """Handle one event; returns the outputs, in order."""
         if self._ended is not None:
             self._refuse(event, self._ended)
         elif isinstance(event, ReplicaStopped):
@@ -170,7 +170,7 @@ class PartitionReplica:
             case Ticked():
                 leader.ticked(now_ms)
             case _:
-                """An answer to a follower that this replica was before."""
+                """A response to an earlier follower role of this replica."""
 
     def _follow(self, follower: Follower, event: Event) -> None:
         match event:
@@ -190,7 +190,7 @@ class PartitionReplica:
                 self._refuse(event, BrokerError.NOT_LEADER_OR_FOLLOWER)
 
     def _metadata_changed(self, event: MetadataChanged, now_ms: float) -> None:
-        """What is older than what was applied changes nothing, whatever brought it."""
+        """Metadata that is not newer than the applied one is ignored."""
         state, partition = self._state, event.partition
         if partition.partition_epoch < state.partition_epoch:
             return
@@ -222,8 +222,10 @@ class PartitionReplica:
             self.role.written(now_ms)
 
     def _start_moved(self, event: StartOffsetMoved) -> None:
-        """Retention never goes beyond the high watermark."""
-        assert event.start_offset <= self._state.log.high_watermark, "what is deleted is committed"
+        """Retention never exceeds the high watermark."""
+        assert event.start_offset <= self._state.log.high_watermark, (
+            "only committed records are deleted"
+        )
         self._state.log.begin_at(event.start_offset)
         self._state.producers.begin_at(event.start_offset)
         self._state.emit(SaveEpochs(self._state.log.epochs.starts))
@@ -235,7 +237,7 @@ class PartitionReplica:
             self._state.emit(DeleteLog())
 
     def _end(self, error: BrokerError) -> None:
-        """Neither lead nor follow any more."""
+        """End the present role."""
         if isinstance(self.role, Leader):
             self.role.resign(error)
         else:
@@ -244,7 +246,7 @@ class PartitionReplica:
         self.role, self._ended = None, error
 
     def _refuse(self, event: Event, error: BrokerError) -> None:
-        """Who asks gets an answer; everything else is over."""
+        """Fail waiting and new requests."""
         if isinstance(event, Produced):
             self._state.emit(ProduceAnswered(event.request_id, error))
         elif isinstance(event, FollowerFetched | ConsumerFetched):

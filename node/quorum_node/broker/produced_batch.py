@@ -1,7 +1,7 @@
-"""From the bytes of a produce request to the one batch that they are. PURE.
+"""Validates the bytes of a produce request as one batch. PURE.
 
-Owns a leader's checks of the batch's header and checksum, with a stock leader's codes. Must not know the log. Records inside
-are not walked here.
+Owns a leader's checks of header and checksum, with a stock leader's error codes. Must not know the log. Records are
+not decoded here.
 Source: Kafka's documentation, "Record Batch"; KIP-98; the checks of a stock leader before it appends.
 """
 
@@ -27,13 +27,15 @@ _LENGTH = Struct(">8xi4xb")
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
 _PLACED = Struct(">qii")
-"""Base offset, length and leader epoch: the only bytes that a leader changes, and none that the checksum covers."""
+"""Base offset, length and leader epoch: the only bytes that a leader changes. The checksum does not cover them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
     """`max_message_bytes`: max.message.bytes of the topic; `segment_bytes`: a batch has to fit into one segment;
-    `needs_keys`: the topic is compacted, and who reads the records has to see that each has a key."""
+
+    `needs_keys`: the topic is compacted, so the code that decodes the records has to check their keys.
+    """
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
@@ -41,7 +43,7 @@ class BatchLimits:
 
 
 def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
-    """The batch, or why it is refused. Its data is the bytes as they came."""
+    """The batch, or why it is refused. Its data is the unchanged bytes."""
     error = _frame_error(data, limits)
     if error is not BrokerError.NONE:
         return error
@@ -74,14 +76,14 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
 
 
 def place(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """The bytes as the leader writes them; the checksum stays true."""
+    """The bytes with the leader's offset and epoch; the checksum stays valid."""
     placed = bytearray(data)
     _PLACED.pack_into(placed, 0, base_offset, len(placed) - PREFIX_BYTES, leader_epoch)
     return bytes(placed)
 
 
 def _frame_error(data: Buffer, limits: BatchLimits) -> BrokerError:
-    """One whole batch of the present format, at offset 0, and not too large."""
+    """Why it is not one whole batch of the present format, at offset 0 and of valid size."""
     if len(data) < _LENGTH.size:
         return BrokerError.INVALID_RECORD
     length, magic = _LENGTH.unpack_from(data)

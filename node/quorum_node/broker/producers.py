@@ -1,7 +1,7 @@
-"""What is known of idempotent producers: duplicates are found, gaps refused. PURE.
+"""State of idempotent producers: recognizes duplicates, refuses gaps. PURE.
 
-Owns the state per producer id and its snapshot. Must not know where batches are stored. Leader and followers build the
-same state from the same batches, so a retry is recognised after a leader change too.
+Owns the state per producer id and its snapshot. Must not know where batches are stored. Leader and followers build
+the same state from the same batches, so a retry is recognized after a leader change as well.
 Source: KIP-98, "Idempotent Producer Guarantees"; KIP-185; the rules of a stock broker's producer state manager.
 """
 
@@ -14,7 +14,7 @@ from quorum_node.broker.errors import BrokerError
 NO_TRANSACTION = -1
 NO_GUARD = 0
 _STRICT_EPOCHS_SINCE = 2
-"""Version of transactions in which each of them ends in an epoch of its own (KIP-890)."""
+"""Transaction version in which each transaction ends with its own epoch (KIP-890)."""
 KEPT_BATCHES = 5
 """A producer has at most five requests in flight."""
 EXPIRY_MS = 86_400_000
@@ -22,7 +22,7 @@ EXPIRY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class SequencedBatch:
-    """Where a batch of a producer lies."""
+    """Position of a producer's batch."""
 
     base_sequence: int
     last_sequence: int
@@ -32,9 +32,9 @@ class SequencedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """The newest batches of one producer, oldest first; none in an epoch that began with a marker.
+    """The newest batches of one producer, oldest first; none in an epoch that started with a marker.
 
-    `transaction_start`: first offset of its open transaction; `coordinator_epoch`: of who ended the one before.
+    `transaction_start`: first offset of its open transaction; `coordinator_epoch`: of the last marker.
     """
 
     producer_id: int
@@ -64,25 +64,26 @@ class ProducerStates:
         self._next_guard = NO_GUARD + 1
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
-        """All of it, to be written down."""
+        """The whole state, to be stored."""
         return tuple(self._entries.values())
 
     def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether a transaction of the producer has records here and no end."""
+        """Whether the producer has an open transaction with records in this partition."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_start != NO_TRANSACTION
 
     def guard(self, producer_id: int) -> int:
-        """For a batch that is the first one of a transaction, while the coordinator is asked about it.
+        """A guard for the first batch of a transaction, while the coordinator verifies it.
 
-        A marker that arrives meanwhile takes the guard away: the transaction is over before the batch is appended (KIP-890).
+        A marker that arrives meanwhile invalidates it: the transaction has ended before the batch is appended
+        (KIP-890).
         """
         if producer_id not in self._guards:
             self._guards[producer_id], self._next_guard = self._next_guard, self._next_guard + 1
         return self._guards[producer_id]
 
     def check(self, batch: Batch, guard: int = NO_GUARD) -> Duplicate | BrokerError:
-        """Whether a leader may append `batch`: NONE, why not, or where it lies already."""
+        """Whether a leader may append `batch`: NONE, the error, or the position of a duplicate."""
         if batch.marker is not None:
             return self._check_marker(batch, batch.marker)
         checked = self._check_sequence(batch)
@@ -130,7 +131,7 @@ class ProducerStates:
         return _in_order(batch.base_sequence == (entry.batches[-1].last_sequence + 1) % SEQUENCES)
 
     def append(self, batch: Batch) -> None:
-        """`batch` is in the log, whoever checked it."""
+        """`batch` was appended to the log."""
         if batch.producer_id == NO_PRODUCER:
             return
         entry = self._entries.get(batch.producer_id)
@@ -159,7 +160,7 @@ class ProducerStates:
         )
 
     def begin_at(self, start_offset: int) -> None:
-        """Records before `start_offset` are deleted; of each producer the last batch is still known."""
+        """Records before `start_offset` were deleted; the last batch of each producer is still known."""
         for producer_id, entry in self._entries.items():
             if len(entry.batches) > 1 and entry.batches[0].end_offset <= start_offset:
                 later = tuple(each for each in entry.batches if each.end_offset > start_offset)
@@ -167,7 +168,7 @@ class ProducerStates:
                 self._entries[producer_id] = replace(entry, batches=batches)
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers that wrote nothing for a day. `now_ms`: time of day."""
+        """Remove producers without a batch for a day. `now_ms`: time of day."""
         old = [
             each.producer_id
             for each in self._entries.values()

@@ -1,6 +1,6 @@
-"""What a replica of a partition knows in every role. PURE.
+"""State of a partition's replica in every role. PURE.
 
-Owns the fields that leader and follower share, and the list of outputs of the present step.
+Owns the fields that leader and follower share, and the outputs of the present step.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NOT_TOLD = -1
 
 
 class ReplicaState:
-    """`leader_epoch` and `partition_epoch`: of the newest metadata that was applied; NOT_TOLD before."""
+    """`leader_epoch` and `partition_epoch`: of the newest applied metadata; NOT_TOLD before."""
 
     __slots__ = (
         "active_brokers",
@@ -43,7 +43,7 @@ class ReplicaState:
         self.outputs: list[Output] = []
 
     def emit(self, output: Output) -> None:
-        """One more thing to do."""
+        """Add an output."""
         self.outputs.append(output)
 
     def enter_epoch(self, epoch: int) -> None:
@@ -53,7 +53,7 @@ class ReplicaState:
             self.emit(SaveEpochs(self.log.epochs.starts))
 
     def append(self, batches: tuple[Batch, ...]) -> None:
-        """Placed batches go to the writer, their epochs to the checkpoint before."""
+        """Pass placed batches to the writer, after their epochs to the checkpoint."""
         known = self.log.epochs.latest
         for batch in batches:
             self.log.append(batch)
@@ -63,7 +63,7 @@ class ReplicaState:
         self.emit(AppendBatches(batches))
 
     def raise_high_watermark(self, offset: int) -> bool:
-        """It never goes back; True if it moved."""
+        """Raise the high watermark; it never decreases. True if it moved."""
         if offset <= self.log.high_watermark:
             return False
         self.log.high_watermark = offset
