@@ -1,6 +1,6 @@
-"""Who may do what: access control entries, SCRAM credentials, delegation tokens. PURE.
+"""Access control entries, SCRAM credentials, delegation tokens in the image. PURE.
 
-An entry is its record; so what a newer version has told in tagged fields is kept.
+An entry is stored as its record, so tagged fields of newer versions are kept.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class AclsImage:
 
     by_id: Map[int, AccessControlEntryRecord] = Map()
     index: AclIndex = field(default_factory=AclIndex, compare=False, repr=False)
-    """The same entries by what they are about."""
+    """The same entries by resource."""
 
     def __iter__(self) -> Iterator[AccessControlEntryRecord]:
         return iter(self.by_id.values())
@@ -39,20 +39,20 @@ class AclsImage:
         return self.by_id.get(id.int)
 
     def replay_add(self, record: AccessControlEntryRecord) -> "AclsImage":
-        """An entry. It replaces one of the same id."""
+        """Add an entry. It replaces one with the same id."""
         before = self.by_id.get(record.id.int)
         index = self.index if before is None else self.index.removed(before)
         return AclsImage(self.by_id.set(record.id.int, record), index.added(record))
 
     def replay_remove(self, record: RemoveAccessControlEntryRecord) -> "AclsImage":
-        """No entry any more."""
+        """Remove an entry."""
         before = self.by_id.get(record.id.int)
         if before is None:
             return self
         return AclsImage(self.by_id.delete(record.id.int), self.index.removed(before))
 
     def snapshot_records(self) -> Iterator[MetadataMessage]:
-        """One for each, by id."""
+        """One record for each, by id."""
         for number in sorted_lazily(self.by_id):
             yield self.by_id[number]
 
@@ -68,16 +68,16 @@ class ScramImage:
         return self.by_user.get((mechanism, user))
 
     def replay_set(self, record: UserScramCredentialRecord) -> "ScramImage":
-        """A credential replaces the one before."""
+        """Add or replace a credential."""
         return ScramImage(self.by_user.set((record.mechanism, record.name), record))
 
     def replay_remove(self, record: RemoveUserScramCredentialRecord) -> "ScramImage":
-        """No credential any more."""
+        """Remove a credential."""
         key = (record.mechanism, record.name)
         return ScramImage(self.by_user.delete(key)) if key in self.by_user else self
 
     def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
-        """One for each, if the level knows them."""
+        """One record for each, if the level supports them."""
         if metadata_version >= SCRAM_LEVEL:
             for key in sorted_lazily(self.by_user):
                 yield self.by_user[key]
@@ -94,17 +94,17 @@ class DelegationTokensImage:
         return self.by_id.get(token_id)
 
     def replay_set(self, record: DelegationTokenRecord) -> "DelegationTokensImage":
-        """A token replaces the one before."""
+        """Add or replace a token."""
         return DelegationTokensImage(self.by_id.set(record.token_id, record))
 
     def replay_remove(self, record: RemoveDelegationTokenRecord) -> "DelegationTokensImage":
-        """No token any more."""
+        """Remove a token."""
         if record.token_id not in self.by_id:
             return self
         return DelegationTokensImage(self.by_id.delete(record.token_id))
 
     def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
-        """One for each, if the level knows them."""
+        """One record for each, if the level supports them."""
         if metadata_version >= DELEGATION_TOKENS_LEVEL:
             for token_id in sorted_lazily(self.by_id):
                 yield self.by_id[token_id]

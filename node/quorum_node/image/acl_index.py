@@ -1,7 +1,7 @@
-"""Access control entries by what they are about, so that a question reads only entries that can answer it. PURE.
+"""Index of access control entries by resource, principal and host. PURE.
 
-A question about one resource looks at the literal name, at `*`, and at those lengths of prefixes that occur; there at two
-principals with two hosts each. What it costs does not grow with the entries for other resources, principals and hosts.
+A check of one resource reads the literal name, `*`, and prefixes of the lengths that occur; for each of them two
+principals with two hosts. Its cost does not depend on entries for other resources, principals and hosts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _Resource = tuple[int, int, str]
 _Who = tuple[str, str]
 _Entries = Map[int, AccessControlEntryRecord]
 EntriesOfResource = Mapping[_Who, _Entries]
-"""By principal and host (in one text for one address), then by the entry's id."""
+"""By principal and host (in canonical form), then by the entry's id."""
 
 _NO_ENTRIES: _Entries = Map()
 _NOBODY: Map[_Who, _Entries] = Map()
@@ -28,14 +28,14 @@ _NO_LENGTHS: Map[int, int] = Map()
 
 @dataclass(frozen=True, slots=True)
 class AclIndex:
-    """Persistent, as the image is: a change leaves the value before as it was."""
+    """Persistent, like the image: a change does not affect earlier values."""
 
     by_resource: Map[_Resource, Map[_Who, _Entries]] = Map()
     prefix_lengths: Map[int, Map[int, int]] = Map()
-    """By kind of resource: how many prefixes of each length have entries."""
+    """By resource type: number of prefixes with entries, by length."""
 
     def added(self, record: AccessControlEntryRecord) -> "AclIndex":
-        """With an entry whose id is not in here."""
+        """With a new entry."""
         resource, who = _keys(record)
         people = self.by_resource.get(resource)
         lengths = self.prefix_lengths
@@ -45,7 +45,7 @@ class AclIndex:
         return AclIndex(self.by_resource.set(resource, people.set(who, entries)), lengths)
 
     def removed(self, record: AccessControlEntryRecord) -> "AclIndex":
-        """Without an entry that is in here. What gets empty goes as well."""
+        """Without an existing entry. Empty nodes are removed."""
         resource, who = _keys(record)
         people = self.by_resource[resource]
         entries = people[who].delete(record.id.int)
@@ -55,7 +55,7 @@ class AclIndex:
         return AclIndex(self.by_resource.delete(resource), self._counted(resource, -1))
 
     def about(self, resource_type: int, name: str) -> Iterator[EntriesOfResource]:
-        """All entries that are about one resource: by its name, for all names, and by prefixes of its name."""
+        """All entries that match one resource: by its name, for all names, and by prefixes of its name."""
         literal = self.by_resource.get((resource_type, LITERAL, name))
         if literal is not None:
             yield literal

@@ -1,7 +1,7 @@
 """Registered brokers and controllers. PURE.
 
-A registration is its record, in the newest form: every later change is written into it. So what a newer version
-has told in tagged fields is kept, too.
+A registration is stored as its record, in the newest form. Later changes are merged into it, so tagged fields of
+newer versions are kept.
 Source: KIP-631, "Broker records"; KIP-919.
 """
 
@@ -38,16 +38,16 @@ class BrokersImage:
         return self.by_id.get(broker_id)
 
     def is_active(self, broker_id: int) -> bool:
-        """Registered, not fenced, and not shutting down: it may lead and be in an ISR."""
+        """Registered, not fenced, and not shutting down: it can be leader and in an ISR."""
         broker = self.by_id.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def replay_register(self, record: RegisterBrokerRecord) -> "BrokersImage":
-        """A registration replaces the one before."""
+        """Add or replace a registration."""
         return BrokersImage(self.by_id.set(record.broker_id, record))
 
     def replay_unregister(self, record: UnregisterBrokerRecord) -> "BrokersImage":
-        """Forgotten."""
+        """Remove a registration."""
         if record.broker_id not in self.by_id:
             return self
         return BrokersImage(self.by_id.delete(record.broker_id))
@@ -57,7 +57,7 @@ class BrokersImage:
         return self._changed(record.id, record.epoch, fenced=isinstance(record, FenceBrokerRecord))
 
     def replay_change(self, record: BrokerRegistrationChangeRecord) -> "BrokersImage":
-        """What the record leaves alone stays."""
+        """Fields that the record leaves out keep their value."""
         changes: dict[str, Any] = {}
         if record.fenced:
             changes["fenced"] = record.fenced > 0
@@ -70,14 +70,14 @@ class BrokersImage:
         return self._changed(record.broker_id, record.broker_epoch, **changes)
 
     def _changed(self, broker_id: int, epoch: int, **changes: Any) -> "BrokersImage":
-        """A change of another epoch than the registration's concerns a registration that is gone."""
+        """A change with another epoch refers to an earlier registration and is ignored."""
         broker = self.by_id.get(broker_id)
         if broker is None or broker.broker_epoch != epoch or not changes:
             return self
         return BrokersImage(self.by_id.set(broker_id, replace(broker, **changes)))
 
     def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
-        """One for each, without what the level has no field for."""
+        """One record for each, without fields that the level does not support."""
         for broker_id in sorted(self.by_id):
             broker = self.by_id[broker_id]
             if metadata_version < DIRECTORIES_LEVEL and broker.log_dirs:
@@ -98,11 +98,11 @@ class ControllersImage:
         return self.by_id.get(controller_id)
 
     def replay_register(self, record: RegisterControllerRecord) -> "ControllersImage":
-        """A registration replaces the one before."""
+        """Add or replace a registration."""
         return ControllersImage(self.by_id.set(record.controller_id, record))
 
     def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
-        """One for each, if the level knows them."""
+        """One record for each, if the level supports them."""
         if metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             return
         for controller_id in sorted(self.by_id):

@@ -1,7 +1,7 @@
-"""A run of records on its way into an image: replay itself. PURE.
+"""Applies a sequence of records to an image: replay. PURE.
 
-Owns which record changes which part. Each part knows how. Topics and configs are changed in place on copies that
-nobody sees before `finish`; the other parts are small and rarely change.
+Owns which record changes which part of the image. Topics and configs are changed in place on private copies until
+`finish`; the other parts are small and rarely change.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ TAGGED_FIELDS_KEPT = frozenset(
         md.AbortTransactionRecord,
     )
 )
-"""What an unknown tagged field says is in the image, too, or is about nothing that lasts."""
+"""Records whose unknown tagged fields the image keeps, or does not need."""
 
 
 class ImageChanges:
-    """Begins as an image, ends as another one; to be used once."""
+    """Starts from an image and ends with a new one; to be used once."""
 
     __slots__ = ("_configs", "_handlers", "_image", "_left_out", "_parts", "_topics")
 
@@ -43,31 +43,31 @@ class ImageChanges:
         self._topics: TopicsChanges | None = None
         self._configs: ConfigsChanges | None = None
         self._parts: dict[str, Any] = {}
-        """The other parts that have changed, by the name of the field."""
+        """The other changed parts, by field name."""
         self._left_out: set[str] = set()
         self._handlers: dict[type, Callable[[Any], None]] = {}
-        """Filled as kinds of records come: a run has few kinds."""
+        """Filled when a record type occurs first: a sequence has few types."""
 
     @property
     def topics(self) -> TopicsChanges:
-        """Made on first use."""
+        """Created on first use."""
         if self._topics is None:
             self._topics = TopicsChanges(self._image.topics)
         return self._topics
 
     @property
     def configs(self) -> ConfigsChanges:
-        """Made on first use."""
+        """Created on first use."""
         if self._configs is None:
             self._configs = ConfigsChanges(self._image.configs)
         return self._configs
 
     def part(self, name: str) -> Any:
-        """A part as changed so far."""
+        """A part with the changes so far."""
         return self._parts[name] if name in self._parts else getattr(self._image, name)
 
     def replay(self, record: md.AnyMetadata) -> None:
-        """Apply one record. Raises ValueError where it contradicts what came before: the log is damaged."""
+        """Apply one record. Raises ValueError if it contradicts earlier ones: the log is damaged."""
         if isinstance(record, md.UnknownMetadata):
             name = md.record_type_name(record.type)
             self._left_out.add(f"{name} v{record.version}")
@@ -81,13 +81,13 @@ class ImageChanges:
         handler(record)
 
     def remove_topic(self, record: md.RemoveTopicRecord) -> None:
-        """A topic's configs end with it."""
+        """Remove a topic and its configs."""
         name = self.topics.replay_remove(record)
         if name is not None:
             self.configs.remove((TOPIC, name))
 
     def replace_part(self, name: str, part: Any) -> None:
-        """A part has changed."""
+        """Replace a part."""
         self._parts[name] = part
 
     def finish(self) -> "ClusterImage":
@@ -115,7 +115,7 @@ def _in(part: str, method: str) -> Callable[[ImageChanges], Callable[[Any], None
 
 
 def _nothing(record: Any) -> None:
-    """It moves the high watermark, bounds a transaction, or belongs to a time that is over."""
+    """Records without effect on the image: no-op, transaction boundaries, records of old versions."""
 
 
 _HANDLERS: dict[type[md.MetadataMessage], Callable[[ImageChanges], Callable[[Any], None]]] = {

@@ -1,9 +1,8 @@
 """The cluster's metadata as one immutable value. PURE.
 
-Only replay changes it: the same records give an equal image on every replica (K631-05). Whoever keeps a reference
-has a frozen image, at no cost. Knows nothing of offsets being committed (`committed.py`) nor of who decides.
-
-Two images of one offset give the same snapshot records (K595-30): they are sorted, and hold no clock's time.
+Only replay changes it: the same records give an equal image on every replica (K631-05). A reference to an image is a
+frozen copy at no cost. Must not know commits (`committed.py`) nor decisions.
+Two images of one offset give the same snapshot records (K595-30): they are sorted, and contain no time of a clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +29,10 @@ from quorum_node.records.metadata import (
 @made_often
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """What all records so far amount to.
+    """The state after all records so far.
 
-    `left_out`: kinds of records that were replayed and are not in it. A snapshot would lose what they say, so none
-    may be made of it.
+    `left_out`: types of replayed records that the image does not contain. A snapshot would lose them, so none may be
+    written.
     """
 
     features: FeaturesImage = field(default_factory=FeaturesImage)
@@ -49,22 +48,22 @@ class ClusterImage:
     left_out: frozenset[str] = frozenset()
 
     def with_parts(self, parts: dict[str, Any]) -> "ClusterImage":
-        """With these parts in place of its own; after every batch, so not by `replace`, which asks for each field."""
+        """The image with some parts replaced. Called after every batch; faster than `replace`."""
         return ClusterImage(**dict(zip(_NAMES, _parts_of(self), strict=True)) | parts)
 
     def replay(self, record: AnyMetadata) -> "ClusterImage":
-        """With one record more."""
+        """The image after one more record."""
         return self.replay_all((record,))
 
     def replay_all(self, records: Iterable[AnyMetadata]) -> "ClusterImage":
-        """With some records more: cheaper than one by one. Boundaries of transactions say nothing here."""
+        """The image after more records: cheaper than one by one. Transaction boundaries are ignored here."""
         changes = ImageChanges(self)
         for record in records:
             changes.replay(record)
         return changes.finish()
 
     def snapshot_messages(self) -> Iterator[MetadataMessage]:
-        """Records that make this image again, in an order that all replicas share; the features come first."""
+        """Records that create this image, in the same order on all replicas; features come first."""
         return (each for each in self._snapshot_messages() if each is not None)
 
     def _snapshot_messages(self) -> Iterator[MetadataMessage | None]:
@@ -81,11 +80,11 @@ class ClusterImage:
         yield from self.delegation_tokens.snapshot_records(level)
 
     def snapshot_records(self) -> Iterator[bytes]:
-        """The same as values of the log, at the versions that the finalized level asks for."""
+        """The same as values of the log, in the versions of the finalized level."""
         return (value for value in self.snapshot_with_pauses() if value is not None)
 
     def snapshot_with_pauses(self) -> Iterator[bytes | None]:
-        """These values, and None while they are being sorted: a moment at which others may have their turn."""
+        """These values, with None as a pause now and then, so that the caller can run other work."""
         level = self.features.metadata_version
         encoders: dict[type[MetadataMessage], Callable[[MetadataMessage], bytes]] = {}
         for record in self._snapshot_messages():

@@ -1,7 +1,7 @@
-"""The image that the committed records of one log amount to, and up to where. PURE.
+"""The image of the committed records of one log, and its end offset. PURE.
 
-Owns the position, and records of a transaction that has not ended. The caller replays what is below the high
-watermark, in order, once.
+Owns the position, and the records of an open transaction. The caller replays records below the high watermark, in
+order, once.
 """
 
 from collections.abc import Iterable
@@ -27,16 +27,16 @@ class CommittedImage:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction has begun and not ended: its records are not in the image yet."""
+        """Whether a transaction is open: its records are not in the image yet."""
         return self._transactions.is_open
 
     @property
     def is_whole(self) -> bool:
-        """Whether a snapshot of the image would say all that the log says up to here."""
+        """Whether a snapshot of the image would contain everything in the log up to here."""
         return not self.image.left_out and not self._transactions.is_open
 
     def replay(self, records: Iterable[AnyMetadata]) -> None:
-        """Apply records, or hold them back until the transaction that they belong to ends."""
+        """Apply records, or hold them back until their transaction ends."""
         changes, transactions = ImageChanges(self.image), self._transactions
         held_back = transactions.is_open
         for record in records:
@@ -56,7 +56,7 @@ class CommittedImage:
         self.image = changes.finish()
 
     def take_over(self, image: ClusterImage) -> None:
-        """What replay of the next records would make of it, from whoever has done so already."""
+        """Take over the result of replaying the next records, which was computed elsewhere."""
         self.image = image
 
     def reached(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
@@ -64,6 +64,6 @@ class CommittedImage:
         self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
 
     def become(self, other: "CommittedImage") -> None:
-        """Be what `other` is, all at once; `other` must not be used any more."""
+        """Replace the whole state by that of `other`, which must not be used any more."""
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))

@@ -1,6 +1,6 @@
 """Config values by resource and name. PURE.
 
-Owns the values and how records change them; knows nothing of what they mean.
+Owns the values and their changes by records. Must not know their meaning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ class ConfigsImage:
                 yield ConfigKey(*resource, name), values[name]
 
     def snapshot_records(self) -> Iterator[MetadataMessage | None]:
-        """One for each value; None as in `sorted_with_pauses`."""
+        """One record for each value; None as in `sorted_with_pauses`."""
         for resource in sorted_with_pauses(self.by_resource):
             if resource is None:
                 yield None
@@ -72,7 +72,7 @@ class ConfigsImage:
 
 
 class ConfigsChanges:
-    """A run of changes, made in place on copies that nobody else sees; begins as an image, ends as another one."""
+    """A sequence of changes, made in place on private copies; starts from an image, ends with a new one."""
 
     def __init__(self, image: ConfigsImage) -> None:
         self._by_resource = image.by_resource.mutate()

@@ -1,6 +1,6 @@
 """Finalized feature levels. PURE.
 
-Owns the levels; the one of metadata.version says at which versions records are written (K631-13).
+Owns the levels. That of metadata.version determines the versions of records (K631-13).
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ class FeaturesImage:
 
     @property
     def metadata_version(self) -> int:
-        """Level that records are written at; the newest where none is finalized: nothing asks for less."""
+        """Level that records are written at; the newest if none is finalized."""
         return self.levels.get(METADATA_VERSION, 0) or LATEST_LEVEL
 
     def replay_level(self, record: FeatureLevelRecord) -> "FeaturesImage":
-        """A level is finalized, or (0) no longer."""
+        """Set the level of a feature; 0 removes it."""
         if record.feature_level:
             return FeaturesImage(self.levels.set(record.name, record.feature_level))
         if record.name in self.levels:
@@ -40,6 +40,6 @@ class FeaturesImage:
         return self
 
     def snapshot_records(self) -> Iterator[MetadataMessage]:
-        """metadata.version comes first: whoever reads the rest has to know it."""
+        """metadata.version comes first: it is needed to read the rest."""
         for name in sorted(self.levels, key=lambda each: (each != METADATA_VERSION, each)):
             yield FeatureLevelRecord(name=name, feature_level=self.levels[name])

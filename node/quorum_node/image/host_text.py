@@ -1,7 +1,7 @@
-"""One text for one address, however it was written. PURE.
+"""Canonical text form of addresses. PURE.
 
-An entry about a host holds whatever text its author gave: `::1`, `0:0:0:0:0:0:0:1` (as Java writes it) or
-`::ffff:10.0.0.1` (as a socket for both families tells an IPv4 client). Compared as text, an entry that denies would miss.
+An entry has the host in the form that its author wrote: `::1`, `0:0:0:0:0:0:0:1` (Java's form) or `::ffff:10.0.0.1`
+(an IPv4 client on a dual-stack socket). With a comparison of texts a deny entry could miss.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def host_text(host: str) -> str:
-    """The shortest form of an address; any other text as it is."""
+    """The shortest form of an address; any other text unchanged."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

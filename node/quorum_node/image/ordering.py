@@ -1,6 +1,6 @@
-"""Sorting that never works long at a time, for it shares its interpreter with the loop that answers clients.
+"""Sorting in small steps, as the interpreter is shared with the event loop.
 
-Owns nothing but the order. Knows no records.
+Owns the order only. Must not know records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _SORTED_AT_ONCE = 512
 
 
 class Sortable(Protocol):
-    """What has an order."""
+    """A type with an order."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -21,12 +21,12 @@ Key = TypeVar("Key", bound=Sortable)
 
 
 def sorted_lazily(keys: Iterable[Key]) -> Iterator[Key]:
-    """Sorting a million keys at once would hold up every other thread for a second."""
+    """Sort lazily: sorting a million keys at once would block all other threads for a second."""
     return (key for key in sorted_with_pauses(keys) if key is not None)
 
 
 def sorted_with_pauses(keys: Iterable[Key]) -> Iterator[Key | None]:
-    """None while many keys are being sorted, now and then: a moment at which others may have their turn."""
+    """Yields None now and then while many keys are being sorted: a pause for other work."""
     every = iter(keys)
     runs: list[list[Key]] = []
     while run := sorted(islice(every, _SORTED_AT_ONCE)):

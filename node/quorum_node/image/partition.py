@@ -1,8 +1,9 @@
-"""The state of one partition, and how records change it. PURE.
+"""The state of one partition, and its changes by records. PURE.
 
-Owns the one form of a partition and the rules of replay: which epochs rise, what stays. Must not know why a change was decided.
-Source: KIP-631, "PartitionRecord" and "PartitionChangeRecord"; KIP-858 (directories), KIP-966 (eligible leader replicas),
-as a stock 4.x controller replays them.
+Owns the normal form of a partition and the rules of replay: which epochs are incremented, which fields stay. Must not
+know why a change was decided.
+Source: KIP-631, "PartitionRecord" and "PartitionChangeRecord"; KIP-858 (directories), KIP-966 (eligible leader
+replicas), as a stock 4.x controller replays them.
 """
 
 from dataclasses import replace
@@ -21,13 +22,14 @@ from quorum_node.records.metadata.metadata_version import (
 )
 
 Partition = PartitionRecord
-"""The state of a partition is the newest form of its record, as `normal` leaves it: a directory for every replica, and
-null where there are no eligible leader replicas or last known ones. So what a newer version has told in tagged fields
-is kept, and neither replay nor a snapshot has to copy a dozen fields of each of a million partitions."""
+"""The state of a partition is the newest form of its record, normalized by `normal`: a directory for every replica,
+and null for empty eligible leader replicas and last known ones. So tagged fields of newer versions are kept, and
+neither replay nor a snapshot copies a dozen fields of each of a million partitions.
+"""
 
 
 def normal(record: PartitionRecord) -> Partition:
-    """The one form of what a record says."""
+    """The normal form of a record."""
     directories, replicas = record.directories, record.replicas
     elr, last_known = record.eligible_leader_replicas, record.last_known_elr
     if len(directories) == len(replicas) and elr != () and last_known != ():
@@ -41,7 +43,7 @@ def normal(record: PartitionRecord) -> Partition:
 
 
 def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
-    """With what a record changes."""
+    """The partition after a change record."""
     replicas = partition.replicas if change.replicas is None else change.replicas
     directories = partition.directories if change.directories is None else change.directories
     isr = partition.isr if change.isr is None else change.isr
@@ -70,7 +72,7 @@ def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
 
 
 def at_level(partition: Partition, metadata_version: int) -> PartitionRecord:
-    """The record that describes it, without what the level has no field for."""
+    """The record of the partition, without fields that the level does not support."""
     if metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL:
         return partition
     return replace(
@@ -82,7 +84,7 @@ def at_level(partition: Partition, metadata_version: int) -> PartitionRecord:
 
 
 def _placed(directories: tuple[UUID, ...], replica_count: int) -> tuple[UUID, ...]:
-    """No directories, or none known yet: as many unknown ones as there are replicas."""
+    """Directories of the replicas; without any, unknown ones."""
     if len(directories) == replica_count:
         return directories
     if any(each != MIGRATING for each in directories):

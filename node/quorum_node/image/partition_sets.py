@@ -1,7 +1,7 @@
-"""Sets of partitions that share all but what differs. PURE.
+"""Persistent sets of partitions. PURE.
 
-Owns the form: a bit for each partition, 256 of a topic together. When a broker fails, every third of its partitions enters
-such a set; an entry of a map for each of them made that dearer the more there were.
+Owns the representation: a bit per partition, 256 partitions of a topic together. When a broker fails, a third of its
+partitions enters such a set; one map entry per partition was too slow.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ IndexKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionSet:
-    """(Topic, chunk) → which of its partitions, a bit each. The field is for the changes."""
+    """(Topic, chunk) → bit set of partitions. The field is for `PartitionSetChanges`."""
 
     chunks: Map[tuple[int, int], int] = Map()
     count: int = 0
@@ -36,7 +36,7 @@ class PartitionSet:
 
 
 class PartitionSetChanges:
-    """Begins as a set, ends as another one; to be used once."""
+    """Starts from a set and ends with a new one; to be used once."""
 
     __slots__ = ("_before", "_changed", "_count")
 
@@ -46,12 +46,12 @@ class PartitionSetChanges:
         self._count = before.count
 
     def add(self, topic: int, partition_id: int) -> None:
-        """One that is not in it."""
+        """Add a partition that is not in the set."""
         self._flip(topic, partition_id)
         self._count += 1
 
     def remove(self, topic: int, partition_id: int) -> None:
-        """One that is in it."""
+        """Remove a partition of the set."""
         self._flip(topic, partition_id)
         self._count -= 1
 

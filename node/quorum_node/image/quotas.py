@@ -19,7 +19,7 @@ _NO_QUOTAS: Map[str, float] = Map()
 
 
 def entity_of(record: ClientQuotaRecord) -> Entity:
-    """Whom a quota is for, in an order that does not depend on who wrote it."""
+    """The entity of a quota, in canonical order."""
     parts = {each.entity_type: each.entity_name for each in record.entity}
     return tuple(sorted(parts.items(), key=lambda part: part[0]))
 
@@ -31,7 +31,7 @@ class ClientQuotasImage:
     by_entity: Map[Entity, Map[str, float]] = Map()
 
     def replay_quota(self, record: ClientQuotaRecord) -> "ClientQuotasImage":
-        """Set or removed."""
+        """Set or remove a quota."""
         entity = entity_of(record)
         quotas = self.by_entity.get(entity, _NO_QUOTAS)
         if not record.remove:
@@ -60,16 +60,16 @@ class ClientQuotasImage:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsImage:
-    """The id at which the next block begins; None: no block was given yet."""
+    """The id at which the next block begins; None: no block was allocated yet."""
 
     next_producer_id: int | None = None
 
     def replay_block(self, record: ProducerIdsRecord) -> "ProducerIdsImage":
-        """A block was given to a broker."""
+        """A block was allocated to a broker."""
         return ProducerIdsImage(record.next_producer_id)
 
     def snapshot_records(self) -> Iterator[MetadataMessage]:
-        """Where the next block begins; to whom the last one went is of no use any more."""
+        """Start of the next block. The owner of the last one is not needed any more."""
         if self.next_producer_id is not None:
             yield ProducerIdsRecord(
                 broker_id=-1, broker_epoch=-1, next_producer_id=self.next_producer_id

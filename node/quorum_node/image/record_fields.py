@@ -1,6 +1,6 @@
-"""A metadata record as a JSON object: Kafka's field names, UUIDs as Kafka writes them.
+"""A metadata record as a JSON object, with Kafka's field names and UUID form.
 
-Owns the form in which people read records of the log. Shows no secrets. Knows no log and no batches.
+Owns the form in which records are shown to people. Secrets are not shown. Must not know logs and batches.
 """
 
 from uuid import UUID

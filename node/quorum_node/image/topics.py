@@ -1,8 +1,8 @@
 """Topics and their partitions, with the indexes that decisions need. PURE.
 
-Owns topics by id and name, the partitions of a broker (which topics these are in is kept by `topics_of_brokers.py`: a
-broker's failure never looks at anything else), and the partitions that ask for attention: without a leader, in reassignment, not led by the
-preferred replica. Changes go through `TopicsChanges`.
+Owns topics by id and name, the partitions of a broker (`topics_of_brokers.py` has the topics of each broker, so that
+a broker's failure only affects its own topics), and partitions that may need a change: without a leader, in
+reassignment, or not led by the preferred replica. Changes are made by `TopicsChanges`.
 Topic ids are kept as integers: hashing a UUID object takes longer than the look-up.
 """
 
@@ -24,7 +24,7 @@ from quorum_node.schema.primitives import TaggedFields
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; its partitions by number. `ordinal` is what indexes call it; replicas differ in it."""
+    """A topic; its partitions by number. `ordinal`: its number in indexes, which differs between replicas."""
 
     name: str
     topic_id: UUID
@@ -41,18 +41,18 @@ class PartitionKey(NamedTuple):
 
 
 def metric_name(name: str) -> str:
-    """A topic's name in the names of its metrics."""
+    """A topic's name in metrics."""
     return name.replace(".", "_")
 
 
 def may_collide(name: str) -> bool:
-    """Whether another name could have the same metrics."""
+    """Whether another name could have the same metric name."""
     return "." in name or "_" in name
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
-    """All topics. The fields are for `TopicsChanges`; everybody else asks the methods."""
+    """All topics. The fields are for `TopicsChanges`; other code uses the methods."""
 
     by_id: Map[int, Topic] = Map()
     ids: Map[str, int] = Map()
@@ -61,13 +61,12 @@ class TopicsImage:
     """Ordinal → topic."""
     next_ordinal: int = field(default=0, compare=False)
     led: Map[int, int] = Map()
-    """Broker → number of partitions that it leads, where it leads any."""
+    """Broker → number of partitions that it leads; without zeros."""
     marked_leaderless: PartitionSet = field(default_factory=PartitionSet)
     marked_reassigning: PartitionSet = field(default_factory=PartitionSet)
     marked_not_preferred: PartitionSet = field(default_factory=PartitionSet)
     by_metric_name: Map[str, tuple[str, ...]] = Map()
-    """What the names of metrics make of a topic's name → the names of the topics. Only names that differ from others
-    by '.' and '_' alone could have it in common, so only names with one of these are here."""
+    """Metric name → names of topics. Only names with '.' or '_' can collide, so only those are here."""
     partition_count: int = 0
 
     def __len__(self) -> int:
@@ -86,7 +85,7 @@ class TopicsImage:
         return None if number is None else self.by_id[number]
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics have the same names as those of a topic of this name would have."""
+        """A topic with the same metric name."""
         return next(iter(self.by_metric_name.get(metric_name(name), ())), None)
 
     def partition(self, topic_id: UUID, partition_id: int) -> Partition | None:
@@ -112,23 +111,23 @@ class TopicsImage:
                     yield (number, partition_id), partition
 
     def replica_count(self, broker_id: int) -> int:
-        """How many replicas a broker has."""
+        """Number of replicas of a broker."""
         return sum(1 for _ in self.partitions_of(broker_id))
 
     def led_count(self, broker_id: int) -> int:
-        """How many partitions a broker leads."""
+        """Number of partitions that a broker leads."""
         return self.led.get(broker_id, 0)
 
     def leaderless(self) -> Iterator[PartitionKey]:
-        """Partitions that nobody leads."""
+        """Partitions without a leader."""
         return self._keys(self.marked_leaderless)
 
     def reassigning(self) -> Iterator[PartitionKey]:
-        """Partitions with replicas on their way in or out."""
+        """Partitions in reassignment."""
         return self._keys(self.marked_reassigning)
 
     def not_preferred(self) -> Iterator[PartitionKey]:
-        """Partitions that another replica than the first leads."""
+        """Partitions whose leader is not the first replica."""
         return self._keys(self.marked_not_preferred)
 
     def _keys(self, marked: PartitionSet) -> Iterator[PartitionKey]:

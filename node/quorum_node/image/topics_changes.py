@@ -1,7 +1,7 @@
-"""A run of changes to the topics, made in place on copies that nobody else sees. PURE.
+"""A sequence of changes of the topics, made in place on private copies. PURE.
 
-Owns replay of topic and partition records and keeps the indexes of `TopicsImage` true. One record costs what one
-record changes; a long run shares the cost of opening and closing the maps.
+Owns replay of topic and partition records, and keeps the indexes of `TopicsImage` consistent. The cost of a record
+depends on its changes only; a long sequence shares the cost of opening and closing the maps.
 """
 
 from collections import defaultdict
@@ -36,11 +36,11 @@ class _OpenTopic:
     partitions: MapMutation[int, Partition]
     tagged_fields: TaggedFields
     bereft: set[int] = field(default_factory=set)
-    """Brokers that lost a replica of one of its partitions: they may have others."""
+    """Brokers that lost a replica of one of its partitions; they may have others."""
 
 
 class TopicsChanges:
-    """Begins as an image, ends as another one; to be used once."""
+    """Starts from an image and ends with a new one; to be used once."""
 
     def __init__(self, image: TopicsImage) -> None:
         self._by_id = image.by_id.mutate()
@@ -56,7 +56,7 @@ class TopicsChanges:
         self._partition_count = image.partition_count
         self._open: dict[int, _OpenTopic] = {}
         self._won: defaultdict[int, int] = defaultdict(int)
-        """Broker → partitions that it leads more (or fewer) than the image says."""
+        """Broker → difference of the number of partitions that it leads."""
 
     def finish(self) -> TopicsImage:
         """The image with all changes."""
@@ -77,7 +77,7 @@ class TopicsChanges:
         )
 
     def replay_topic(self, record: TopicRecord) -> None:
-        """A topic without partitions yet, also if there was one of that id."""
+        """A topic without partitions; replaces a topic with the same id."""
         number = record.topic_id.int
         if self._opened(number) is not None:
             self.replay_remove(RemoveTopicRecord(topic_id=record.topic_id))
@@ -94,7 +94,7 @@ class TopicsChanges:
         )
 
     def replay_remove(self, record: RemoveTopicRecord) -> str | None:
-        """Gone with its partitions; its name, or None if there was no such topic."""
+        """Remove a topic with its partitions; returns its name, or None if it does not exist."""
         number = record.topic_id.int
         topic = self._opened(number)
         if topic is None:
@@ -111,7 +111,7 @@ class TopicsChanges:
         return topic.name
 
     def replay_partition(self, record: PartitionRecord) -> None:
-        """A partition is made, or told anew from the beginning."""
+        """Create or replace a partition."""
         number = record.topic_id.int
         topic = self._opened(number)
         if topic is None:
@@ -125,7 +125,7 @@ class TopicsChanges:
             self._index(topic, partition_id, old, new)
 
     def replay_change(self, record: PartitionChangeRecord) -> None:
-        """Some fields of a partition change."""
+        """Change some fields of a partition."""
         number = record.topic_id.int
         topic = self._opened(number)
         partition = None if topic is None else topic.partitions.get(record.partition_id)
@@ -137,7 +137,7 @@ class TopicsChanges:
         self._index(topic, record.partition_id, partition, new)
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        """Eligible leader replicas of one topic or of all are forgotten, where there are any."""
+        """Clear the eligible leader replicas of one topic or of all."""
         named = self._ids.get(record.topic_name)
         if named is None and record.topic_name:
             return
@@ -145,7 +145,7 @@ class TopicsChanges:
             self._clear_elr(number)
 
     def _ids_in_use(self) -> Iterator[int]:
-        """A mutation can't be walked through: it is finished and begun again."""
+        """A map mutation can't be iterated: it is finished and started again."""
         ids = self._ids.finish()
         self._ids = ids.mutate()
         return iter(ids.values())
@@ -245,7 +245,7 @@ class TopicsChanges:
 
 
 def _without_replica(broker_ids: set[int], partitions: Map[int, Partition]) -> set[int]:
-    """Those of them that none of the partitions has."""
+    """Those brokers that have no replica of any of these partitions."""
     left = set(broker_ids)
     for partition in partitions.values():
         left.difference_update(partition.replicas)
@@ -255,7 +255,7 @@ def _without_replica(broker_ids: set[int], partitions: Map[int, Partition]) -> s
 
 
 def without_elr(partition: Partition) -> Partition:
-    """Nobody but the ISR may lead it: a change like any other."""
+    """The partition without eligible leader replicas: a change like any other."""
     return replace(
         partition,
         eligible_leader_replicas=None,
@@ -265,7 +265,7 @@ def without_elr(partition: Partition) -> Partition:
 
 
 def _marks(partition: Partition) -> int:
-    """What about it asks for attention."""
+    """Indexes of partitions that may need a change, and contain this one."""
     marks = 0
     if partition.leader == NO_LEADER:
         marks = _LEADERLESS

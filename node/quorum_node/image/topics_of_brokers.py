@@ -1,10 +1,9 @@
-"""In which topics a broker has replicas. PURE.
+"""Index: the topics in which a broker has replicas. PURE.
 
-Owns this index: a broker's failure looks at its own topics and at nothing else. Must not know partitions.
-
-A topic stands in it by its ordinal, a small number that it got when it was made here, and takes one bit for each broker.
-Topics that were made one after the other share a chunk, so that a run of new partitions changes few places; a map from
-broker and topic took a third of a replay's time and of the image's memory.
+Owns this index, so that a broker's failure only affects its own topics. Must not know partitions.
+A topic is identified by its ordinal, a small number that was assigned when it was created, and takes one bit for each
+broker. Topics that were created in sequence share a chunk, so a run of new partitions changes few entries. A map from
+broker and topic took a third of the time of replay and of the image's memory.
 """
 
 from collections import defaultdict
@@ -16,17 +15,17 @@ from immutables import Map
 _CHUNK_BITS = 8
 _WITHIN_CHUNK = (1 << _CHUNK_BITS) - 1
 _Chunks = dict[int, int]
-"""Chunk → which of its ordinals, a bit each."""
+"""Chunk → bit set of its ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsOfBrokers:
-    """Broker → chunk → bits. The field is for the changes."""
+    """Broker → chunk → bits. The field is for `TopicsOfBrokersChanges`."""
 
     by_broker: Map[int, Map[int, int]] = Map()
 
     def brokers(self) -> Iterator[int]:
-        """Those that have any."""
+        """Brokers with topics."""
         return iter(self.by_broker)
 
     def of(self, broker_id: int) -> Iterator[int]:
@@ -41,7 +40,7 @@ class TopicsOfBrokers:
 
 
 class TopicsOfBrokersChanges:
-    """Begins as an index, ends as another one; to be used once."""
+    """Starts from an index and ends with a new one; to be used once."""
 
     __slots__ = ("_before", "_gained", "_lost")
 
@@ -51,11 +50,11 @@ class TopicsOfBrokersChanges:
         self._lost: defaultdict[int, _Chunks] = defaultdict(dict)
 
     def gained(self, ordinal: int, broker_ids: Iterable[int]) -> None:
-        """They have a replica of a partition of the topic."""
+        """These brokers have a replica of the topic."""
         _set_bit(self._gained, ordinal, broker_ids)
 
     def lost(self, ordinal: int, broker_ids: Iterable[int]) -> None:
-        """At the end of the run they have no replica of the topic any more."""
+        """At the end of the sequence these brokers have no replica of the topic any more."""
         _set_bit(self._lost, ordinal, broker_ids)
 
     def finish(self) -> TopicsOfBrokers:

@@ -1,7 +1,8 @@
-"""Metadata transactions: records that take effect together, when their end is committed, or never. PURE.
+"""Metadata transactions: records that take effect together at the committed end, or never. PURE.
 
-A controller writes what does not fit into one batch between a BeginTransaction and an EndTransaction record; whoever
-takes over in between writes an AbortTransaction (KIP-868). Owns holding back; knows nothing of what records mean.
+A controller writes records that do not fit into one batch between a BeginTransaction and an EndTransaction record. A
+controller that takes over in between writes an AbortTransaction (KIP-868). Owns holding records back. Must not know
+their meaning.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from quorum_node.records.metadata import (
 BOUNDARIES: frozenset[type] = frozenset(
     (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 )
-"""The records that `take` must see even while no transaction is open."""
+"""Records that `take` must process even outside of a transaction."""
 
 
 class Transactions:
@@ -29,7 +30,7 @@ class Transactions:
         self.is_open = False
 
     def take(self, record: AnyMetadata) -> Sequence[AnyMetadata]:
-        """What takes effect by this record, in order."""
+        """The records that take effect now, in order."""
         kind = type(record)
         if kind not in BOUNDARIES:
             if not self.is_open:

@@ -1,4 +1,4 @@
-"""Bytes of whole messages: the two functions that everything else calls.
+"""Encodes and decodes whole messages: the interface of the compiled codecs.
 
 Owns the boundary between compiled code and callers. Must not know frames or headers (`frames.py`).
 """
@@ -28,12 +28,12 @@ def encode_into(parts: list[Part], message: Message, version: int) -> None:
 
 
 def compile_encoder(cls: type[Message], version: int) -> None:
-    """Compiles it now, if it was not used yet."""
+    """Compile the encoder now instead of at its first use."""
     encoder(cls, version, version >= cls.FLEXIBLE_SINCE)
 
 
 def compile_decoder(cls: type[Message], version: int) -> None:
-    """Compiles it now, if it was not used yet."""
+    """Compile the decoder now instead of at its first use."""
     decoder(cls, version, version >= cls.FLEXIBLE_SINCE)
 
 
@@ -44,9 +44,9 @@ def decode(
     position: int = 0,
     max_elements: int = MAX_ELEMENTS,
 ) -> _M:
-    """A message that fills the buffer from `position` to its end, with so many array elements at most.
+    """A message that fills the buffer from `position` to its end, with a limited number of array elements.
 
-    Records inside are views into `buffer`. Raises MalformedMessage, and nothing else, on other bytes.
+    Records inside are views of `buffer`. Raises MalformedMessage, and nothing else, on invalid bytes.
     """
     try:
         made, end = decoder(cls, version, version >= cls.FLEXIBLE_SINCE)(

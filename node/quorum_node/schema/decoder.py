@@ -3,10 +3,9 @@
 Owns reading. Must not know any particular message.
 Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 (compact forms, tagged fields).
 
-Every length is compared with the bytes that are left before anything is made of it, and elements are
-counted over the whole message: an element of three bytes becomes an object of a hundred, so proportion
-alone would let one frame take a gigabyte. What runs past the end raises inside and comes out as
-MalformedMessage.
+Every length is compared with the remaining bytes before anything is allocated, and elements are
+counted over the whole message: an element of three bytes becomes an object of a hundred, so one frame
+could otherwise allocate a gigabyte. Reading past the end is reported as MalformedMessage.
 Runs of fixed-size fields become one struct call.
 """
 
@@ -37,10 +36,10 @@ from quorum_node.schema.schema import (
 from quorum_node.schema.source import SHARED_ARRAYS, SHORT_ARRAY, Source, wire_fields
 
 MAX_ELEMENTS = 50_000
-"""Array elements and unknown tagged fields of one message, all arrays together."""
+"""Limit of array elements and unknown tagged fields of one message, all arrays together."""
 
 Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
-"""(buffer, position, length of the buffer, [elements that may still come]) -> (message, next position)."""
+"""(buffer, position, length of the buffer, [remaining elements]) -> (message, next position)."""
 
 
 _COMPILED: dict[tuple[Any, int, bool], Decoder] = {}
@@ -67,7 +66,7 @@ def _compile(cls: type[Message], version: int, flexible: bool) -> Decoder:
 
 
 def _emit_made(source: Source, cls: type[Message], present: set[str], flexible: bool) -> None:
-    """Field by field: a call with a dozen named arguments takes several times as long."""
+    """Assign field by field: a call with a dozen named arguments takes several times as long."""
     source.add(f"m = {source.name(object.__new__)}(cls)")
     for name, spec in wire_fields(cls):
         value = f"f_{name}" if name in present else source.name(spec.default)
@@ -76,7 +75,7 @@ def _emit_made(source: Source, cls: type[Message], present: set[str], flexible: 
 
 
 def smallest_bytes(kind: WireType, version: int, flexible: bool) -> int:
-    """The fewest bytes that a value takes: bounds the length of an array of them."""
+    """Minimum size of a value in bytes: limits the length of an array of them."""
     if isinstance(kind, Fixed):
         return kind.size_bytes
     if isinstance(kind, Array):
@@ -138,7 +137,7 @@ def _emit_value(
 
 
 def _emit_length(source: Source, flexible: bool, layout: str) -> str:
-    """Reads a length into a variable; null becomes -1."""
+    """Read a length into a variable; null becomes -1."""
     size = source.variable()
     if flexible:
         source.add(f"{size} = b[p]", "p += 1")
@@ -198,7 +197,7 @@ def _emit_array(
 
 
 def _emit_fixed_elements(source: Source, target: str, kind: Fixed, size: str) -> None:
-    """All elements by one struct call; equal short ones are one object."""
+    """Read all elements by one struct call; equal short arrays share one object."""
     with source.block(f"if {size} < {SHORT_ARRAY}:"):
         _emit_shared(source, target, _numbers(kind), f"{size} * {kind.size_bytes}")
     with source.block("else:"):

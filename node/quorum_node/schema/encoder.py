@@ -39,7 +39,7 @@ Encoder = Callable[[Any, list[Part]], None]
 
 
 _NULL_STRUCTURE, _STRUCTURE = b"\xff", b"\x01"
-"""A byte before a structure that may be null."""
+"""The byte before a nullable structure."""
 _COMPACT_NULL = b"\0"
 _NULL_STRING = b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"
@@ -47,11 +47,11 @@ _NO_TAGS = b"\0"
 
 
 class FieldNotInVersion(Exception):
-    """A field that may not be dropped has a value, but the version can't carry it: the caller's mistake."""
+    """A field that must not be dropped has a value, but the version lacks it: a bug of the caller."""
 
 
 class _Writing:
-    """Lines that append to the list of that name; expressions in a row become one line."""
+    """Lines that append to the list of that name; consecutive expressions become one line."""
 
     def __init__(self, source: Source, target: str) -> None:
         self.source = source
@@ -59,7 +59,7 @@ class _Writing:
         self._expressions: list[str] = []
 
     def put(self, *expressions: str) -> None:
-        """Each makes a part. They are written behind the lines that come before the next `flush`."""
+        """Add expressions, one part each. They are written before the next `flush`."""
         self._expressions += expressions
 
     def flush(self) -> None:
@@ -170,7 +170,7 @@ def _emit_nullable(
     version: int,
     flexible: bool,
 ) -> None:
-    """A string, bytes, or an array whose elements are written one by one."""
+    """A nullable string, bytes, or array whose elements are written one by one."""
     source, variable = writing.source, writing.source.variable()
     if not nullable:
         source.add(f"{variable} = {value}")
@@ -236,7 +236,7 @@ def _put_array_of_fixed(
 
 @cache
 def _short_array(kind: Fixed, flexible: bool) -> Callable[[tuple[Any, ...]], bytes]:
-    """Length and elements of an array of numbers; the same few come again and again, as in the decoder."""
+    """Length and elements of a short array of numbers, cached as in the decoder, as few values repeat."""
 
     @lru_cache(maxsize=SHARED_ARRAYS)
     def short_array(values: tuple[Any, ...]) -> bytes:
@@ -249,7 +249,7 @@ def _short_array(kind: Fixed, flexible: bool) -> Callable[[tuple[Any, ...]], byt
 def _fixed_array(
     kind: Fixed, nullable: bool, flexible: bool
 ) -> Callable[[tuple[Any, ...] | None], bytes]:
-    """Any array of numbers, or of UUIDs that may be missing, or null."""
+    """Any array of numbers, or of nullable UUIDs."""
 
     def fixed_array(values: tuple[Any, ...] | None) -> bytes:
         if values is None:
@@ -264,7 +264,7 @@ def _fixed_array(
 
 @cache
 def _uuid_array(nullable: bool, flexible: bool) -> Callable[[tuple[UUID, ...] | None], bytes]:
-    """Arrays of UUIDs; those that the decoder shares are known by their identity: a hash takes longer than the bytes."""
+    """Arrays of UUIDs. Those shared by the decoder are recognized by identity, as a hash takes longer than encoding."""
     known: dict[int, tuple[tuple[UUID, ...], bytes]] = {}
 
     def uuid_array(values: tuple[UUID, ...] | None) -> bytes:
@@ -293,7 +293,7 @@ def _array_length(count: int, flexible: bool) -> bytes:
 
 
 def _put_tagged(writing: _Writing, specs: list[tuple[str, FieldSpec]], version: int) -> None:
-    """Mostly there is none that differs from its default."""
+    """Usually all have their default."""
     source = writing.source
     usual = [f"m.{name} is {source.name(spec.default)}" for name, spec in specs]
     tags = source.name(_tagged(specs, version))
@@ -331,6 +331,6 @@ def _tagged(specs: list[tuple[str, FieldSpec]], version: int) -> Callable[[Any],
 
 
 def _add_kept(tagged: dict[int, bytes], kept: TaggedFields) -> None:
-    """Unknown fields beside the known ones, each with its tag and size in front."""
+    """Merge unknown fields with the known ones, each with its tag and size."""
     for tag, data in kept:
         tagged.setdefault(tag, encode_uvarint(tag) + encode_uvarint(len(data)) + data)

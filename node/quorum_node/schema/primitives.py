@@ -16,7 +16,7 @@ from uuid import UUID, SafeUUID
 
 Buffer = bytes | memoryview
 TaggedFields = tuple[tuple[int, bytes], ...]
-"""Tagged fields that this version does not know, (tag, raw bytes), ascending; kept when encoded again."""
+"""Tagged fields that this version does not know, (tag, raw bytes), ascending; encoded again unchanged."""
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
@@ -40,7 +40,7 @@ def encode_uvarint(value: int) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def encode_long_uvarint(value: int) -> bytes:
-    """The general case of `encode_uvarint`. Lengths and offsets within a batch come again and again: cached."""
+    """The general case of `encode_uvarint`, cached, as few lengths and offsets repeat."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -140,7 +140,7 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
     """A compact string that must not be null."""
     text, position = read_nullable_compact_string(buffer, position)
     if text is None:
-        raise MalformedRecord("null where a string is required")
+        raise MalformedRecord("null for a required string")
     return text, position
 
 
@@ -150,10 +150,10 @@ _set_int, _set_is_safe = _slots.int.__set__, _slots.is_safe.__set__
 
 @lru_cache(maxsize=1024)
 def any_uuid_from_bytes(data: bytes) -> UUID:
-    """16 bytes to a UUID, all zero included. The same few come again and again: cached."""
+    """16 bytes to a UUID, including all zero. Cached, as few values repeat."""
     if len(data) != 16:
         raise MalformedRecord(f"a UUID of {len(data)} bytes")
-    # The constructor checks what is known here, and takes three times as long.
+    # The constructor repeats checks and takes three times as long.
     made = object.__new__(UUID)
     _set_int(made, int.from_bytes(data, "big"))
     _set_is_safe(made, SafeUUID.unknown)
@@ -162,7 +162,7 @@ def any_uuid_from_bytes(data: bytes) -> UUID:
 
 @lru_cache(maxsize=16_384)
 def uuids_from_bytes(data: bytes) -> tuple[UUID, ...]:
-    """UUIDs one behind the other; the same few arrays come again and again, too."""
+    """Consecutive UUIDs; cached, as few arrays repeat."""
     return tuple([any_uuid_from_bytes(data[at : at + 16]) for at in range(0, len(data), 16)])
 
 
@@ -188,10 +188,10 @@ def read_uuid(buffer: Buffer, position: int) -> tuple[UUID | None, int]:
 
 
 def read_array_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Length of a compact array; an element takes at least one byte, so the rest bounds it."""
+    """Length of a compact array, at most the number of remaining bytes."""
     size, position = read_uvarint(buffer, position)
     if size == 0:
-        raise MalformedRecord("null where an array is required")
+        raise MalformedRecord("null for a required array")
     if size - 1 > len(buffer) - position:
         raise MalformedRecord(f"an array of {size - 1} elements in {len(buffer) - position} bytes")
     return size - 1, position
@@ -200,7 +200,7 @@ def read_array_length(buffer: Buffer, position: int) -> tuple[int, int]:
 def encode_tagged_fields(
     fields: Mapping[int, bytes] | None = None, kept: TaggedFields = ()
 ) -> bytes:
-    """Known fields by tag plus kept unknown ones, in ascending order as the format demands."""
+    """Known fields by tag and kept unknown ones, in ascending order as the format requires."""
     if not fields and not kept:
         return b"\0"
     merged = {**dict(kept), **(fields or {})}
@@ -211,7 +211,7 @@ def encode_tagged_fields(
 
 
 MAX_TAGGED_FIELDS = 1000
-"""In one structure. Two bytes become an entry of a hundred: more than that is an attack or damage."""
+"""Limit in one structure: two bytes become an entry of a hundred, so more is an attack or damage."""
 
 
 def read_tagged_fields(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:

@@ -20,11 +20,11 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from quorum_node.schema.primitives import TaggedFields
 
 NEVER = 0x7FFF
-"""A version that no API reaches."""
+"""A version that no API has."""
 
 
 class MalformedMessage(Exception):
-    """The bytes are not a message of that kind and version: the only error of the decoders."""
+    """The bytes are not a message of that type and version: the only error of the decoders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A type whose length is written before it. `RECORDS` is handed out as a view, not as a copy."""
+    """A type with a length prefix. `RECORDS` is decoded as a view, not as a copy."""
 
     name: str
 
@@ -50,9 +50,9 @@ INT32 = Fixed("i", 4)
 INT64 = Fixed("q", 8)
 FLOAT64 = Fixed("d", 8)
 UUID_TYPE = Fixed("16s", 16)
-"""A UUID that may be missing: all zero is None in Python."""
+"""A nullable UUID: all zero is None in Python."""
 ANY_UUID = Fixed("16s", 16)
-"""A UUID, all zero included."""
+"""A UUID, including all zero."""
 STRING = Variable("string")
 BYTES = Variable("bytes")
 RECORDS = Variable("records")
@@ -70,10 +70,10 @@ _V = TypeVar("_V")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def value(cls: type[_V]) -> type[_V]:
-    """Class decorator: a dataclass that nobody changes, for what is made by the hundred thousand.
+    """Class decorator: a dataclass that is immutable by convention, for values that are created in large numbers.
 
-    The type checker sees to it that nobody does. Python's frozen dataclasses see to it again with every field of every
-    object, which makes them three times as slow to make.
+    The type checker reports assignments. Frozen dataclasses also check at run time, which makes their construction
+    three times slower.
     """
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
 
@@ -85,7 +85,7 @@ class Message:
     FLEXIBLE_SINCE: ClassVar[int] = NEVER
 
     tagged_fields: TaggedFields = ()
-    """Tagged fields that this code doesn't know; kept when the message is encoded again."""
+    """Unknown tagged fields; encoded again unchanged."""
 
 
 WireType = Fixed | Variable | Array | type[Message]
@@ -93,7 +93,7 @@ WireType = Fixed | Variable | Array | type[Message]
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What `wire` declares; `until` is inclusive, as in Kafka's own definitions ("0-14")."""
+    """Arguments of `wire`; `until` is inclusive, as in Kafka's own definitions ("0-14")."""
 
     type: WireType
     since: int
@@ -104,11 +104,11 @@ class FieldSpec:
     default: Any
 
     def in_version(self, version: int) -> bool:
-        """True if this version carries the field."""
+        """Whether this version has the field."""
         return self.since <= version <= self.until
 
     def nullable_in(self, version: int) -> bool:
-        """True if null may stand there in this version."""
+        """Whether the field is nullable in this version."""
         return version >= self.nullable_since
 
 
@@ -125,8 +125,8 @@ def wire(
 ) -> Any:
     """Declares one field, in the order of the wire.
 
-    A version without the field drops it silently only if `ignorable`; otherwise any value but the default
-    is an error of the caller (a pre-vote that lost its flag would be a real vote). A `secret` is not in the `repr`.
+    A version without the field drops it only if it is `ignorable`. Otherwise any value but the default is a bug of
+    the caller (a pre-vote without its flag would be a real vote). A `secret` is not in the `repr`.
     """
     conditional = since > 0 or until != NEVER or tag is not None
     assert not conditional or default is not MISSING, "a conditional field needs a default"

@@ -12,12 +12,12 @@ from quorum_node.schema.schema import FieldSpec, Message
 
 SHORT_ARRAY = 8
 SHARED_ARRAYS = 16_384
-"""Short arrays of numbers, and arrays of UUIDs, that are kept: many partitions have the same replicas and directories."""
+"""Number of cached short arrays of numbers, and arrays of UUIDs: many partitions have the same replicas and directories."""
 
 
 @dataclass(slots=True)
 class Source:
-    """A function under construction. It is made once per message and version, then called many times."""
+    """A function under construction. It is compiled once per message and version, and called many times."""
 
     names: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -30,14 +30,14 @@ class Source:
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
-        """Indents what is added inside."""
+        """Indents lines that are added inside."""
         self.add(opening)
         self.depth += 1
         yield
         self.depth -= 1
 
     def name(self, value: Any) -> str:
-        """A name for a constant that the lines use."""
+        """A name for a constant in the lines."""
         for known, existing in self.names.items():
             if existing is value:
                 return known
