@@ -1,4 +1,4 @@
-"""`python -m quorum_simulation --seed N` or `--seeds A..B`: play simulated histories."""
+"""`python -m quorum_simulation --seed N` or `--seeds A..B`: run simulated histories."""
 
 import argparse
 import os
@@ -20,37 +20,39 @@ _INTERRUPTED = 130
 
 
 def main() -> int:
-    """0: all invariants held. 1: some did not (the seed and the way to replay it are printed). 130: interrupted."""
+    """0: all invariants held. 1: some did not (the seed and the command to repeat it are printed). 130: interrupted."""
     parser = argparse.ArgumentParser(prog="python -m quorum_simulation", description=__doc__)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--seed", type=int, help="one seed, with its history of faults")
+    which.add_argument("--seed", type=int, help="run one seed and print its faults")
     which.add_argument("--seeds", help="a range such as 1..200 (both ends included)")
     parser.add_argument(
-        "--faults", default="", metavar="KIND,...", help="with --seed: these kinds of faults only"
+        "--faults", default="", metavar="KIND,...", help="with --seed: only these kinds of faults"
     )
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="with --seeds: so many at a time"
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="with --seeds: number of parallel processes",
     )
     parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="with --seeds: no longer than this"
+        "--minutes", type=float, default=float("inf"), help="with --seeds: time limit"
     )
     parser.add_argument(
         "--write",
         type=Path,
         metavar="FILE",
-        help="with --seeds: put the numbers into this document. Finished histories are kept and not played again,"
-        " until the code or the interpreter changes; a failure does not end the run",
+        help="with --seeds: write the numbers into this document. Finished histories are stored and not run again until the code or the interpreter changes; failures do not end the run",
     )
     parser.add_argument(
         "--afresh",
         action="store_true",
-        help="with --write: play every history again, and keep none",
+        help="with --write: run all histories again, and store none",
     )
     parser.add_argument(
         "--failures",
         type=float,
         metavar="N",
-        help="with --seeds: end after so many failed histories (3; with --write: go on to the end)",
+        help="with --seeds: stop after so many failed histories (default 3; with --write: no limit)",
     )
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -109,7 +111,7 @@ def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
 
 
 def _written(seeds: range, arguments: argparse.Namespace, limit_s: float) -> Report:
-    """Play what is not kept yet, keep it, and put the numbers of all of it into the document."""
+    """Run the histories that are not stored yet, store them, and write the numbers of all into the document."""
     long_run = LongRun(seeds, present_sources(), None if arguments.afresh else ledger_directory())
     if long_run.finished:
         print(f"{len(long_run.finished)} of {len(seeds)} histories are in {long_run.file}")
@@ -130,7 +132,7 @@ def _by_role(reads: Counter[str]) -> str:
 
 
 class _Progress:
-    """Failures at once, and now and then how far it is, on stderr."""
+    """Prints failures at once, and the progress periodically, to stderr."""
 
     def __init__(self, total: int) -> None:
         self._total = total

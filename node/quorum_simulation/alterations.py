@@ -1,7 +1,7 @@
-"""AlterQuorum in a history: target voters set, set again, cancelled half way, and awaited.
+"""AlterQuorum in a history: target voters are set, changed, cancelled and awaited.
 
-Owns what is asked of the leader while the members change by a target instead of one by one. Must not
-know faults, nor which members are wanted.
+Owns the requests to the leader while members change by a target instead of one by one. Must not know faults, nor
+which members are wanted.
 """
 
 from collections import Counter
@@ -17,13 +17,13 @@ from quorum_simulation.host import SimulatedHost
 
 REQUEST_TIMEOUT_MS = 3000
 CANCEL_SHARE = 0.01
-"""Of the looks at a plan that is under way."""
+"""Probability of a cancellation at each check of a plan in progress."""
 
 Target = tuple[ReplicaKey, ...] | None
 
 
 class Alterations:
-    """Asks one leader at a time. `counts`: what was asked, and what became of it."""
+    """Asks one leader at a time. `counts`: requests and their results."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster
@@ -33,11 +33,11 @@ class Alterations:
         self._asked = 0
 
     def target_of(self, leader: SimulatedHost) -> Target:
-        """Where the leader's latest record says that the quorum is heading."""
+        """Target voters in the leader's latest record."""
         return leader.replica.voters.latest.record.target_voters
 
     def pursue(self, leader: SimulatedHost, wanted: list[SimulatedHost], *, restless: bool) -> None:
-        """Make the wanted members the target, unless they are; now and then cancel that."""
+        """Make the wanted members the target if they are not; cancel occasionally."""
         if self._cluster.scheduler.now_ms < self._asking_until_ms:
             return
         target = self.target_of(leader)
@@ -49,12 +49,13 @@ class Alterations:
 
     def _means(self, target: tuple[ReplicaKey, ...], wanted: list[SimulatedHost]) -> bool:
         if any(entry.uuid is None and self._replicas_of(entry.id) > 1 for entry in target):
-            return False  # its disk was lost since: by the id alone the dead one is meant as well
+            # Its disk was lost since: an entry with the id alone matches the dead replica as well
+            return False
         difference = compare(tuple(host.key for host in wanted), target)
         return not difference.new and not difference.removing
 
     def _entries(self, wanted: list[SimulatedHost]) -> tuple[ReplicaKey, ...]:
-        """By key, or by id alone where one replica only has ever had the id."""
+        """By key, or by id alone if only one replica ever had the id."""
         return tuple(
             ReplicaKey(host.key.id)
             if self._replicas_of(host.key.id) == 1 and self._random.random() < 0.5
@@ -84,10 +85,10 @@ class Alterations:
 def survives_the_way(
     voters: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...], dead: set[ReplicaKey]
 ) -> bool:
-    """A majority of disks is left in every set on the way, whoever goes and comes first.
+    """Whether a majority of disks remains in every voter set on the way, in any order of the changes.
 
-    A leader may not know of a death for a while, and goes on: of those who leave, the living may be
-    first, and of those who come, the dead.
+    A leader may not know of a death for a while and continue: live voters may be removed first, and dead ones added
+    first.
     """
     plan = compare(voters, target)
     new, leaving = len(plan.new), len(plan.removing)

@@ -1,7 +1,7 @@
-"""Clients: writers of numbered records and readers, as the world outside sees the quorum.
+"""Clients: writers of numbered records, and readers.
 
-Owns what was acknowledged, and when reads began. Must not know faults. A writer asks whatever host
-claims to lead, also one that a partition has made a zombie; a reader asks any host.
+Owns the acknowledged writes, and when reads began. Must not know faults. A writer asks any host that claims to be
+leader, including a zombie leader in a network partition; a reader asks any host.
 """
 
 from collections import Counter
@@ -59,14 +59,14 @@ class Clients:
         self._writers, self._readers = writers, readers
 
     def begin(self) -> None:
-        """Set everyone off."""
+        """Start all clients."""
         for writer in range(self._writers):
             self._cluster.scheduler.after(self._random.random() * 10, self._write, writer, 0)
         for reader in range(self._readers):
             self._cluster.scheduler.after(self._random.random() * 10, self._read, reader)
 
     def committed(self, output: ProposalCommitted) -> None:
-        """The host answers the client; the answer may still come too late for its patience."""
+        """The host responds to the client, possibly after the client's timeout."""
         write = self._writes.pop(output.proposal_id, None)
         if write is None:
             return
@@ -87,7 +87,7 @@ class Clients:
             self._cluster.scheduler.after(RETRY_MS, self._write, write[0], write[1] + 1)
 
     def read_confirmed(self, host: "SimulatedHost", output: ReadConfirmed) -> None:
-        """The host reads its own state: what it knows as committed, whatever the core has promised."""
+        """The host reads its own committed state, whatever the core has confirmed."""
         read = self._reads.pop(output.read_id, None)
         if read is not None:
             replica = host.replica
@@ -157,8 +157,9 @@ class Clients:
         host.handle(host.run, ReadRequested(read_id))
 
     def _some_host(self, reader: int) -> "SimulatedHost | None":
-        """Half of the readers ask leaders, half all others; the oldest leader, and those it leads,
-        rather than a new one: a reader knows no better.
+        """Half of the readers ask leaders, half all others.
+
+        They prefer the oldest leader and its followers to a new one, as a reader can't know better.
         """
         hosts = [host for host in self._cluster.hosts.values() if host.up]
         leaders = [host for host in hosts if host.is_leader]

@@ -1,8 +1,7 @@
-"""A machine's own clocks: they may run at another rate than simulated time, and jump.
+"""Clocks of a machine: they may run faster or slower than simulated time, and jump.
 
-Owns how simulated time and a machine's time relate. Must not know what is timed. The monotonic clock never goes back,
-as CLOCK_MONOTONIC does not; it may jump forward, as that of a suspended virtual machine can. The wall clock may be
-anywhere.
+Owns the relation of simulated time and a machine's time. Must not know timers. The monotonic clock never goes back,
+like CLOCK_MONOTONIC. It may jump forward, like that of a suspended virtual machine. The wall clock is arbitrary.
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ class Clock:
         self.wall_offset_ms = 0.0
         self.rate = 1.0
         self.on_change: list[Callable[[], None]] = []
-        """Called after a jump and a change of the rate: deadlines come sooner or later than they seemed to."""
+        """Called after a jump or a change of the rate: deadlines move."""
 
     def monotonic_ms(self) -> float:
         """Never goes back."""

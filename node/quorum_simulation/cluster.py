@@ -1,6 +1,6 @@
-"""The simulated world: hosts, network, time, clients and the invariants that watch them.
+"""The simulated cluster: hosts, network, time, clients and invariants.
 
-Owns the hosts and requests of the outside world to them. Must not know the story (`story.py`).
+Owns the hosts, and requests from outside to them. Must not know the story (`story.py`).
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ from quorum_simulation.watch import Watch
 
 CLUSTER_ID = "simulated-cluster-id00"
 OUTSIDE_ID = 1_000_000_000
-"""Request ids from here on belong to the outside world, not to hosts."""
+"""Request ids from here on belong to external requests, not to hosts."""
 
 
 class Cluster:
-    """Everything that happens in it depends on `seed` alone."""
+    """The whole simulation depends on `seed` only."""
 
     def __init__(self, seed: int, initial_voters: int, first: "Cluster | None" = None) -> None:
         self.seed = seed
@@ -51,7 +51,7 @@ class Cluster:
         self.recovered: Recovered | None = None
         """Where a survivor was made the sole voter: committed records may be lost then (`recovery.py`)."""
         self.recovery_counts: Counter[str] = Counter()
-        """What became of a recovery, and who noticed the older quorum."""
+        """Results of a recovery, and hosts that detected the older quorum."""
         self.with_witness = False
         """Whether one member at a time is a witness."""
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
@@ -61,9 +61,9 @@ class Cluster:
         """RaftConfig.silence_share of every host that is added from now on."""
         self.snapshot_counts: Counter[str] = Counter()
         self.forged_end_ms = float("-inf")
-        """When a stranger last told somebody that the epoch ends: only a certificate tells who may."""
+        """When an intruder last forged the end of an epoch: only certificates could prevent that."""
         self.disturbances = 0
-        """Faults that struck so far, and changes of voters: what may cost a leader its role."""
+        """Number of faults and of changes of voters so far: possible causes of a leader change."""
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
         """Records between two snapshots; None: at random, each replica by itself."""
         self.static_ids: tuple[int, ...] = ()
@@ -142,7 +142,7 @@ class Cluster:
 
     @property
     def leader(self) -> SimulatedHost | None:
-        """The leader of the newest epoch, as an outsider would find out."""
+        """The leader of the newest epoch, as seen from outside."""
         leaders = [host for host in self.hosts.values() if host.is_leader]
         return max(leaders, key=lambda host: host.replica.epoch, default=None)
 
@@ -157,7 +157,7 @@ class Cluster:
     def ask(
         self, host: SimulatedHost, request: Request, answered: Callable[[Response], None]
     ) -> None:
-        """A request from outside; `answered` is not called if the host dies first."""
+        """An external request; `answered` is not called if the host dies first."""
         self._next_question += 1
         self._questions[self._next_question] = answered
         host.handle(host.run, RequestReceived(self._next_question, request))
@@ -184,7 +184,7 @@ class Cluster:
         self.on_voters(host, change)
 
     def host_halted(self, host: SimulatedHost) -> None:
-        """A process ended by itself; the story decides what becomes of it."""
+        """A process ended by itself; the story decides what happens to it."""
         self.on_halted(host)
 
     on_halted: Callable[[SimulatedHost], None] = staticmethod(lambda host: None)

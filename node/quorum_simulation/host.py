@@ -1,7 +1,7 @@
-"""A replica on a simulated machine: its life, and its part of the disk.
+"""A replica on a simulated machine, and its part of the disk.
 
-Owns the life of the replica and wires the real driver to the simulated devices. Must not know the
-story that is played (clients, faults, plans). What happens to the process is the machine's affair.
+Owns the life cycle of the replica and wires the real driver to the simulated devices. Must not know the story
+(clients, faults, plans). `machine.py` owns the process.
 """
 
 from dataclasses import replace
@@ -61,7 +61,7 @@ LATEST_SETTLE_MS = 1000.0
 
 
 class SimulatedHost:
-    """`run` counts starts of the process: what was meant for an earlier one never arrives."""
+    """`run`: number of process starts; events for an earlier run are dropped."""
 
     def __init__(
         self,
@@ -225,13 +225,13 @@ class SimulatedHost:
             self._listener.clock_changed()
 
     def crash_replica(self) -> None:
-        """The process is gone."""
+        """The process has ended."""
         if self.up:
             self.up = False
             self.cluster.network.host_went_down(self)
 
     def handle(self, run: int, event: Event) -> None:
-        """Give an event to this run of the process; a frozen one gets it when it thaws."""
+        """Pass an event to this run of the process; a frozen one gets it when it continues."""
         if run != self.run or not self.up:
             return
         machine, scheduler = self.machine, self.cluster.scheduler
@@ -345,7 +345,7 @@ class SimulatedFlusher:
 
 
 class HostListener:
-    """Passes on what the replica tells, and keeps its timer."""
+    """Passes on the replica's outputs, and keeps its timer."""
 
     def __init__(self, host: SimulatedHost) -> None:
         self._host = host

@@ -1,7 +1,7 @@
-"""The outside hand that changes the quorum: grows it, shrinks it, replaces members whose disk died.
+"""Changes the members from outside: grows and shrinks the quorum, replaces members whose disk died.
 
-Owns which members are wanted and the next step towards them, recomputed from what the leader says,
-never from remembered intent (as the real operator does). Must not know faults.
+Owns which members are wanted and the next step towards them. The step is computed from the leader's description,
+never from remembered intent (as in the real operator). Must not know faults.
 """
 
 from collections.abc import Callable
@@ -231,7 +231,7 @@ class MembershipPlan:
         return may_lead == [gone] and len(self.wanted) > 1
 
     def _be_impatient(self, leader: SimulatedHost, surplus: list[ReplicaKey]) -> None:
-        """Now and then ask for the next change while the first is under way: it must be refused."""
+        """Occasionally request the next change while one is in progress: it must be refused."""
         if surplus and self._random.random() < 0.4:
             delay_ms = self._random.random() * 6
             self._cluster.scheduler.after(delay_ms, self._ask_besides, leader, surplus[0])
@@ -241,9 +241,10 @@ class MembershipPlan:
         self._cluster.ask(leader, request, lambda response: None)
 
     def death_is_news(self) -> bool:
-        """A member's disk is lost and nobody has noticed: what is begun now might be beyond help.
+        """Whether a member's disk is lost without anyone having noticed: a change that begins now might not be
+        possible to complete.
 
-        So it is with bits that turned over, too: the replica may find them when few voters are left.
+        The same applies to bit rot: the replica may find it when few voters are left.
         """
         return any(host.machine.counts_as_lost for host in self.wanted)
 
@@ -313,7 +314,7 @@ class MembershipPlan:
         self._cluster.ask(leader, request, answered)
 
     def _retire_later(self, key: ReplicaKey) -> None:
-        """A removed member runs on for a while, as a nuisance, and is then switched off."""
+        """A removed member continues for a while, as a disturbance, and is then switched off."""
         host = self._cluster.host_of(key)
         if host is not None:
             delay_ms = self._random.random() * 4000

@@ -1,7 +1,7 @@
-"""A simulated network: requests and answers that get lost, late, doubled, out of order, or cut off.
+"""A simulated network that loses, delays, duplicates, reorders and cuts off messages.
 
-Owns delivery and the fate of every request (answer, closed, refused, timed out). Must not know what
-messages say. Worse than TCP on purpose: a connection neither orders nor protects anything here.
+Owns delivery and the result of every request (response, closed, refused, timed out). Must not know messages. Worse
+than TCP on purpose: a connection neither orders nor protects anything.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Weather:
 
 @dataclass(slots=True)
 class Waiting:
-    """Who waits for the answer of a request that arrived."""
+    """The sender that waits for the response to a delivered request."""
 
     source: "SimulatedHost"
     run: int
@@ -78,7 +78,7 @@ class Network:
         request: OutboundRequest,
         timeout_ms: float,
     ) -> None:
-        """Deliver a request, maybe; its fate is told to the source in any case."""
+        """Deliver a request, or not; the sender always gets a result."""
         key = (source.address, source.run, correlation)
         self._pending[key] = endpoint.host
         self.scheduler.after(timeout_ms, self._fail, source, key, FailureReason.TIMEOUT)

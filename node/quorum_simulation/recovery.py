@@ -52,7 +52,7 @@ Wait = Callable[[Callable[[], bool], float, str], None]
 
 
 class Recovery:
-    """`history`: what struck. `wait(done, limit_ms, what)` runs the history on, and fails it beyond the limit."""
+    """`history`: events so far. `wait(done, limit_ms, what)` continues the history, and fails it at the limit."""
 
     def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random, wait: Wait) -> None:
         self._cluster = cluster

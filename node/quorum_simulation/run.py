@@ -1,6 +1,6 @@
-"""Running seeds: one, or many on several processes.
+"""Runs seeds: one, or many in several processes.
 
-Owns the way from a range of seeds to a report. Must not know what a story contains.
+Owns the way from a range of seeds to a report. Must not know the content of a story.
 """
 
 import gc
@@ -20,7 +20,7 @@ REPLAY = "python -m quorum_simulation --seed {seed}"
 
 @dataclass(slots=True)
 class Failure:
-    """A seed that went wrong, and what it had done until then."""
+    """A failed seed, and its history up to the failure."""
 
     seed: int
     problem: str
@@ -50,7 +50,7 @@ class Report:
 
 
 def run_seed(seed: int, only: frozenset[str] = frozenset()) -> Outcome | Failure:
-    """Play one history, maybe with some kinds of faults only.
+    """Run one history, optionally with some kinds of faults only.
 
     A violation, or any other exception, is a failure of the seed.
     """
@@ -67,7 +67,9 @@ def run_seed(seed: int, only: frozenset[str] = frozenset()) -> Outcome | Failure
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """A history's objects live about as long as it does: looking for garbage meanwhile costs a fifth of it."""
+    """Disable garbage collection: the objects of a history live about as long as it does, and collections cost a
+    fifth of the time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -84,10 +86,10 @@ def run_seeds(
     played: Callable[[Outcome | Failure], None] = lambda result: None,
     limit_s: float = float("inf"),
 ) -> Report:
-    """Play many, on several processes; `played` hears each result as soon as there is one.
+    """Run many seeds in several processes; `played` is called with each result.
 
-    Stops early after some failures, when the time is up, or when it is interrupted (KeyboardInterrupt): what was played
-    until then is in the report.
+    Stops early after some failures, at the time limit, or on KeyboardInterrupt; the report then has the results so
+    far.
     """
     report = Report()
     stop_at_s = time.monotonic() + limit_s

@@ -1,7 +1,7 @@
-"""Simulated time: a heap of what happens next.
+"""Simulated time: a heap of scheduled events.
 
-Owns the order of events. Must not know what they do. Events of one instant run in the order in which
-they were scheduled, so a run depends on nothing but its seed.
+Owns the order of events. Must not know their effects. Events of one instant run in the order in which they were
+scheduled, so a run depends on its seed only.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ASK_EVERY = 8
 
 
 class Spinning(AssertionError):
-    """Time stands still: something reacts to itself without end."""
+    """Time does not advance: an event triggers itself without end."""
 
 
 class Scheduler:

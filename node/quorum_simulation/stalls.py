@@ -1,8 +1,8 @@
 """`python -m quorum_simulation.stalls --seeds 1..100`: pauses of 0.5 to 2 s, and the elections that they cause.
 
-Owns pauses of processes and disks, and the count of epochs and of the time without an acknowledged write. Must not know
-the rules of the core. Nothing else goes wrong here: every election is the doing of a pause. `--silence-share 1` is the
-rule without early pre-votes, for a comparison.
+Owns pauses of processes and disks, and the count of epochs and of the time without an acknowledged write. Must not
+know the rules of the core. There are no other faults, so every election is caused by a pause. `--silence-share 1`
+disables early pre-votes, for a comparison.
 """
 
 import argparse

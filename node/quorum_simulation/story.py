@@ -4,8 +4,8 @@ Owns the course of a run and what a run must contain. Must not know how anything
 
 1. Formation: a founder, observers join and become voters; or a static quorum (`static_formation.py`). 2. Trouble: clients write and read, members
 change, faults strike, until there were enough of each. 3. Calm: faults stop; within a bound there must
-be a leader, the wanted voters, and everyone caught up. 4. The end is compared with what was promised. 5. In some, a
-survivor is recovered while the others run on out of reach (`recovery.py`).
+be a leader, the wanted voters, and all replicas caught up. 4. The final state is compared with the acknowledged writes.
+5. In some histories a survivor is recovered while the others run on out of reach (`recovery.py`).
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ CALM_LIMIT_MS = 30_000.0
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed's history contained."""
+    """Contents of a seed's history."""
 
     seed: int
     initial_voters: int = 0

@@ -1,4 +1,4 @@
-"""Tells every invariant what happens, at the moment it happens.
+"""Calls the hooks of all invariants.
 
 Owns the fan-out; only hooks that an invariant overrides are called. Must not know any rule.
 """

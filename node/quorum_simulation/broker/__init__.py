@@ -1,1 +1,1 @@
-"""The simulation of brokers: the real core of the data path on simulated disks, networks and a stand-in for the controller."""
+"""Simulation of brokers: the real core of the data path on simulated disks and networks, with a simplified controller."""

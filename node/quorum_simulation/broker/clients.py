@@ -1,4 +1,4 @@
-"""Idempotent producers that retry until they are answered, and a consumer that reads what a leader shows.
+"""Idempotent producers that retry until they get a response, and a consumer.
 
 Owns what clients expect. Must not know replicas.
 """
@@ -17,7 +17,7 @@ ANSWER_TIMEOUT_MS = 150.0
 
 
 class Producer:
-    """One batch at a time; acks=all. The same batch is sent until it is acknowledged, to whoever may lead."""
+    """Sends one batch at a time with acks=all. The batch is repeated until it is acknowledged, to any broker that may lead."""
 
     def __init__(self, world: "World", producer_id: int, number: int, goal: int) -> None:
         self.world, self.producer_id, self.number, self.goal = world, producer_id, number, goal
@@ -92,13 +92,13 @@ class Producer:
 
 
 class Consumer:
-    """Reads from any broker that serves it; never sees anything that is not committed."""
+    """Reads from any broker that serves it; must never see an uncommitted record."""
 
     def __init__(self, world: "World", number: int) -> None:
         self.world, self.number, self.offset = world, number, 0
 
     def begin(self) -> None:
-        """For ever."""
+        """Run without end."""
         world = self.world
         broker = world.brokers[world.random.choice(sorted(world.brokers))]
 

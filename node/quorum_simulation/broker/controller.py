@@ -1,7 +1,7 @@
-"""A stand-in for the controller: partitions and brokers by the rules of the image, told late and in jumps.
+"""A simplified controller: partitions and brokers by the rules of the image, published with delays.
 
-Owns fencing and which changes are asked for. What they amount to is the real controller's (`controller.partition_change`), with
-eligible leader replicas, and so is replay (`image.partition`). No unclean election is allowed.
+Owns fencing and the requested changes. Their records come from the real controller (`controller.partition_change`),
+with eligible leader replicas, and so does replay (`image.partition`). Unclean elections are not permitted.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class ControllerStandIn:
     def register(
         self, broker_id: int, previous_broker_epoch: int, now_ms: float
     ) -> tuple[int, int]:
-        """A new run of a broker's process: fenced until it beats; (broker epoch, version that says so)."""
+        """Register a new run of a broker process, fenced until its first heartbeat; returns (broker epoch, version)."""
         known = self.epochs[broker_id]
         if known >= 0 and is_unclean(known, previous_broker_epoch):
             for number, now in enumerate(self.partitions):
@@ -80,14 +80,14 @@ class ControllerStandIn:
             self._publish()
 
     def expire(self, session_ms: float, now_ms: float) -> None:
-        """Who was silent for too long is fenced."""
+        """Fence brokers without heartbeats."""
         for broker_id, heard_ms in self.heard_ms.items():
             if broker_id not in self.fenced and now_ms - heard_ms > session_ms:
                 self._fence(broker_id)
                 self._publish()
 
     def move_leader(self, number: int, broker_id: int) -> None:
-        """Another member of the ISR leads, as after the election of a preferred leader."""
+        """Move leadership to another member of the ISR, as an election of preferred leaders does."""
         now = self.partitions[number]
         if broker_id in now.isr and broker_id != now.leader and broker_id not in self.fenced:
             record = PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, leader=broker_id)
@@ -122,7 +122,7 @@ class ControllerStandIn:
         self._repair()
 
     def _repair(self) -> None:
-        """Who is fenced is in no ISR; who may lead what has no leader does."""
+        """Remove fenced brokers from ISRs, and elect leaders for partitions without one."""
         for number, now in enumerate(self.partitions):
             self._want(number, Wanted(isr=tuple(x for x in now.isr if x not in self.fenced)))
 
@@ -147,7 +147,7 @@ class ControllerStandIn:
 
 
 def _new(number: int, broker_ids: tuple[int, ...]) -> Partition:
-    """Nobody is there yet, so nobody leads."""
+    """A new partition: no replica has registered yet, so there is no leader."""
     replicas = broker_ids[number % len(broker_ids) :] + broker_ids[: number % len(broker_ids)]
     return Partition(
         partition_id=number,

@@ -1,7 +1,7 @@
-"""The log of one partition on a simulated disk: what is handed over, written, and synced.
+"""The log of one partition on a simulated disk: batches in the writer, written, and synced.
 
-Owns what survives which fault. A killed process loses what was not written yet, a power cut what was not synced. The
-epoch checkpoint is durable at once, as the order of its writes demands of a real one.
+Owns what survives which fault: a killed process loses what was not written, a power failure what was not synced. The
+epoch checkpoint is durable at once, as the order of its writes requires.
 """
 
 from quorum_node.broker.batch import Batch
@@ -10,7 +10,7 @@ from quorum_node.broker.producers import ProducerEntry, ProducerStates
 
 
 class PartitionDisk:
-    """`batches` holds all that was handed over; `written` and `synced` are offsets."""
+    """`batches`: all batches passed to the writer; `written` and `synced` are offsets."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -21,25 +21,25 @@ class PartitionDisk:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last batch."""
+        """End of the last batch."""
         return self.batches[-1].end_offset if self.batches else 0
 
     def append(self, batches: tuple[Batch, ...]) -> None:
-        """Hand over."""
+        """Pass batches to the writer."""
         for batch in batches:
-            assert batch.base_offset == self.end_offset, "no gaps in this world"
+            assert batch.base_offset == self.end_offset, "no gaps in this simulation"
             self.batches.append(batch)
 
     def wrote(self, end_offset: int) -> None:
-        """The page cache has it."""
+        """Batches reached the page cache."""
         self.written = max(self.written, min(end_offset, self.end_offset))
 
     def sync(self) -> None:
-        """The platter has it."""
+        """Batches reached the disk."""
         self.synced = self.written
 
     def flush(self) -> None:
-        """All that was handed over is on the platter."""
+        """Write and sync all batches."""
         self.written = self.synced = self.end_offset
 
     def truncate(self, end_offset: int) -> None:
@@ -49,11 +49,11 @@ class PartitionDisk:
         self.written, self.synced = min(self.written, end_offset), min(self.synced, end_offset)
 
     def lose_process(self) -> None:
-        """Kill -9."""
+        """Effect of kill -9."""
         self.truncate(self.written)
 
     def lose_power(self) -> None:
-        """The page cache is gone."""
+        """Effect of a power failure: the page cache is lost."""
         self.truncate(self.synced)
 
     def read(self, start_offset: int, end_offset: int, limit: int) -> tuple[Batch, ...]:
@@ -73,7 +73,7 @@ class PartitionDisk:
         return states.snapshot()
 
     def open(self) -> OpenedLog:
-        """What a new process finds."""
+        """State that a new process finds."""
         starts = tuple(each for each in self.epoch_starts if each[1] <= self.end_offset)
         return OpenedLog(
             end_offset=self.end_offset,

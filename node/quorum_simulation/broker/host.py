@@ -1,7 +1,7 @@
-"""One simulated broker: the real replicas, and a shell around them that writes, fetches and asks the controller.
+"""One simulated broker: the real replicas, and code that writes, fetches and calls the controller.
 
-Owns what `server` will own for a real one: it carries out outputs in order and brings back what became of them. Must not know
-faults, nor what is right.
+Owns what `server` does in a real broker: it executes outputs in order and returns their results. Must not know
+faults, nor invariants.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ Answer = Callable[[object], None]
 
 
 class SimulatedBroker:
-    """`run` counts the runs of its process: what an older one set off is for nobody any more."""
+    """`run`: number of the process run; callbacks of an older one are ignored."""
 
     def __init__(self, world: "World", broker_id: int, partitions: int) -> None:
         self.world = world
@@ -63,7 +63,7 @@ class SimulatedBroker:
         self.run = 0
         self.broker_epoch = -1
         self.previous_broker_epoch = -1
-        """That of the run before, if it stopped cleanly."""
+        """Broker epoch of the run before, if it stopped cleanly."""
         self.version = -1
         self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._answers: dict[int, Answer] = {}
@@ -84,32 +84,32 @@ class SimulatedBroker:
         self.world.register(self)
 
     def stop(self) -> None:
-        """Cleanly: everything is flushed, and then the epoch of this run is written down."""
+        """Stop cleanly: flush everything, then write the epoch of this run."""
         self.up = False
         for disk in self.disks:
             disk.flush()
         self.previous_broker_epoch = self.broker_epoch
 
     def kill(self, *, power: bool) -> None:
-        """The process ends here and now."""
+        """The process ends at once."""
         self.up = False
         self.previous_broker_epoch = -1
         for disk in self.disks:
             disk.lose_power() if power else disk.lose_process()
 
     def resume(self) -> None:
-        """What piled up during a pause happens now."""
+        """Handle the events that queued up during a pause."""
         self.paused = False
         backlog, self._backlog = self._backlog, []
         for action, arguments in backlog:
             self.do(self.run, action, *arguments)
 
     def later(self, delay_ms: float, action: Callable[..., None], *arguments: object) -> None:
-        """In this run of the process only."""
+        """Schedule a call in this run of the process."""
         self.world.scheduler.after(delay_ms, self.do, self.run, action, *arguments)
 
     def do(self, run: int, action: Callable[..., None], *arguments: object) -> None:
-        """Now, or after the pause, or never."""
+        """Run now, or after the pause, or never if the process has ended."""
         if not self.up or run != self.run:
             return
         if self.paused:
@@ -120,13 +120,13 @@ class SimulatedBroker:
     # -- metadata
 
     def registered(self, broker_epoch: int, version: int) -> None:
-        """The controller knows this run. Nothing older than its registration is applied."""
+        """The controller knows this run. Metadata older than its registration is ignored."""
         if self.broker_epoch < 0:
             self.broker_epoch = broker_epoch
             self.learn(version)
 
     def learn(self, version: int) -> None:
-        """Apply metadata up to a version, as a jump."""
+        """Apply metadata up to a version at once."""
         if self.broker_epoch < 0 or version <= self.version:
             return
         self.version = version
@@ -173,7 +173,7 @@ class SimulatedBroker:
     # -- the core
 
     def step(self, number: int, event: Event) -> None:
-        """One event and everything that it wants done."""
+        """Handle one event and execute its outputs."""
         replica = self.replicas[number]
         outputs = replica.step(event, self.world.scheduler.now_ms)
         for output in outputs:
@@ -184,7 +184,7 @@ class SimulatedBroker:
         self._fetch_on(number)
 
     def _carry_out(self, number: int, output: Output) -> None:
-        """What concerns the disk comes first: answers may tell of it."""
+        """Disk outputs come first, as responses depend on them."""
         disk = self.disks[number]
         if isinstance(output, AppendBatches):
             disk.append(output.batches)
@@ -241,7 +241,7 @@ class SimulatedBroker:
             self._fetch_on(number)
 
     def _fetched(self, number: int, attempt: int, asked: FetchPosition, answer: object) -> None:
-        """A late answer is given to the core as well: it has to know better."""
+        """Late responses are passed to the core as well: it has to recognize them."""
         if self._fetching.get(number) == attempt:
             del self._fetching[number]
         epoch, offset = asked.leader_epoch, asked.fetch_offset

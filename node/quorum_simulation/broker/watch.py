@@ -1,6 +1,6 @@
-"""What has to hold at every moment of a history of brokers.
+"""Invariants of a history of brokers, checked at every step.
 
-Owns the invariants; they know the truth of all brokers at once, which no broker does.
+They see the state of all brokers at once.
 Source: the replication design V3, "Safety"; the named properties of the public model of KIP-966.
 """
 
@@ -20,7 +20,7 @@ class Violation(AssertionError):
 
 
 class Watch:
-    """`committed`: of each partition, base offset → batch that some leader showed as committed."""
+    """`committed`: for each partition, base offset → batch that a leader reported as committed."""
 
     def __init__(self, world: "World", partitions: int) -> None:
         self.world = world
@@ -30,7 +30,7 @@ class Watch:
         self._high_watermarks: dict[tuple[int, int], tuple[Leader, int]] = {}
 
     def stepped(self, broker: "SimulatedBroker", number: int) -> None:
-        """After each step of a replica, before anybody hears of it."""
+        """Called after each step of a replica, before its outputs are executed."""
         replica = broker.replicas[number]
         role = replica.role
         if not isinstance(role, Leader):
@@ -71,7 +71,7 @@ class Watch:
                 raise Violation(f"{batch} is committed twice")
 
     def _complete(self, broker: "SimulatedBroker", number: int) -> None:
-        """Whoever leads the newest epoch has everything that is committed."""
+        """The leader of the newest epoch has everything that is committed."""
         truth = self.world.controller.partitions[number]
         if truth.leader_epoch != broker.replicas[number].leader_epoch:
             return
@@ -84,13 +84,13 @@ class Watch:
                 raise Violation(f"broker {broker.id} {when} without committed {batch}")
 
     def _covers(self, broker: "SimulatedBroker", number: int, role: Leader) -> None:
-        """The controller elects only who the leader's high watermark waits for."""
+        """The controller elects only replicas that the leader's high watermark waits for."""
         truth = self.world.controller.partitions[number]
         if truth.leader_epoch == role.epoch and not set(truth.isr) <= role.in_sync.maximal:
             raise Violation(f"ISR {truth.isr} is not within {sorted(role.in_sync.maximal)}")
 
     def truncates(self, broker: "SimulatedBroker", number: int, end_offset: int) -> None:
-        """Nobody of the ISR drops what is committed."""
+        """No member of the ISR truncates committed records."""
         self.truncations += 1
         truth = self.world.controller.partitions[number]
         ends = [each.end_offset for each in self.committed[number].values()]
@@ -98,7 +98,7 @@ class Watch:
             raise Violation(f"broker {broker.id} of the ISR truncates to {end_offset}")
 
     def acknowledged(self, number: int, base_offset: int, batch: Batch) -> None:
-        """A producer was told."""
+        """A producer got its acknowledgement."""
         self.acks += 1
         found = self.committed[number].get(base_offset)
         if found is None or found.data != batch.data:
@@ -107,11 +107,11 @@ class Watch:
             )
 
     def refused(self, error: BrokerError) -> None:
-        """A producer has to try again."""
+        """A producer got an error and has to retry."""
         self.refusals += 1
 
     def out_of_order(self, number: int, broker_id: int) -> None:
-        """A leader that was deposed may miss what a producer wrote meanwhile; no other leader may.
+        """Only a replaced leader may refuse a batch as out of order, as it can lack the producer's newer batches.
 
         Producers here send one batch after the other.
         """
@@ -127,7 +127,7 @@ class Watch:
             raise Violation(f"a consumer reads {batch}, which is not committed")
 
     def at_the_end(self) -> None:
-        """Nothing fails any more: everybody is in the ISR, and all logs are the same."""
+        """Without faults all replicas are in the ISR, and all logs are equal."""
         for number, truth in enumerate(self.world.controller.partitions):
             logs = [tuple(each.disks[number].batches) for each in self.world.brokers.values()]
             if len(set(logs)) != 1:

@@ -1,6 +1,6 @@
-"""A history of brokers, made from a seed: faults, clients, and the end when all is well again.
+"""A history of brokers, derived from a seed: faults, clients, and a final phase without faults.
 
-Owns the network, the faults and the order of events. Must not know what is right (`watch.py`).
+Owns the network, the faults and the order of events. Must not know invariants (`watch.py`).
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ BATCHES_A_PRODUCER = 40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a history that held had in it."""
+    """Contents of a history without violations."""
 
     seed: int
     elections: int
@@ -39,7 +39,7 @@ class Outcome:
     reads: int
     faults: int
     power_cuts: int
-    """Of brokers that lead, and have records that are not synced."""
+    """Leaders with unsynced records."""
 
 
 class World:
@@ -65,16 +65,16 @@ class World:
         self.faults = self.power_cuts = 0
         self._cut: set[tuple[int, int]] = set()
         self._cut_off: set[int] = set()
-        """Brokers that do not reach the controller."""
+        """Brokers without connection to the controller."""
         self._unregistered: set[int] = set()
         """Brokers that ended uncleanly and have not registered since."""
         self._shortened: SimulatedBroker | None = None
-        """Lost its page cache, and may still be elected: see `_lacks_a_log`."""
+        """A broker that lost its page cache and can still be elected: see `_lacks_a_log`."""
         self._channel_ms: dict[int, float] = {}
         self._healing = False
 
     def play(self) -> Outcome:
-        """Until all is well; raises Violation."""
+        """Run until the final phase has succeeded; raises Violation."""
         for broker in self.brokers.values():
             broker.start()
             self.scheduler.after(0, self._beat, broker)
@@ -90,7 +90,7 @@ class World:
         limit_ms = self.scheduler.now_ms + HEAL_LIMIT_MS
         if not self.scheduler.run_until(self._well, limit_ms):
             self.watch.at_the_end()
-            raise Violation("producers are not answered, though nothing fails any more")
+            raise Violation("producers get no response, although there are no faults any more")
         self.watch.at_the_end()
         watch, controller = self.watch, self.controller
         return Outcome(
@@ -108,7 +108,7 @@ class World:
     # -- the network
 
     def deliver(self, action: Callable[..., None], *arguments: object) -> None:
-        """To a client, perhaps never."""
+        """Deliver a response to a client, possibly never."""
         if self._healing or self.random.random() > 0.03:
             self.scheduler.after(self._delay_ms(), action, *arguments)
 
@@ -180,7 +180,7 @@ class World:
         broker.later(100, self.register, broker)
 
     def propose(self, broker: SimulatedBroker, number: int, asked: ProposeIsr) -> None:
-        """Requests of a broker arrive in order; either way may fail."""
+        """Requests of a broker arrive in order; request and response can get lost."""
         arrives_ms = self.scheduler.now_ms + self._delay_ms()
         arrives_ms = self._channel_ms[broker.id] = max(
             arrives_ms, self._channel_ms.get(broker.id, 0.0) + 0.01
@@ -238,7 +238,7 @@ class World:
         self.scheduler.after(20 + self.random.random() * 200, self._strike)
 
     def _kill(self, broker: SimulatedBroker) -> None:
-        """A process that ends, or a power cut that takes the page cache with it."""
+        """Kill a process, or cut its power, which loses the page cache."""
         if not broker.up or self._lacks_a_log():
             return
         power = self._others_have_all(broker) and self.random.random() < 0.5
@@ -267,9 +267,9 @@ class World:
         )
 
     def _others_have_all(self, broker: SimulatedBroker) -> bool:
-        """With `min.insync.replicas` 2 one replica may end uncleanly at a time: more is not promised.
+        """With `min.insync.replicas` 2 only one replica may end uncleanly at a time.
 
-        The controller does not know of anybody else who did, and counts on another replica of each partition.
+        The controller does not know of any other, and relies on another replica of each partition.
         """
         if self._unregistered:
             return False
@@ -279,9 +279,9 @@ class World:
         )
 
     def _lacks_a_log(self) -> bool:
-        """A broker without its page cache may still be elected: as a member, or as the last that led.
+        """A broker without its page cache may still be elected: as a member, or as the last leader.
 
-        Meanwhile nobody else ends uncleanly. Brokers pause, stop cleanly, are cut off and fenced as ever.
+        Meanwhile no other broker ends uncleanly. They still pause, stop cleanly, and get isolated and fenced.
         """
         broker = self._shortened
         if broker is None:
@@ -293,7 +293,7 @@ class World:
         return False
 
     def _stop(self, broker: SimulatedBroker) -> None:
-        """In good order; a power cut behind it takes nothing."""
+        """Stop cleanly; a power failure afterwards loses nothing."""
         if not broker.up or broker.paused or broker.broker_epoch < 0:
             return
         broker.stop()
@@ -303,7 +303,7 @@ class World:
         self.scheduler.after(self.random.choice((5, 50, 300)), self._restart, broker)
 
     def _kill_all(self, broker: SimulatedBroker) -> None:
-        """Everybody at once, as when a rollout goes wrong."""
+        """Kill all brokers at once, as in a failed rollout."""
         if self._lacks_a_log():
             return
         for each in self.brokers.values():
@@ -343,7 +343,7 @@ class World:
         self.controller.move_leader(number, broker.id)
 
     def _sway(self, broker: SimulatedBroker) -> None:
-        """Leadership moves there and back before everybody has heard of it."""
+        """Move leadership back and forth before all brokers know it."""
         for _ in range(3):
             each = self.brokers[self.random.choice(BROKERS)]
             self.scheduler.after(self.random.random() * 30, self._move, each)

@@ -1,7 +1,7 @@
-"""Brokers and administrators as the controller sees them: registrations, heartbeats, topics, changes of ISRs.
+"""Simulated brokers and administrators: registrations, heartbeats, topics, ISR changes.
 
-Owns who asks what, and when. Whoever is the active controller is asked, be it one that a partition has made a
-zombie. Must not know faults, nor what becomes of a request.
+Owns the requests and their times. They go to the active controller, even a zombie in a network partition. Must not
+know faults, nor results of requests.
 """
 
 from random import Random
@@ -51,7 +51,7 @@ _FEATURES = tuple(
 
 
 class Brokers:
-    """Begin with `begin`; it never ends by itself."""
+    """Start with `begin`; runs without end."""
 
     def __init__(self, cluster: "Cluster", random: Random) -> None:
         self._cluster = cluster

@@ -1,7 +1,7 @@
 """The real controller of a simulated replica: append queue, applier, active controller, maintenance.
 
-Owns their wiring in one run of a process, as `server/controller/hosting.py` does it for a real one. Must not know
-who asks. Registration as a controller and turns of snapshots are left out: they need requests of their own.
+Owns their wiring in one run of a process, as `server/controller/hosting.py` does in a real one. Must not know
+clients. Registration as a controller and turns of snapshots are left out: they need requests of their own.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ Command = Callable[[View], Decision]
 
 
 class _Silent(ControllerEvents):
-    """Nobody reads the logs of thousands of histories."""
+    """A logger without output: the logs of thousands of histories are not read."""
 
     def __getattribute__(self, name: str) -> Callable[..., None]:
         return lambda *arguments: None
@@ -84,13 +84,13 @@ class SimulatedController:
         return self._replica.leading_epoch()
 
     def submit(self, values: tuple[bytes, ...], done: AppendDone) -> None:
-        """Append what somebody else decided, as the admin API does."""
+        """Append a decision from elsewhere, as the admin API does."""
         append = self.appends.submit(values, done)
         if append is not None:
             self.active.appended(append)
 
     def do(self, command: Command) -> None:
-        """A command of a client, if this node is the active controller; nobody waits for the answer."""
+        """Run a client's command if this node is the active controller; the response is dropped."""
         view = self.active.view()
         if view is not None:
             self.active.carry_out(command(view), lambda error: None)

@@ -1,1 +1,1 @@
-"""Faults: what goes wrong, when, and for how long. A file per family; `families.py` lists them."""
+"""Faults: kinds, times and durations. One file per family; `families.py` lists them."""

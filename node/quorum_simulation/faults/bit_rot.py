@@ -1,8 +1,7 @@
-"""Bits that turn over on a disk, in what was written and synced long ago: in the log, a snapshot or quorum-state.
+"""Bit rot: flipped bits in synced data of the log, a snapshot or quorum-state.
 
-In the log it is often where a control batch says its offset and epoch: a start acts on these, though it takes sealed segments unread.
-
-The replica has to notice, and then its disk is given up. So it is always one that may go.
+In the log it often hits offset and epoch of a control batch: a start uses these, although it opens sealed segments
+unread. The replica has to detect it, and then its disk is replaced. So only an expendable disk is chosen.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""Whose disk may be lost for good: faults never take what no quorum survives.
+"""Which disks can be lost for good without losing the quorum.
 
-Owns the count of disks in every voter set that anyone may act on. Must not know why a disk dies.
+Owns the count of disks in every voter set that may be in effect. Must not know why a disk fails.
 """
 
 from uuid import UUID
@@ -15,14 +15,14 @@ from quorum_simulation.membership_plan import MembershipPlan
 
 
 def survives_without(cluster: Cluster, plan: MembershipPlan, gone: SimulatedHost) -> bool:
-    """A majority of disks is left in every voter set that anyone may act on, now or soon.
+    """Whether a majority of disks remains in every voter set that is or may soon be in effect.
 
-    Soon: the plan may be taking a member away or adding this one, and not know of its death.
+    Soon: the plan may be removing a member or adding this one without knowing of its death.
     """
     if gone not in plan.wanted:
         return False
     if cluster.with_witness and not gone.config.witness:
-        return False  # with it the only copy might go of which a leader can be made
+        return False  # the last copy that a leader can have might be lost with it
     return all(_survives_in(each, cluster, plan, gone) for each in cluster.partitions)
 
 
@@ -33,7 +33,7 @@ def _survives_in(
     wanted = {cluster.hosts[host.address].key for host in plan.wanted}
     for host in cluster.hosts.values():
         if not host.has_run or host.retired:
-            continue  # nobody acts there any more
+            continue  # this voter set is not in effect on any live host
         committed = host.replica.voters.committed.offset
         for entry in host.replica.voters.entries:
             if entry.offset < committed:
@@ -56,7 +56,7 @@ def _set_survives(
     if not keys:
         return True
     if gone.key not in keys:
-        keys = (*keys, gone.key)  # wanted: it may be on its way in
+        keys = (*keys, gone.key)  # wanted: it may be in the process of being added
     leaving = [key for key in keys if key not in wanted and key != gone.key]
     for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
         hosts = [cluster.host_of(key) for key in left if key != gone.key]

@@ -30,7 +30,7 @@ class Kind:
 
 
 class Family(Protocol):
-    """Faults of one sort, in one file. Made once for a history."""
+    """Faults of one sort, in one file. One instance per history."""
 
     def kinds(self) -> Sequence[Kind]:
         """In an order that never changes: what strikes next is drawn from it."""
@@ -40,7 +40,7 @@ class Family(Protocol):
 
 
 class FaultContext:
-    """Cluster, plan and chance of a history."""
+    """Cluster, membership plan and randomness of a history."""
 
     def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
         self.cluster = cluster
@@ -55,7 +55,7 @@ class FaultContext:
         self.cluster.scheduler.after(delay_ms, mend, *args)
 
     def in_a_write(self, host: SimulatedHost, action: Callable[[], None], tries: int = 80) -> None:
-        """Mostly wait until something is written and not synced yet: at any other time little can be lost."""
+        """Usually wait until data is written and not synced yet: at other times little can be lost."""
         if tries == 80 and self.random.random() < 0.3:
             tries = 0
         if not host.up or host.log.has_unsynced or not tries:
@@ -68,7 +68,7 @@ class FaultContext:
         return [host for host in self.cluster.hosts.values() if host.up]
 
     def one_of(self, hosts: list[SimulatedHost]) -> SimulatedHost:
-        """Any of them, but gladly one that is in the middle of a download."""
+        """A random host, preferably one that downloads a snapshot."""
         busy = [host for host in hosts if host.is_downloading]
         return self.random.choice(busy if busy and self.random.random() < 0.5 else hosts)
 
@@ -87,7 +87,7 @@ class FaultContext:
             host.machine.start()
 
     def bury(self, host: SimulatedHost) -> None:
-        """Its disk is no good any more: the member is replaced."""
+        """Its disk is lost: the member is replaced."""
         if host.retired:
             return
         host.machine.retired = True
@@ -100,7 +100,7 @@ class FaultContext:
             partition.network.close_connections(address)
 
     def expendable(self) -> SimulatedHost | None:
-        """A host whose disk may die for good without taking the quorum with it."""
+        """A host whose disk can be lost for good without losing the quorum."""
         hosts = [
             host for host in self.up_hosts() if survives_without(self.cluster, self.plan, host)
         ]

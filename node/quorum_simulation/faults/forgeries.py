@@ -1,9 +1,9 @@
-"""One peer that sends whatever is well-formed: votes, claims to lead, ends of epochs, addresses, fetches.
+"""An intruder that sends well-formed messages: votes, claims of leadership, ends of epochs, addresses, fetches.
 
-What it may say is bounded by what a node has to survive without authentication. It asks in anybody's name for votes
-and for leadership, it knows the cluster id, all keys, epochs and offsets. It fetches in its own name alone: a fetch is
-the acknowledgement of a replica, and only a certificate can tell who that is. It changes no voters but by
-UpdateRaftVoter: who may add and remove them is a matter of authorization.
+Its messages are limited to those that a node has to survive without authentication. It requests votes and claims
+leadership under any id, and knows the cluster id, all keys, epochs and offsets. It fetches under its own id only: a
+fetch acknowledges records of a replica, and only a certificate could authenticate it. It changes voters by
+UpdateRaftVoter only: adding and removing them needs authorization.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +64,9 @@ class ForgeryFaults:
             self._context.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
-        """A replica that is no voter yet and hears nobody is not raised: see docs/explanation/reliability.md, "What a peer is believed"."""
+        """An observer without contact to a leader is not targeted: see docs/explanation/reliability.md, "What a peer
+        is believed".
+        """
         replica = host.replica
         last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
         return VoteRequest(
@@ -91,7 +93,7 @@ class ForgeryFaults:
         return EndQuorumEpochRequest(CLUSTER_ID, leader_id, self._epoch(host), successors)
 
     def _address(self, host: SimulatedHost) -> Request:
-        """Somebody is said to listen where nobody does."""
+        """Announce a false address of a voter."""
         key, epoch = self._key(), host.replica.epoch
         if self._random.random() < 0.5:
             return DiscoverBrokersRequest(key, self._random.randrange(1 << 50), NOBODY)
@@ -131,7 +133,7 @@ class ForgeryFaults:
         return any(host.was_up and not host.replica.ids_only for host in hosts)
 
     def _key(self) -> ReplicaKey:
-        """Somebody's, or nobody's."""
+        """The key of an existing or of an unknown replica."""
         hosts = list(self._context.cluster.hosts.values())
         stranger = ReplicaKey(self._random.randrange(1, 20), UUID(int=self._random.randrange(9)))
         return self._random.choice([*(host.key for host in hosts), stranger])

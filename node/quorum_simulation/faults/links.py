@@ -1,4 +1,4 @@
-"""Links that are cut, in both directions or one, and connections that close."""
+"""Links that are cut, in both directions or in one, and connections that are closed."""
 
 from collections.abc import Sequence
 
@@ -40,12 +40,12 @@ class LinkFaults:
         others = [a for a in self._cluster.hosts if a != leader.address]
         struck = self._cut({(leader.address, other) for other in others}, both_ways=True)
         if self._random.random() < 0.5:
-            # Resets get through: the others know at once, while the old leader believes in itself.
+            # Resets still arrive: the other hosts know at once, while the old leader does not.
             self._context.reset_connections(leader.address)
         return struck
 
     def _leader_with_few(self) -> bool:
-        """Replicas that go on following a leader without a majority: observers, and too few voters."""
+        """Hosts that stay with a leader without majority: observers, and too few voters."""
         leader = self._cluster.leader
         if leader is None:
             return False
@@ -60,7 +60,7 @@ class LinkFaults:
                 room -= is_voter
         pairs = {(a, b) for a in side for b in self._cluster.hosts if b not in side}
         if self._random.random() < 0.7:
-            # The others know at once, while those on this side believe in their leader.
+            # The other hosts know at once, while those on this side keep their leader.
             self._cluster.network.close_between({(b, a) for a, b in pairs})
         return self._cut(pairs, both_ways=True)
 

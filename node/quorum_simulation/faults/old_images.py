@@ -1,7 +1,8 @@
-"""Disks that come back as they were a while ago, under the same UUID: a volume restored from a snapshot of it.
+"""Disks that are restored to an older state under the same UUID, such as a volume from a snapshot.
 
-Nothing tells the replica. What it acknowledged since is gone, and so is its memory of votes. No quorum survives that at
-any time: it happens where enough others hold everything, nobody campaigns, and the voters are still the same.
+The replica does not notice it. Records that it acknowledged since are lost, and so are its votes. A quorum can't
+survive this at any time, so it is done only if enough other replicas have everything, there is no election, and the
+voters are still the same.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
-"""When faults strike: a kind and a phase are drawn, the phase is awaited, and so on until it is enough.
+"""Schedules faults: a kind and a phase are chosen, the phase is awaited, and so on until there were enough.
 
-Owns that course, the count of what hit in which phase, and what becomes of processes that end by themselves. Must not
-know any kind of fault.
+Owns the schedule, the count of faults by phase, and processes that end by themselves. Must not know any kind of
+fault.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class Faults:
         return tuple(kind for kind in all_kinds if kind.on)
 
     def begin(self) -> None:
-        """Start striking."""
+        """Start the faults."""
         self._active = True
         cluster = self._cluster
         cluster.on_role, cluster.on_voters = self._role_changed, self._voters_changed
@@ -55,7 +55,7 @@ class Faults:
         self._arm()
 
     def end(self) -> None:
-        """No more faults; heal everything that can be healed and start everyone who can run."""
+        """End all faults: heal what can be healed, and start all processes that can run."""
         self._active = False
         for family in self._families:
             family.heal()
@@ -63,7 +63,7 @@ class Faults:
             self._context.restart(host)
 
     def phase(self, wanted: str) -> str:
-        """What the quorum is busy with; see `phase_of`."""
+        """Present activity of the quorum; see `phase_of`."""
         return phase_of(self._cluster, self._plan, wanted)
 
     def _arm(self) -> None:
@@ -109,7 +109,7 @@ class Faults:
             self._cluster.scheduler.after(self._random.random(), self._strike, number, False)
 
     def _strike(self, number: int, last: bool = True) -> None:
-        """One that finds nothing to hit tries again until its time is over: a leader may come yet."""
+        """Apply a fault. If it has no target it is tried again for a while, as a leader may be elected."""
         if number != self._strike_number or self._armed is None or not self._active:
             return
         kind, wanted = self._armed

@@ -1,1 +1,1 @@
-"""What must hold at every step of a simulation, one small class each."""
+"""Invariants of a simulation, one small class each."""

@@ -1,7 +1,7 @@
 """A leader's commit is durable on a majority of the voters, of the latest set and the committed one.
 
-Counts real durable bytes of simulated disks, not what anyone claims; a disk that was lost since
-counts for what it had. Nothing is committed in an epoch before a record of that epoch is.
+Counts durable bytes of the simulated disks, not reported offsets. A disk that was lost since counts with its former
+content. Nothing is committed in an epoch before a record of that epoch is.
 """
 
 from quorum_node.records.identity import ReplicaKey

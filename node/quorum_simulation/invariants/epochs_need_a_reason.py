@@ -1,11 +1,10 @@
-"""Epochs grow by no more than faults explain.
+"""The number of epochs is bounded by the number of faults.
 
-Nobody begins an epoch while the leader of the newest one is alive for so many voters that the others are no majority:
-with pre-votes that can't happen, whoever was cut off and whatever he believes. And over a whole history there are
-fewer epochs than faults and changes of voters.
-
-That a leader is alive for a voter is worked out from the network: answers to its fetches have come for a while, with
-no gap and no closed connection, and the leader has not given up its role.
+No epoch begins while the leader of the newest one is alive for so many voters that the others are not a majority.
+Pre-votes guarantee this, whatever an isolated replica does. Over a whole history there are fewer epochs than faults
+and changes of voters.
+Whether a leader is alive for a voter is derived from the network: responses to its fetches have arrived for a while,
+without a gap and without a closed connection, and the leader has not resigned.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""No leader counts a voter for offsets that it no longer holds.
+"""No leader counts a voter for offsets that it no longer has.
 
-A disk may come back as it was a while ago. A leader that has answered a fetch of its replica since
-counts it for no more than it has.
+A disk may be restored to an older state. A leader that has answered a fetch of the replica since counts it with its
+present log only.
 """
 
 from quorum_node.raft.errors import RaftError

@@ -1,7 +1,7 @@
-"""No disk is called failed unless something was wrong with it.
+"""No healthy disk is reported as failed.
 
-A power cut, a killed process or a full disk is no reason: whoever took its traces for damage would lose all voters at
-once in a power cut. The faults say what they did to a disk (`Machine.disk_faults`).
+A power failure, a killed process or a full disk is no reason: if their traces were taken for damage, a power failure
+could cost all voters at once. The faults record their effects on a disk (`Machine.disk_faults`).
 """
 
 from quorum_node.raft.outputs import Halt, HaltReason

@@ -1,7 +1,8 @@
-"""Among those who have seen a recovery there is one quorum of the cluster id: the recovered one.
+"""Among replicas that know a recovery there is one quorum of the cluster id: the recovered one.
 
-Old voters may go on where the survivor can't be reached, and nothing can prevent that. But whoever has the recovery
-in its log follows, appends, commits and elects nothing of theirs any more, and loses nothing of the recovered quorum.
+Old voters may continue where the survivor can't reach them; this can't be prevented. But a replica with the recovery
+in its log does not follow, append, commit or elect anything of theirs any more, and loses nothing of the recovered
+quorum.
 """
 
 from quorum_node.raft.messages import NO_LEADER, Response, VoteResponse

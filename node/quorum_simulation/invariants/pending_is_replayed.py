@@ -1,7 +1,7 @@
-"""What a controller has in its hands is what replay makes of the log.
+"""The images of a controller equal a replay of the log.
 
-The image that is applied is, at each offset, the one that the committed records give when they are read one by one.
-The pending image of an active controller is that of all that is in its log, once everything that it accepted is there.
+The applied image is, at each offset, that of the committed records read one by one. The speculative image of an
+active controller is that of its whole log, once all accepted records are in it.
 """
 
 from bisect import bisect_right
