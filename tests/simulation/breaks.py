@@ -310,12 +310,12 @@ def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
     real = vote._would_grant
 
     def generous(state: ReplicaState, request: Any, eligible: bool) -> bool:
-        patch_role = state.hears_leader
-        state.hears_leader = lambda: False  # type: ignore[method-assign]
+        patch_role = state.has_responsive_leader
+        state.has_responsive_leader = lambda: False  # type: ignore[method-assign]
         try:
             return real(state, request, eligible)
         finally:
-            state.hears_leader = patch_role  # type: ignore[method-assign]
+            state.has_responsive_leader = patch_role  # type: ignore[method-assign]
 
     patch.setattr(vote, "_would_grant", generous)
 

@@ -18,7 +18,7 @@ STATE = {
     "Replica": "node/quorum_node/raft/replica.py",
 }
 """The classes of a replica's state."""
-BUILDING = frozenset({"__init__", "_know_nobody"})
+BUILDING = frozenset({"__init__", "_forget_peers"})
 _NAMES = frozenset({"replica", "_replica"})
 
 

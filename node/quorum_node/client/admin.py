@@ -65,7 +65,7 @@ class _Leader:
     cluster_id: str
 
 
-class _TryAgain(Exception):
+class _Retry(Exception):
     """This server can't serve the request, or not now."""
 
 
@@ -255,7 +255,7 @@ class QuorumAdminClient:
                 leader = self._discover(partition, left)
                 left = max(deadline - time.monotonic(), 0.01)
                 return attempt(leader, min(left, _ATTEMPT_SECONDS))
-            except (_TryAgain, OSError) as error:
+            except (_Retry, OSError) as error:
                 why = str(error) or type(error).__name__
                 repeated = True
             except RequestRefused as error:
@@ -298,7 +298,7 @@ class QuorumAdminClient:
                 self._remember(leader)
                 return _Leader(leader, found.cluster_id)
             why = f"{address[0]}:{address[1]} knows no leader"
-        raise _TryAgain(why)
+        raise _Retry(why)
 
     def _discover_at_listener(self, left: float) -> _Leader:
         """DiscoverBrokers returns the listeners to which members connect, where clients can't log in."""
@@ -323,7 +323,7 @@ class QuorumAdminClient:
                     self._remember((node.host, node.port))
                     return _Leader((node.host, node.port), found.cluster_id)
             why = f"{address[0]}:{address[1]} knows no leader"
-        raise _TryAgain(why)
+        raise _Retry(why)
 
     def _older(self, found: DiscoverBrokersResponse, partition: int) -> str | None:
         """Why a leader is not used: its server is behind, or its voters belong to the time before a recovery."""
@@ -357,7 +357,7 @@ def _check(code: int, message: str) -> None:
     if code == ErrorCode.NONE:
         return
     if code in _RETRIED:
-        raise _TryAgain(message or _name(code))
+        raise _Retry(message or _name(code))
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         # A bare error code without a message comes from a listener that does not permit changes of voters.
         closed = "voters can't be changed through this listener; use the admin API and its token"

@@ -60,7 +60,7 @@ class SnapshotGone(CommittedLogError):
     """The present leader does not have this snapshot (any more)."""
 
 
-class _TryAgain(Exception):
+class _Retry(Exception):
     """This server can't serve the request, or not now."""
 
 
@@ -179,12 +179,12 @@ class CommittedLog:
             address, apis.FETCH, _FETCH_VERSION, request, wire.FetchResponse, _ANSWER_SECONDS
         )
         if answer.error_code or not answer.responses:
-            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
         part = answer.responses[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
         if part.high_watermark < 0 and part.error_code == ErrorCode.NONE:
-            raise _TryAgain("a new leader has not committed a record of its epoch yet")
+            raise _Retry("a new leader has not committed a record of its epoch yet")
         return part
 
     def _describe_cluster(self, address: Address) -> str:
@@ -200,7 +200,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.cluster_id:
-            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
         return answer.cluster_id
 
     def _fetch_snapshot(
@@ -223,7 +223,7 @@ class CommittedLog:
             _ANSWER_SECONDS,
         )
         if answer.error_code or not answer.topics:
-            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+            raise _Retry(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
         part = answer.topics[0].partitions[0]
         endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
         self._follow(address, part.error_code, part.current_leader, endpoints)
@@ -236,17 +236,17 @@ class CommittedLog:
         leader: wire.LeaderIdAndEpoch,
         endpoints: Sequence[tuple[int, Address]],
     ) -> None:
-        """Learn epoch and leader from a response. Raises _TryAgain if the server is not the leader."""
+        """Learn epoch and leader from a response. Raises _Retry if the server is not the leader."""
         self._epoch = max(self._epoch, leader.leader_epoch)
         for node_id, endpoint in endpoints:
             if node_id == leader.leader_id:
                 self._prefer(endpoint)
         if code in _FENCED:
-            raise _TryAgain(f"the epoch is {self._epoch}")
+            raise _Retry(f"the epoch is {self._epoch}")
         if code in _ELSEWHERE:
             if not endpoints:
                 self._known.append(self._known.pop(self._known.index(address)))
-            raise _TryAgain(f"{address[0]}:{address[1]} does not lead")
+            raise _Retry(f"{address[0]}:{address[1]} does not lead")
 
     def _on_leader(self, attempt: Callable[[Address], T]) -> T:
         deadline = time.monotonic() + self._timeout_seconds
@@ -255,7 +255,7 @@ class CommittedLog:
             address, epoch = self._known[0], self._epoch
             try:
                 return attempt(address)
-            except _TryAgain as error:
+            except _Retry as error:
                 why = str(error)
             except OSError as error:
                 why = f"{address[0]}:{address[1]}: {error}"

@@ -37,7 +37,7 @@ def in_sync_at_first(view: View, replicas: Sequence[int]) -> tuple[int, ...]:
     return tuple(each for each in replicas if brokers.is_active(each))
 
 
-def nobody_alive(replicas: Sequence[int], partition_id: int) -> Problem:
+def no_leader_fault(replicas: Sequence[int], partition_id: int) -> Problem:
     """Why a new partition can't have a leader."""
     return _fault(
         f"partition {partition_id}: {_text(replicas)} are all fenced or shutting down, so it could have no leader"

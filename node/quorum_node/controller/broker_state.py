@@ -51,14 +51,14 @@ class Facts:
 
     `caught_up`: the broker has applied its own registration, and is not too far behind.
     `too_stale`: its metadata is older than allowed. `leads`: it is the leader of a partition.
-    `everybody_knows`: all active brokers have applied that it is shutting down.
+    `all_brokers_know`: all active brokers have applied that it is shutting down.
     """
 
     wish: Wish
     caught_up: bool
     too_stale: bool
     leads: bool
-    everybody_knows: bool
+    all_brokers_know: bool
 
 
 _MARKS = {
@@ -70,7 +70,7 @@ _MARKS = {
 }
 
 
-def marks_of(state: BrokerState) -> tuple[bool, bool]:
+def flags_of(state: BrokerState) -> tuple[bool, bool]:
     """Flags of the registration record in a state: fenced, and in controlled shutdown."""
     return _MARKS[state]
 
@@ -97,7 +97,7 @@ def next_state(state: BrokerState, facts: Facts) -> BrokerState:
         return state
     if state is BrokerState.SHUTTING_DOWN:
         # A controlled shutdown can't be cancelled: its leaders were moved away.
-        ready = facts.everybody_knows and not facts.leads
+        ready = facts.all_brokers_know and not facts.leads
         return BrokerState.SHUTDOWN if ready else state
     if facts.wish is Wish.SHUTDOWN_NOW:
         return BrokerState.SHUTDOWN

@@ -23,8 +23,8 @@ from quorum_node.controller.topic_settings import (
     SOURCE_TOPIC,
     Layer,
     broker_layers,
+    listed_names,
     scaled,
-    told_names,
 )
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -91,7 +91,7 @@ def _topic(
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     own = image.configs.of(TOPIC, asked.name)
     if image.topics.named(asked.name) is not None:
-        names = _wanted(told_names(own), asked)
+        names = _wanted(listed_names(own), asked)
         return tuple(_topic_config(layers, own, name, asked) for name in names)
     if own:
         return _what_was_set(own, SOURCE_TOPIC, asked)

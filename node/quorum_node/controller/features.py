@@ -163,7 +163,7 @@ def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
         way = UpgradeType.SAFE_DOWNGRADE
     if level < 0:
         return "A feature version cannot be less than 0."
-    unsupported = _who_lacks(view, name, level)
+    unsupported = _unsupported_by(view, name, level)
     if unsupported is not None:
         return unsupported
     current = view.image.features.level(name)
@@ -207,7 +207,7 @@ _CHANGED_FORMATS = (8, 11, 13, 14, 15, 17, 23, 30)
 """Levels of metadata.version that changed the content of records."""
 
 
-def _who_lacks(view: View, name: str, level: int) -> str | None:
+def _unsupported_by(view: View, name: str, level: int) -> str | None:
     """Who does not support the level: this controller, a broker, or another controller."""
     own = SUPPORTED.get(name)
     if own is None:

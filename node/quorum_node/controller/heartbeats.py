@@ -13,8 +13,8 @@ from quorum_node.controller.broker_epochs import epoch_problem
 from quorum_node.controller.broker_state import (
     BrokerState,
     Facts,
+    flags_of,
     lease_ended,
-    marks_of,
     next_state,
     state_of,
     wish_of,
@@ -63,7 +63,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
         caught_up=caught_up and not too_stale,
         too_stale=too_stale,
         leads=view.image.topics.led_count(broker.broker_id) > 0,
-        everybody_knows=0 <= lease.shutdown_offset <= _lowest_active_offset(view, broker),
+        all_brokers_know=0 <= lease.shutdown_offset <= _lowest_active_offset(view, broker),
     )
     after = next_state(state, facts)
     records = [*_directory_changes(view, broker, request), *_transition(broker, after)]
@@ -122,7 +122,7 @@ def _transition(
     broker: RegisterBrokerRecord, after: BrokerState
 ) -> tuple[BrokerRegistrationChangeRecord, ...]:
     """The record of a transition. The sweep that follows makes the changes of partitions."""
-    fenced, leaving = marks_of(after)
+    fenced, leaving = flags_of(after)
     changes = {}
     if fenced != broker.fenced:
         changes["fenced"] = _FENCE if fenced else _UNFENCE

@@ -11,7 +11,7 @@ from quorum_node.controller.assignments import (
     factor_fault,
     in_sync_at_first,
     manual_fault,
-    nobody_alive,
+    no_leader_fault,
     placer,
 )
 from quorum_node.controller.authorization import AclOperation, AclResource
@@ -116,7 +116,7 @@ def _manual(view: View, topic: Topic, assignments: list[Assignment]) -> list[Ass
     for index, replicas in enumerate(assignments):
         problem = manual_fault(view, replicas, _factor(topic))
         if problem is None and not in_sync_at_first(view, replicas):
-            problem = nobody_alive(replicas, now + index)
+            problem = no_leader_fault(replicas, now + index)
         if problem is not None:
             return problem
     return assignments

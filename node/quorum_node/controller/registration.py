@@ -17,7 +17,7 @@ don't send their replica UUID.
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from quorum_node.controller.broker_state import marks_of, registered, state_of
+from quorum_node.controller.broker_state import flags_of, registered, state_of
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
@@ -82,7 +82,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     before = (
         None if existing is None else state_of(existing.fenced, existing.in_controlled_shutdown)
     )
-    fenced, leaving = marks_of(registered(before, same_process=same_process))
+    fenced, leaving = flags_of(registered(before, same_process=same_process))
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=incarnation_id,

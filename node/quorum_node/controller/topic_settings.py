@@ -87,11 +87,11 @@ def scaled(value: str, factor: int) -> str:
 
 def all_effective(layers: tuple[Layer, ...], own: Mapping[str, str]) -> Iterator[Setting]:
     """Every config of a topic, sorted by name."""
-    for name in told_names(own):
+    for name in listed_names(own):
         yield effective(layers, name, own)
 
 
-def told_names(own: Mapping[str, str]) -> list[str]:
+def listed_names(own: Mapping[str, str]) -> list[str]:
     """Configs that are returned for a topic; internal ones only if they are set."""
     return sorted(name for name in TOPIC_CONFIGS if name not in INTERNAL or name in own)
 

@@ -16,7 +16,7 @@ from quorum_node.controller.assignments import (
     factor_fault,
     in_sync_at_first,
     manual_fault,
-    nobody_alive,
+    no_leader_fault,
     placer,
 )
 from quorum_node.controller.authorization import AclOperation, AclResource
@@ -240,7 +240,7 @@ def _manual(view: View, topic: CreatableTopic) -> list[Assignment] | Problem:
         expected = len(next(iter(chosen.values()))) if chosen else None
         problem = manual_fault(view, replicas, expected)
         if problem is None and not in_sync_at_first(view, replicas):
-            problem = nobody_alive(replicas, index)
+            problem = no_leader_fault(replicas, index)
         if problem is not None:
             return problem
         chosen[index] = replicas

@@ -168,7 +168,7 @@ class ClassicGroup:
             self.leader_id = new_id
         return member
 
-    def elect_who_joined(self) -> bool:
+    def elect_joined_leader(self) -> bool:
         """Choose a leader that has joined; False if no member has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.joining is not None:

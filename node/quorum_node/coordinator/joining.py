@@ -87,7 +87,7 @@ class Joining:
             group.newly_joined = True
         group.add(member, join.protocol_type)
         self._wait(join, member, now)
-        self._rebalance.begin_or_go_on(group, now)
+        self._rebalance.begin_or_continue(group, now)
 
     def _enter_static(self, join: Join, instance_id: str, group: ClassicGroup, now: Now) -> None:
         known_id = group.static.get(instance_id)
@@ -115,7 +115,7 @@ class Joining:
         else:
             self._update(join, member)
             self._wait(join, member, now)
-            self._rebalance.begin_or_go_on(group, now)
+            self._rebalance.begin_or_continue(group, now)
 
     def _take_over(self, join: Join, old_id: str, group: ClassicGroup, now: Now) -> None:
         """A static member was restarted: the member with its instance id is replaced."""
@@ -131,7 +131,7 @@ class Joining:
         self._update(join, member)
         if group.state is not GroupState.STABLE or group.choose_protocol() != group.protocol:
             self._wait(join, member, now)
-            self._rebalance.begin_or_go_on(group, now)
+            self._rebalance.begin_or_continue(group, now)
             return
         member.lives(now.ms)
         self._keep_generation(join, member, group, (old_id, former_leader or "", before))

@@ -135,7 +135,7 @@ class Membership:
     ) -> GroupError:
         if instance_id is None and member_id in group.pending:
             del group.pending[member_id]
-            self._rebalance.begin_or_go_on_without(group, now)
+            self._rebalance.begin_or_continue_without(group, now)
             return GroupError.NONE
         if instance_id is not None and not member_id:
             # An administrator removes the member by its instance id alone.

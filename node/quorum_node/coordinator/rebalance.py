@@ -29,7 +29,7 @@ class Rebalance:
 
     # -- start
 
-    def begin_or_go_on(self, group: ClassicGroup, now: Now) -> None:
+    def begin_or_continue(self, group: ClassicGroup, now: Now) -> None:
         """Members, or their protocols, changed: start a rebalance, or continue the present one."""
         if group.state in _CAN_REBALANCE:
             self.begin(group, now)
@@ -62,7 +62,7 @@ class Rebalance:
         """Handle expired timers: sessions, assigned ids, the rebalance itself."""
         for member_id in [each for each, due in group.pending.items() if due <= now.ms]:
             del group.pending[member_id]
-            self.begin_or_go_on_without(group, now)
+            self.begin_or_continue_without(group, now)
         for member in list(group.members.values()):
             # Removing a member may complete a rebalance, which removes others or restarts their sessions.
             if member.due_ms <= now.ms and member.member_id in group.members:
@@ -105,9 +105,9 @@ class Rebalance:
             )
         if member.syncing is not None:
             self._effects.reply(member.syncing, Synced(GroupError.UNKNOWN_MEMBER_ID))
-        self.begin_or_go_on_without(group, now)
+        self.begin_or_continue_without(group, now)
 
-    def begin_or_go_on_without(self, group: ClassicGroup, now: Now) -> None:
+    def begin_or_continue_without(self, group: ClassicGroup, now: Now) -> None:
         """An expected member is missing, or its partitions have to be reassigned."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.begin(group, now)
@@ -126,7 +126,7 @@ class Rebalance:
         for member in list(group.members.values()):
             if member.joining is None and member.instance_id is None:
                 group.remove(member.member_id)
-        if group.members and not group.elect_who_joined():
+        if group.members and not group.elect_joined_leader():
             # All are static and none has joined: they keep their places until their sessions expire.
             group.join_due_ms = now.ms + group.rebalance_timeout_ms
             return

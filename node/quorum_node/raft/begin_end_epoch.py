@@ -23,7 +23,7 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import OlderQuorum
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower, Resigned, Unattached
-from quorum_node.raft.seen_recoveries import lacks_recovery, told_leader
+from quorum_node.raft.seen_recoveries import lacks_recovery, leader_for_sender
 from quorum_node.raft.static_quorum import is_addressed
 from quorum_node.raft.transitions import (
     become_follower,
@@ -85,7 +85,7 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
             become_follower(replica, request.leader_epoch, leader_id, endpoint)
         else:
             error = RaftError.UNKNOWN_LEADER_EPOCH
-    told = told_leader(replica, None, request.recovered_epoch)
+    told = leader_for_sender(replica, None, request.recovered_epoch)
     replica.respond(request_id, BeginQuorumEpochResponse(error, told))
 
 

@@ -74,7 +74,7 @@ def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> No
     if not voters.latest_is_committed:
         replica.commit_voters()
     if replica.leader_is_unsaved and replica.epochs.epoch_at(committed - 1) == replica.epoch:
-        replica.leader_is_saved_soon(replica.now_ms)
+        replica.schedule_leader_save(replica.now_ms)
 
 
 def required_to_form(replica: ReplicaState, initial_voters: int | None) -> int:

@@ -24,7 +24,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
-from quorum_node.raft.seen_recoveries import is_kept_from, told_leader
+from quorum_node.raft.seen_recoveries import leader_for_sender, withholds_leader
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -42,7 +42,7 @@ def handle_discover_brokers(
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard, asked=False)
-    leader = told_leader(replica, request.replica, -1)
+    leader = leader_for_sender(replica, request.replica, -1)
     response = DiscoverBrokersResponse(
         RaftError.NONE, leader, replica.cluster_id, known_brokers(replica)
     )
@@ -82,14 +82,14 @@ def handle_discover_response(
                 _hear_of_myself(replica, heard)
             else:
                 _hear(replica, heard, asked=True)
-        if is_kept_from(response.leader):
+        if withholds_leader(response.leader):
             _ask_there(replica, response.brokers)
         if not replica.recovered_epoch:
             # Without a cluster id the response to a Fetch, which is sent to the same peer,
             # identifies voters of before a recovery.
             observe_leader(replica, response.leader)
     if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
-        replica.gossip.was_told(sent.peer)
+        replica.gossip.was_announced(sent.peer)
 
 
 def handle_discover_failure(
@@ -97,20 +97,24 @@ def handle_discover_failure(
 ) -> None:
     """Send the address again later; a peer that does not support the RPC is left out."""
     if sent.peer is not None and reason is FailureReason.UNSUPPORTED:
-        replica.gossip.was_told(sent.peer)
+        replica.gossip.was_announced(sent.peer)
 
 
 def announce(replica: ReplicaState) -> None:
     """Send this voter's address to every voter that does not know it yet."""
     gossip = replica.gossip
-    if not gossip.untold or replica.now_ms < gossip.next_ms or replica.controller_endpoint is None:
+    if (
+        not gossip.unannounced
+        or replica.now_ms < gossip.next_ms
+        or replica.controller_endpoint is None
+    ):
         return
     asked = {
         sent.peer
         for sent in replica.outstanding.values()
         if isinstance(sent.request, DiscoverBrokersRequest)
     }
-    for key in gossip.untold:
+    for key in gossip.unannounced:
         endpoint = replica.endpoint_of(key)
         if endpoint is not None and key not in asked:
             replica.send(endpoint, _request(replica), key)
@@ -121,7 +125,7 @@ def announce(replica: ReplicaState) -> None:
 
 def next_deadline_ms(replica: ReplicaState) -> float | None:
     """When `announce` has work to do."""
-    if not replica.gossip.untold or replica.controller_endpoint is None or replica.stopping:
+    if not replica.gossip.unannounced or replica.controller_endpoint is None or replica.stopping:
         return None
     return replica.gossip.next_ms
 
@@ -164,7 +168,7 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
     if key in voters:
         replica.gossip.hear(HeardEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
     elif is_target(key, replica.target_voters()):
-        replica.gossip.hear_of_target(heard, voters.ordered_keys)
+        replica.gossip.learn_target(heard, voters.ordered_keys)
 
 
 def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> None:
@@ -183,7 +187,7 @@ def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
         return
     if heard.boot_timestamp_ms >= replica.boot_timestamp_ms and heard.endpoint != own:
         replica.boot_timestamp_ms = heard.boot_timestamp_ms + 1
-        replica.gossip.tell_again()
+        replica.gossip.announce_again()
 
 
 def _is_of_another_cluster(replica: ReplicaState, response: DiscoverBrokersResponse) -> bool:

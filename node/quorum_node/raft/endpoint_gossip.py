@@ -31,17 +31,17 @@ class HeardEndpoint:
 class EndpointGossip:
     """Addresses by replica key.
 
-    `untold`: voters that have not received this replica's address in this run. `strangers`:
+    `unannounced`: voters that have not received this replica's address in this run. `strangers`:
     addresses of unknown owners that may know the leader, while no voters are known.
     """
 
-    __slots__ = ("_doubted", "_heard", "_told", "failures", "next_ms", "strangers", "untold")
+    __slots__ = ("_doubted", "_heard", "_told", "failures", "next_ms", "strangers", "unannounced")
 
     def __init__(self) -> None:
         self._heard: dict[ReplicaKey, HeardEndpoint] = {}
         self._doubted: set[ReplicaKey] = set()
         self._told: set[ReplicaKey] = set()
-        self.untold: tuple[ReplicaKey, ...] = ()
+        self.unannounced: tuple[ReplicaKey, ...] = ()
         self.strangers: list[Endpoint] = []
         self.failures = 0
         self.next_ms = 0.0
@@ -67,7 +67,7 @@ class EndpointGossip:
             return recorded
         return heard.endpoint
 
-    def nobody_answered(self, key: ReplicaKey, at: Endpoint) -> None:
+    def address_failed(self, key: ReplicaKey, at: Endpoint) -> None:
         """The address did not respond: try the other one next time, if there are two."""
         heard = self._heard.get(key)
         if heard is None:
@@ -77,21 +77,21 @@ class EndpointGossip:
         else:
             self._doubted.discard(key)
 
-    def was_told(self, key: ReplicaKey) -> None:
+    def was_announced(self, key: ReplicaKey) -> None:
         """The voter knows this replica's address, or does not support the RPC."""
         self._told.add(key)
-        self.untold = tuple(each for each in self.untold if each != key)
+        self.unannounced = tuple(each for each in self.unannounced if each != key)
 
-    def tell_again(self) -> None:
+    def announce_again(self) -> None:
         """The address that was sent is outdated: send it again to all voters."""
-        self.untold = (*self.untold, *self._told)
+        self.unannounced = (*self.unannounced, *self._told)
         self._told = set()
 
-    def tell_soon(self, now_ms: float) -> None:
+    def announce_soon(self, now_ms: float) -> None:
         """A voter that could not be reached is available again."""
         self.failures, self.next_ms = 0, now_ms
 
-    def hear_of_target(self, heard: HeardEndpoint, voters: Container[ReplicaKey]) -> bool:
+    def learn_target(self, heard: HeardEndpoint, voters: Container[ReplicaKey]) -> bool:
         """Store the address of a target voter, of which an AlterQuorum may have given the id alone.
 
         One address per id: of several keys that are not in `voters`, the one with the latest boot.
@@ -121,8 +121,8 @@ class EndpointGossip:
         self._told.intersection_update(voters)
         self.strangers = []
         others = tuple(key for key in voters if key != own and key not in self._told)
-        self.untold = others if own in voters else ()
-        self.tell_soon(now_ms)
+        self.unannounced = others if own in voters else ()
+        self.announce_soon(now_ms)
 
 
 def is_target(key: ReplicaKey, targets: tuple[ReplicaKey, ...]) -> bool:

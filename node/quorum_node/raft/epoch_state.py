@@ -39,27 +39,27 @@ class EpochState:
         self.voted = None
         self.remembered_leader_id = NO_LEADER
 
-    def votes_for(self, candidate: ReplicaKey) -> None:
+    def set_vote(self, candidate: ReplicaKey) -> None:
         """Vote for this key; once per epoch."""
         self.voted = candidate
 
-    def epoch_has_leader(self, leader_id: int) -> None:
+    def set_epoch_leader(self, leader_id: int) -> None:
         """Set the leader of the epoch. It is kept when the follower gives it up."""
         self.remembered_leader_id = leader_id
 
-    def leader_is_not_saved(self) -> None:
+    def mark_leader_unsaved(self) -> None:
         """The leader has to be saved later (`save_leader`)."""
         self.leader_is_unsaved = True
 
-    def leader_was_saved(self, leader_id: int) -> None:
+    def mark_leader_saved(self, leader_id: int) -> None:
         """The leader is saved together with this epoch."""
         self.saved_leader, self.leader_is_unsaved = (self.epoch, leader_id), False
         self.save_leader_at_ms = NEVER_MS
 
-    def leader_is_saved_soon(self, now_ms: float) -> None:
+    def schedule_leader_save(self, now_ms: float) -> None:
         """A record of the leader's epoch is committed: save the leader soon."""
         self.leader_is_unsaved, self.save_leader_at_ms = False, now_ms + _SAVE_LEADER_AFTER_MS
 
-    def leader_needs_no_saving(self) -> None:
+    def cancel_leader_save(self) -> None:
         """The leader is saved already, or there is none."""
         self.leader_is_unsaved, self.save_leader_at_ms = False, NEVER_MS

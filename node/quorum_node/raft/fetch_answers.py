@@ -153,7 +153,7 @@ def answer(
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes, checked)
     error, keeping_up = RaftError.NONE, None
     if not consumer and request.replica not in replica.voters.latest.voters:
-        if _must_be_told(replica, request):
+        if _lacks_own_removal(replica, request):
             error = RaftError.NOT_FOLLOWER
         keeping_up = _keeping_up(replica, leader, request)
     replica.out.append(
@@ -167,7 +167,7 @@ def answer(
                     replica.controller_endpoint,
                     replica.recovered_epoch if request.recovered_epoch else -1,
                 ),
-                told_high_watermark(replica, leader),
+                sent_high_watermark(replica, leader),
                 replica.start.end_offset,
                 None,
                 data,
@@ -191,7 +191,7 @@ def served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> 
     return min(replica.durable_end, _successors_end(replica, leader))
 
 
-def told_high_watermark(replica: ReplicaState, leader: Leader) -> int:
+def sent_high_watermark(replica: ReplicaState, leader: Leader) -> int:
     """High watermark in a response: unknown (-1) until a record of the own epoch is committed.
 
     Until then a follower may know a higher one than the leader. Stock replicas fail for good if
@@ -237,7 +237,7 @@ def _keeping_up(replica: ReplicaState, leader: Leader, request: FetchRequest) ->
     return KeepingUp(round(replica.now_ms - progress.last_caught_up_ms), dirty_offset)
 
 
-def _must_be_told(replica: ReplicaState, request: FetchRequest) -> bool:
+def _lacks_own_removal(replica: ReplicaState, request: FetchRequest) -> bool:
     """Whether the sender is a removed voter whose removal is committed, but not in its log yet (K595-25)."""
     removed_at = replica.voters.removal_offset(request.replica)
     return removed_at is not None and request.fetch_offset <= removed_at < replica.high_watermark

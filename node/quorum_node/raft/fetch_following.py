@@ -70,7 +70,7 @@ def _timeout_ms(replica: ReplicaState, follower: Follower) -> float | None:
     """Short for the next request after a small response, so that a lost fetch or a dead connection
     is not mistaken for a silent leader.
     """
-    if follower.expects_little and not follower.failures and replica.is_voter:
+    if follower.expects_small_answer and not follower.failures and replica.is_voter:
         return min(replica.config.request_timeout_ms, replica.config.silence_ms / 2)
     return None
 
@@ -90,7 +90,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
         return True
     leader_is_alive(replica, follower)
     follower.answer = response.answer
-    follower.expects_little = len(response.records) <= _LITTLE_BYTES
+    follower.expects_small_answer = len(response.records) <= _LITTLE_BYTES
     if replica.partial is not None:
         snapshot_following.drop(replica)  # the log of this leader reaches back far enough
     follower.introduced = follower.introduced or follower.introducing

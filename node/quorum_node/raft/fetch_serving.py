@@ -20,8 +20,8 @@ from quorum_node.raft.fetch_answers import (
     answer_or_park,
     answer_witnesses,
     ask_again,
+    sent_high_watermark,
     served_end,
-    told_high_watermark,
 )
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.messages import (
@@ -33,7 +33,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import AheadOfLeader, CorruptionReported, Superseded
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.seen_recoveries import is_superseded, told_leader
+from quorum_node.raft.seen_recoveries import is_superseded, leader_for_sender
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
@@ -83,7 +83,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             FetchResponse(
                 RaftError.OFFSET_OUT_OF_RANGE,
                 _told_leader(replica, request),
-                told_high_watermark(replica, leader),
+                sent_high_watermark(replica, leader),
                 replica.start.end_offset,
                 diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
                 answer=leader.tell_round(),
@@ -111,7 +111,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
 
 def _told_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
     # The log of a new replica may be empty, so it may lack the recovery for a valid reason.
-    return told_leader(replica, request.replica, request.recovered_epoch or -1)
+    return leader_for_sender(replica, request.replica, request.recovered_epoch or -1)
 
 
 def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
@@ -128,7 +128,7 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
             return RaftError.UNKNOWN_LEADER_EPOCH
     if replica.halted or not isinstance(replica.role, Leader):
         return RaftError.NOT_QUORUM_LEADER
-    if request.answer > replica.role.newest_round_told:  # it would confirm later reads
+    if request.answer > replica.role.newest_round_sent:  # it would confirm later reads
         return RaftError.INVALID_REQUEST
     if request.replica.id == CONSUMER_ID:
         wanted, committed = request.fetch_offset, replica.high_watermark

@@ -118,7 +118,7 @@ def may_take_over(replica: ReplicaState, leader: Leader) -> bool:
     )
 
 
-def leave_to_others(replica: ReplicaState, leader: Leader) -> None:
+def hand_over_if_witness(replica: ReplicaState, leader: Leader) -> None:
     """A witness that leads nevertheless hands over as soon as another voter can lead."""
     if may_take_over(replica, leader):
         start(replica, leader, None, None)
@@ -147,7 +147,7 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
     if replica.halted:
         return
     role = replica.role
-    replica.fall_silent()
+    replica.stop_acknowledging()
     if isinstance(role, Leader):
         preferred = successors(replica, role)
         nobody = replica.current_leader()

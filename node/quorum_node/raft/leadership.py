@@ -1,6 +1,6 @@
 """State of a leader, from its election to the end of its epoch.
 
-Owns the data: progress of replicas, parked fetches (answered up to `told_end_offset`), pending
+Owns the data: progress of replicas, parked fetches (answered up to `answered_end_offset`), pending
 proposals and reads, the voter change in progress. Must not know the rules that use it (fetch,
 commit, reads, membership).
 """
@@ -151,7 +151,7 @@ class Leader:
     epoch_start_offset: int
     check_quorum_deadline_ms: float
     elected_ms: float
-    told_end_offset: int = -1
+    answered_end_offset: int = -1
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     proposals: deque[PendingProposal] = field(default_factory=deque)
@@ -172,7 +172,7 @@ class Leader:
     name: RoleName = field(default=RoleName.LEADER, init=False)
 
     @property
-    def newest_round_told(self) -> int:
+    def newest_round_sent(self) -> int:
         """The newest answer round that any fetch answer has carried; -1 for none."""
         return self.answer_round if self.round_sent else self.answer_round - 1
 

@@ -36,7 +36,7 @@ def append_values(replica: ReplicaState, values: Sequence[bytes]) -> tuple[int, 
         timestamp_ms=replica.wall_clock_ms(),
         values=values,
     )
-    replica.log_grew(replica.epoch, base, end)
+    replica.note_append(replica.epoch, base, end)
     replica.out.append(AppendBatch(base, end, replica.epoch, data))
     return base, end
 
@@ -52,7 +52,7 @@ def append_control(replica: ReplicaState, records: Sequence[ControlRecord]) -> i
         records=[encode_control(record) for record in records],
         control=True,
     )
-    replica.log_grew(replica.epoch, base, end)
+    replica.note_append(replica.epoch, base, end)
     replica.out.append(AppendBatch(base, end, replica.epoch, data))
     for offset, record in enumerate(records, base):
         _take_control(replica, offset, replica.epoch, record)
@@ -79,7 +79,7 @@ def append_fetched(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
             if header.is_control
             else ()
         )
-        replica.log_grew(header.leader_epoch, header.base_offset, end)
+        replica.note_append(header.leader_epoch, header.base_offset, end)
         replica.out.append(AppendBatch(header.base_offset, end, header.leader_epoch, bytes(data)))
         for offset, record in controls:
             _take_control(replica, offset, header.leader_epoch, record)
@@ -96,15 +96,15 @@ def truncate(replica: ReplicaState, end_offset: int) -> None:
     assert not isinstance(replica.role, Leader), "a leader never truncates its log"
     if end_offset == replica.log_end:
         return
-    replica.log_was_cut(end_offset)
+    replica.note_truncation(end_offset)
     replica.out.append(TruncateLog(end_offset))
     if replica.voters.truncate(end_offset):
-        replica.tell_voters()
+        replica.emit_voters_changed()
 
 
 def _take_control(replica: ReplicaState, offset: int, epoch: int, record: object) -> None:
     if isinstance(record, VotersRecord):
         replica.voters.append(offset, epoch, record)
-        replica.tell_voters()
+        replica.emit_voters_changed()
     elif isinstance(record, KRaftVersion):
         replica.uses_kraft_version(record.level)

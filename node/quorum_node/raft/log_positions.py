@@ -26,18 +26,18 @@ class LogPositions:
             if log.snapshot_voters is not None:
                 self.kraft_version = log.snapshot_kraft_version
 
-    def log_grew(self, epoch: int, base_offset: int, end_offset: int) -> None:
+    def note_append(self, epoch: int, base_offset: int, end_offset: int) -> None:
         """A batch of `epoch` was appended."""
         self.epochs.append(epoch, base_offset)
         self.log_end = end_offset
 
-    def log_was_cut(self, end_offset: int) -> None:
+    def note_truncation(self, end_offset: int) -> None:
         """The log was truncated to this offset."""
         self.log_end = end_offset
         self.durable_end = min(self.durable_end, end_offset)
         self.epochs.truncate(end_offset)
 
-    def log_is_durable(self, end_offset: int) -> None:
+    def note_durable(self, end_offset: int) -> None:
         """A flush up to this offset completed."""
         self.durable_end = max(self.durable_end, end_offset)
 
@@ -53,12 +53,12 @@ class LogPositions:
         """A newer snapshot is verified and durable."""
         self.snapshot = id
 
-    def log_starts_behind(self, id: SnapshotId) -> None:
+    def note_log_start(self, id: SnapshotId) -> None:
         """Records before the snapshot's end were deleted."""
         self.start = id
         self.epochs.delete_before(id)
 
-    def log_was_replaced(self, id: SnapshotId) -> None:
+    def note_reset(self, id: SnapshotId) -> None:
         """A snapshot replaced the log: it is empty and begins at the snapshot's end."""
         self.start = id
         self.epochs = EpochStarts((), id)

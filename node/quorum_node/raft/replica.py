@@ -174,14 +174,14 @@ class Replica(ReplicaState):
                     return
             if self.asks_for_itself:
                 own_entry.update_as_leader(self, role)
-            if self.log_end > role.told_end_offset:
+            if self.log_end > role.answered_end_offset:
                 # Followers first, then the own disk: both run concurrently.
-                role.told_end_offset = self.log_end
+                role.answered_end_offset = self.log_end
                 fetch_answers.answer_voters(self, role)
                 self.out.append(FlushLog())
                 fetch_answers.answer_observers(self, role)
             if self.config.witness and role.handover is None:
-                handover.leave_to_others(self, role)
+                handover.hand_over_if_witness(self, role)
             elif role.handover is not None:
                 handover.finish_if_ready(self, role)
             elif role.begin_deadline_ms is not None and role.begin_deadline_ms <= self.now_ms:
@@ -190,7 +190,7 @@ class Replica(ReplicaState):
                 else:
                     role.begin_deadline_ms = None
             if self.leader_is_unsaved and role.own_epoch_committed:
-                self.leader_is_saved_soon(self.now_ms)
+                self.schedule_leader_save(self.now_ms)
         elif self.stopping:
             done = not self.is_voter and not self._ends_are_out()
             if done or self.leader_id != NO_LEADER:
@@ -240,8 +240,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
     sent = replica.outstanding.pop(event.correlation, None)
     if sent is None:
         return
-    if sent.peer in replica.gossip.untold:
-        replica.gossip.tell_soon(replica.now_ms)
+    if sent.peer in replica.gossip.unannounced:
+        replica.gossip.announce_soon(replica.now_ms)
     match sent.request, event.response:
         case FetchRequest(), FetchResponse() as response:
             if not fetch_following.handle_fetch_response(replica, event.correlation, response):
@@ -270,7 +270,7 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
     if sent is None:
         return
     if sent.peer is not None and event.reason is not FailureReason.UNSUPPORTED:
-        replica.gossip.nobody_answered(sent.peer, sent.destination)
+        replica.gossip.address_failed(sent.peer, sent.destination)
     match sent.request:
         case FetchRequest():
             reason: FailureReason = event.reason
@@ -319,7 +319,7 @@ def _on_flushed(replica: Replica, event: LogFlushed) -> None:
     end_offset = min(event.end_offset, replica.log_end)
     if end_offset <= replica.durable_end and type(replica.role) is not Leader:
         return
-    replica.log_is_durable(end_offset)
+    replica.note_durable(end_offset)
     leader = replica.role
     if type(leader) is Leader:
         commit.advance_as_leader(replica, leader)

@@ -174,7 +174,7 @@ class ReplicaState(LogPositions, EpochState):
         self.asks_for_itself = False  # to change its entry in the voters record: own_entry
         self.own_request: int | None = None
         self.own_request_after_ms = 0.0
-        self._know_nobody()
+        self._forget_peers()
         self.outstanding: dict[int, Outstanding] = {}
         self._next_correlation = 1
         self.partial: Partial | None = None
@@ -183,9 +183,9 @@ class ReplicaState(LogPositions, EpochState):
         self.voters = self._load_voters(state, log)
         self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
-        self.gossip.use_voters(self.told_voters(), key, 0.0, self.target_voters())
+        self.gossip.use_voters(self.voters_with_keys(), key, 0.0, self.target_voters())
 
-    def _know_nobody(self) -> None:
+    def _forget_peers(self) -> None:
         """Reset what this run has learned from peers."""
         self.discovery = Discovery()
         self.claim: Claim | None = None
@@ -220,7 +220,7 @@ class ReplicaState(LogPositions, EpochState):
                         batch.header.leader_epoch == self.epoch
                         and self.remembered_leader_id == NO_LEADER
                     ):
-                        self.epoch_has_leader(control.leader_id)
+                        self.set_epoch_leader(control.leader_id)
                     if isinstance(control, VotersRecord):
                         self.cluster_id = self.cluster_id or control.cluster_id
                         if decoded.offset > history.latest.offset:
@@ -333,7 +333,7 @@ class ReplicaState(LogPositions, EpochState):
             )
         return isinstance(role, Follower) and role.is_live(self.now_ms)
 
-    def hears_leader(self) -> bool:
+    def has_responsive_leader(self) -> bool:
         """Is the leader, or follows one that responds: no pre-vote is granted."""
         role = self.role
         if not isinstance(role, Follower) or role.link is not Link.OPEN:
@@ -341,7 +341,7 @@ class ReplicaState(LogPositions, EpochState):
         silent = role.silence_deadline_ms is not None and role.silence_deadline_ms <= self.now_ms
         return not silent and role.is_live(self.now_ms)
 
-    def told_voters(self) -> tuple[ReplicaKey, ...]:
+    def voters_with_keys(self) -> tuple[ReplicaKey, ...]:
         """Voters with known keys: none while voters are known by id alone."""
         return () if self.ids_only else self.voters.latest.voters.ordered_keys
 
@@ -375,7 +375,7 @@ class ReplicaState(LogPositions, EpochState):
         if not self.halted:
             self.end(reason, detail)
 
-    def fall_silent(self) -> None:
+    def stop_acknowledging(self) -> None:
         """Stop acknowledging; `end` follows."""
         self.halted = True
 
@@ -388,7 +388,7 @@ class ReplicaState(LogPositions, EpochState):
         """Make log and quorum-state durable before any output after this one."""
         committed = self.voters.committed
         leader_id = self.known_leader_id
-        self.leader_was_saved(leader_id)
+        self.mark_leader_saved(leader_id)
         self.out.append(
             PersistQuorumState(
                 QuorumState(
@@ -406,7 +406,7 @@ class ReplicaState(LogPositions, EpochState):
             )
         )
         # The driver flushes the log first: everything appended so far is durable after this output.
-        self.log_is_durable(self.log_end)
+        self.note_durable(self.log_end)
 
     def save_leader(self) -> None:
         """Save the leader of this epoch some time after a record of it is committed, unless it is saved.
@@ -414,7 +414,7 @@ class ReplicaState(LogPositions, EpochState):
         Until then the vote on the disk and the LeaderChange in the log identify the leader. So an
         election and its first commits don't wait for a write of quorum-state.
         """
-        self.leader_needs_no_saving()
+        self.cancel_leader_save()
         if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):
             self.persist()
 
@@ -427,12 +427,12 @@ class ReplicaState(LogPositions, EpochState):
     def tell_role(self) -> None:
         self.out.append(RoleChanged(self.role.name, self.epoch, self.leader_id, self.is_voter))
 
-    def tell_voters(self) -> None:
+    def emit_voters_changed(self) -> None:
         """Emit VotersChanged after the latest voter set, or its commit, changed."""
         self.voters_changes += 1
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
-        self.gossip.use_voters(self.told_voters(), self.key, self.now_ms, self.target_voters())
+        self.gossip.use_voters(self.voters_with_keys(), self.key, self.now_ms, self.target_voters())
         self.out.append(
             VotersChanged(
                 latest.voters.voters,
@@ -463,7 +463,7 @@ class ReplicaState(LogPositions, EpochState):
             for entry in entries:
                 self.voters_are_committed(entry)
             self.persist()
-            self.tell_voters()
+            self.emit_voters_changed()
 
     def committed_position(self) -> VotersPosition:
         return self.voters.committed.position

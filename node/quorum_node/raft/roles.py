@@ -83,7 +83,7 @@ class Follower:
     `silence_deadline_ms`: counts from the first fetch after it (None: none was sent). A follower
     that sent no fetch, because its own disk is slow, can't judge the leader's silence.
     `excused`: this process was paused since, so the leader got more time once.
-    `expects_little`: the last response was small. The next one gets a short timeout, so that a lost
+    `expects_small_answer`: the last response was small. The next one gets a short timeout, so that a lost
     fetch is noticed before the leader seems silent.
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
     `introducing`, `introduced`: an observer is sending, or has sent, its address to this leader.
@@ -95,7 +95,7 @@ class Follower:
     fetch_deadline_ms: float
     silence_deadline_ms: float | None = None
     excused: bool = False
-    expects_little: bool = False
+    expects_small_answer: bool = False
     link: Link = Link.OPEN
     campaign_deadline_ms: float | None = None
     fetching: int | None = None

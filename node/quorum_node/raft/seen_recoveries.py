@@ -54,7 +54,7 @@ def is_older_candidate(replica: ReplicaState, request: VoteRequest) -> bool:
     )
 
 
-def told_leader(
+def leader_for_sender(
     replica: ReplicaState, key: ReplicaKey | None, recovered_epoch: int
 ) -> CurrentLeader:
     """The leader to name to a sender with this key and this recovered epoch (-1: not sent).
@@ -77,7 +77,7 @@ def _has_tombstone(replica: ReplicaState, key: ReplicaKey | None) -> bool:
     return bool(replica.recovered_epoch) and key in replica.voters.latest.record.tombstones
 
 
-def is_kept_from(leader: CurrentLeader) -> bool:
+def withholds_leader(leader: CurrentLeader) -> bool:
     """Whether the responder withholds the leader because this replica is a voter of before a recovery.
 
     (Or it knows no epoch at all.) Then the voters that it names have to be asked for the leader.

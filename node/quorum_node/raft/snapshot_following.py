@@ -171,7 +171,7 @@ def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
     ):
         return
     assert _log_holds(replica, id), f"snapshot {id} is not of this log"
-    replica.log_starts_behind(id)
+    replica.note_log_start(id)
     replica.out.append(DeleteLogPrefix(id))
 
 
@@ -252,12 +252,12 @@ def _begin_behind(
     assert not isinstance(replica.role, Leader), "a leader lacks committed records"
     assert id.end_offset > replica.high_watermark, f"snapshot {id} is older than the log"
     replica.out.append(ResetLog(id))
-    replica.log_was_replaced(id)
+    replica.note_reset(id)
     if voters is not None:
         replica.uses_kraft_version(kraft_version)
     replica.voters.reset(snapshot_entry(id, voters) if voters is not None else None)
     replica.voters_are_committed(replica.voters.committed)
     replica.out.append(HighWatermarkAdvanced(id.end_offset))
     replica.persist()
-    replica.tell_voters()
+    replica.emit_voters_changed()
     election.voters_changed(replica)

@@ -67,11 +67,11 @@ def become_follower(
     if given_up:
         # A peer still names the leader that did not respond: it counts as alive once it responds.
         follower.link = Link.CLOSED
-    replica.epoch_has_leader(leader_id)
+    replica.set_epoch_leader(leader_id)
     replica.set_role(follower)
     if replica.saved_leader != (epoch, leader_id):
         if voted_for_it:
-            replica.leader_is_not_saved()
+            replica.mark_leader_unsaved()
         else:
             replica.persist()
     return follower
@@ -81,7 +81,7 @@ def become_candidate(replica: ReplicaState) -> Candidate:
     """Begin a new epoch with the own vote, durable before any request is sent."""
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch + 1))
     enter_epoch(replica, replica.epoch + 1)
-    replica.votes_for(replica.key)
+    replica.set_vote(replica.key)
     timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
     candidate = Candidate(replica.now_ms + timeout_ms, {replica.key})
     replica.set_role(candidate)
@@ -114,8 +114,8 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
         elected_ms=replica.now_ms,
     )
     voters = replica.voters.latest
-    replica.epoch_has_leader(replica.key.id)
-    replica.leader_is_not_saved()
+    replica.set_epoch_leader(replica.key.id)
+    replica.mark_leader_unsaved()
     replica.set_role(leader)
     leader.unendorsed = set(replica.other_voters())
     if leader.unendorsed:

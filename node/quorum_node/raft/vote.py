@@ -32,7 +32,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective, Unattached
-from quorum_node.raft.seen_recoveries import is_older_candidate, told_leader
+from quorum_node.raft.seen_recoveries import is_older_candidate, leader_for_sender
 from quorum_node.raft.static_quorum import refuse_candidate
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
@@ -41,7 +41,7 @@ from quorum_node.records.identity import ReplicaKey
 def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
     """Grant or refuse a vote."""
     granted, error = _decide(replica, request)
-    leader = told_leader(replica, request.candidate, request.recovered_epoch)
+    leader = leader_for_sender(replica, request.candidate, request.recovered_epoch)
     replica.respond(request_id, VoteResponse(error, leader, granted))
 
 
@@ -79,7 +79,7 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
         delay_ms = None if granted else _remaining_ms(replica)
         become_unattached(replica, request.candidate_epoch, delay_ms, persist=False)
         if granted:
-            replica.votes_for(request.candidate)
+            replica.set_vote(request.candidate)
         replica.persist()
         return granted, RaftError.NONE
     return _grant_in_epoch(replica, request), RaftError.NONE
@@ -111,7 +111,7 @@ def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
         return False
     if not _up_to_date(replica, request):
         return False
-    replica.votes_for(request.candidate)
+    replica.set_vote(request.candidate)
     become_unattached(replica, replica.epoch)
     replica.persist()
     return True
@@ -127,7 +127,7 @@ def _trusts_strangers(replica: ReplicaState) -> bool:
 
 
 def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) -> bool:
-    if replica.hears_leader() or not eligible:
+    if replica.has_responsive_leader() or not eligible:
         return False
     up_to_date = _up_to_date(replica, request)
     if request.candidate_epoch > replica.epoch:

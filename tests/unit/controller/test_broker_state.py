@@ -9,8 +9,8 @@ from quorum_node.controller.broker_state import (
     BrokerState,
     Facts,
     Wish,
+    flags_of,
     lease_ended,
-    marks_of,
     next_state,
     registered,
     state_of,
@@ -20,7 +20,7 @@ from quorum_node.controller.broker_state import (
 INITIAL, ACTIVE, SHUTTING_DOWN = BrokerState.INITIAL, BrokerState.ACTIVE, BrokerState.SHUTTING_DOWN
 FENCED, SHUTDOWN = BrokerState.FENCED, BrokerState.SHUTDOWN
 
-CALM = Facts(wish=Wish.ACTIVE, caught_up=True, too_stale=False, leads=False, everybody_knows=False)
+CALM = Facts(wish=Wish.ACTIVE, caught_up=True, too_stale=False, leads=False, all_brokers_know=False)
 BEHIND = replace(CALM, caught_up=False)
 STALE = replace(CALM, caught_up=False, too_stale=True)
 LEAVES = replace(CALM, wish=Wish.SHUTDOWN)
@@ -45,9 +45,9 @@ ARROWS = [
     (FENCED, LEAVES, SHUTDOWN),
     (FENCED, replace(LEAVES, wish=Wish.SHUTDOWN_NOW), SHUTDOWN),
     (SHUTTING_DOWN, LEAVES_AND_LEADS, SHUTTING_DOWN),
-    (SHUTTING_DOWN, replace(LEAVES_AND_LEADS, everybody_knows=True), SHUTTING_DOWN),
+    (SHUTTING_DOWN, replace(LEAVES_AND_LEADS, all_brokers_know=True), SHUTTING_DOWN),
     (SHUTTING_DOWN, LEAVES, SHUTTING_DOWN),
-    (SHUTTING_DOWN, replace(LEAVES, everybody_knows=True), SHUTDOWN),
+    (SHUTTING_DOWN, replace(LEAVES, all_brokers_know=True), SHUTDOWN),
     (SHUTTING_DOWN, CALM, SHUTTING_DOWN),
     (SHUTDOWN, CALM, SHUTDOWN),
     (SHUTDOWN, LEAVES, SHUTDOWN),
@@ -100,7 +100,7 @@ def test_each_arrow_of_a_registration() -> None:
 
 @pytest.mark.parametrize("state", BrokerState)
 def test_a_registration_says_where_the_broker_stands(state: BrokerState) -> None:
-    assert state_of(*marks_of(state), first=state is INITIAL) is state
+    assert state_of(*flags_of(state), first=state is INITIAL) is state
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def keep_silent_members(patch: Patch) -> None:
 
 def never_elect_another_leader(patch: Patch) -> None:
     """The leader is gone, and nobody assigns."""
-    patch.setattr(ClassicGroup, "elect_who_joined", lambda group: bool(group.members))
+    patch.setattr(ClassicGroup, "elect_joined_leader", lambda group: bool(group.members))
 
 
 def lose_the_leadership_of_a_static_member(patch: Patch) -> None:

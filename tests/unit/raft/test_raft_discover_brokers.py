@@ -39,16 +39,16 @@ def test_the_newest_boot_wins_in_any_order() -> None:
 
 def test_where_nobody_answers_the_other_address_is_tried() -> None:
     gossip = EndpointGossip()
-    gossip.nobody_answered(KEY, RECORDED)
+    gossip.address_failed(KEY, RECORDED)
     gossip.hear(HeardEndpoint(KEY, 5, OLD))
     assert gossip.address_of(KEY, RECORDED) == OLD
-    gossip.nobody_answered(KEY, OLD)
-    gossip.nobody_answered(KEY, OLD)
+    gossip.address_failed(KEY, OLD)
+    gossip.address_failed(KEY, OLD)
     assert gossip.address_of(KEY, RECORDED) == RECORDED
     assert gossip.address_of(KEY, None) == OLD
-    gossip.nobody_answered(KEY, RECORDED)
+    gossip.address_failed(KEY, RECORDED)
     assert gossip.address_of(KEY, RECORDED) == OLD
-    gossip.nobody_answered(KEY, OLD)
+    gossip.address_failed(KEY, OLD)
     gossip.hear(HeardEndpoint(KEY, 6, NEW))
     assert gossip.address_of(KEY, RECORDED) == NEW
 

@@ -185,7 +185,7 @@ def test_a_pre_vote_of_a_removed_voter_is_refused_between_two_leaders_too(idle_m
     cores.crash(one)
     cores.advance(idle_ms)
     two = cores.nodes["2"]
-    assert not two.replica.hears_leader()
+    assert not two.replica.has_responsive_leader()
     assert two.replica.campaigns == 0
     request = VoteRequest(CLUSTER_ID, four.key, 1, 9, 999, voter=two.key, pre_vote=True)
     answer = cores.request(two, request)

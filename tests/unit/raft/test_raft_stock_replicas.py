@@ -73,13 +73,13 @@ def test_a_new_leader_tells_no_high_watermark_before_it_has_committed_one() -> N
     cores.crash(one)
     cores.request(two, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, (two.key, three.key)))
     assert two.is_leader
-    assert told_high_watermark(cores, two) == -1
+    assert sent_high_watermark(cores, two) == -1
     cores.release_flush(three)
     cores.advance(100)
-    assert told_high_watermark(cores, two) == two.replica.log_end
+    assert sent_high_watermark(cores, two) == two.replica.log_end
 
 
-def told_high_watermark(cores: Cores, leader: Node) -> int:
+def sent_high_watermark(cores: Cores, leader: Node) -> int:
     replica = leader.replica
     request = FetchRequest(CLUSTER_ID, key_of(9), replica.epoch, 0, 0, answer=STOCK_SENDER)
     answer = cores.request(leader, request)

@@ -232,7 +232,7 @@ def test_what_a_snapshot_replaces_is_reported_before_the_snapshot_is_sent(echoed
     assert isinstance(role, Leader)
     cores.deliver(one, newest)
     if echoed:
-        cores.deliver(one, replace(newest, answer=role.newest_round_told))
+        cores.deliver(one, replace(newest, answer=role.newest_round_sent))
     held = newest.fetch_offset
     one.replica.snapshot = one.replica.start = SnapshotId(held, one.replica.epoch)
     asked_again = cores.request(one, first)
@@ -257,8 +257,8 @@ def test_an_echo_of_a_round_that_was_never_told_is_refused() -> None:
     role = one.replica.role
     assert isinstance(role, Leader)
     for offset, ahead in ((one.log_end, 1), (0, 1), (one.log_end, 1 << 40)):
-        untold = role.newest_round_told + ahead
-        forged = replace(cores.last_fetch_of(two), answer=untold, fetch_offset=offset)
+        unannounced = role.newest_round_sent + ahead
+        forged = replace(cores.last_fetch_of(two), answer=unannounced, fetch_offset=offset)
         answer = cores.request(one, forged)
         assert isinstance(answer, FetchResponse)
         assert answer.error is RaftError.INVALID_REQUEST

@@ -324,7 +324,10 @@ def under(listener: str, keys: dict[str, str]) -> dict[str, str]:
     ("wrong", "why"),
     [
         ({"ssl.keystore.location": ""}, "keystore.location: not set: listener CONTROLLER uses TLS"),
-        ({"ssl.truststore.location": ""}, "truststore.location: not set: listener CONTROLLER requires"),
+        (
+            {"ssl.truststore.location": ""},
+            "truststore.location: not set: listener CONTROLLER requires",
+        ),
         ({"ssl.client.auth": "requested"}, "ssl.client.auth=requested: would let clients in"),
         ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type=JKS: must be PEM"),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "must be TLSv1.3, TLSv1.2 or both"),

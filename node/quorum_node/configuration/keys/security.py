@@ -61,7 +61,7 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
     REVOKED_KEY: (
         _PATH,
         "",
-        "ours: a file with the serial numbers of revoked certificates in hexadecimal digits, one per line, or with revocation lists (CRL) in PEM. It is read again when it changes. New connections with such a certificate are refused, and existing ones are closed",
+        "ours: a file with the serial numbers of revoked certificates in hexadecimal digits, one per line, or with revocation lists (CRL) in PEM and serial numbers in lines `serial=…` beside them. It is read again when it changes. New connections with such a certificate are refused, and existing ones are closed",
     ),
 }
 """Value, default and meaning."""

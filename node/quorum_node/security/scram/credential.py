@@ -74,7 +74,7 @@ class Decoy:
     iterations: int = MIN_ITERATIONS
 
 
-def made_up_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> ScramCredential:
+def fake_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> ScramCredential:
     """A credential that matches no password: no known key hashes to the stored one.
 
     The same user always gets the same salt, as a real one would.

@@ -13,7 +13,7 @@ from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.security.scram.credential import (
     Decoy,
     ScramCredential,
-    made_up_credential,
+    fake_credential,
     usable_credential,
 )
 from quorum_node.security.scram.mechanism import ScramMechanism
@@ -80,7 +80,7 @@ def challenge(
     if len(server_nonce) < MIN_NONCE_CHARS or not is_nonce(server_nonce):
         raise ValueError(f"a server's nonce has at least {MIN_NONCE_CHARS} printable characters")
     first = _checked_first(mechanism, message)
-    made_up = made_up_credential(mechanism, first.user, decoy)
+    made_up = fake_credential(mechanism, first.user, decoy)
     real = usable_credential(mechanism, lookup(mechanism, first.user))
     credential = made_up if real is None else real
     nonce = first.nonce + server_nonce

@@ -98,7 +98,7 @@ def held_now(
     except CertificateProblem as problem:
         if seen == held.seen and problem.is_same(held.problem):
             return held
-        return Held(_with_the_good_rest(held.material, settings, contents, now), seen, problem)
+        return Held(_with_usable_parts(held.material, settings, contents, now), seen, problem)
 
 
 def why_others_refuse(material: Material, now: datetime) -> CertificateProblem | None:
@@ -112,7 +112,7 @@ def why_others_refuse(material: Material, now: datetime) -> CertificateProblem |
     return None
 
 
-def _with_the_good_rest(
+def _with_usable_parts(
     material: Material, settings: SslSettings, contents: Contents, now: datetime
 ) -> Material:
     """If one of the files can't be used, take over the trusted and revoked certificates nevertheless.
