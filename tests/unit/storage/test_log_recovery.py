@@ -131,7 +131,7 @@ def test_a_segment_cut_short_before_the_last_is_damage(tmp_path: Path) -> None:
     for known in (tmp_path / FILE_NAME, *tmp_path.glob("*.seal")):
         known.unlink()
     os.truncate(segments[1], segments[1].stat().st_size - 5)
-    with pytest.raises(StorageFailure, match="before the tail"):
+    with pytest.raises(StorageFailure, match="before the end of the log"):
         SegmentedLog(tmp_path)
     segments[1].unlink()
     with pytest.raises(StorageFailure, match="does not follow"):

@@ -102,7 +102,7 @@ def test_directories_that_were_swapped_are_found(formatted: Path) -> None:
     one, two = partition_directory(formatted, 1), partition_directory(formatted, 2)
     identity = (one / "replica.properties").read_bytes()
     (two / "replica.properties").write_bytes(identity)
-    with pytest.raises(WrongDirectory, match="files of two replicas are mixed"):
+    with pytest.raises(WrongDirectory, match="files of two replicas"):
         open_with(formatted)
 
 

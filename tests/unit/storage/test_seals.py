@@ -172,7 +172,7 @@ def test_a_last_segment_that_is_gone_is_noticed(tmp_path: Path) -> None:
     """Without seals a log that lost its last file would pass for a shorter one."""
     fill(tmp_path)
     max(tmp_path.glob("*.log")).unlink()
-    with pytest.raises(StorageFailure, match="is gone with what was acknowledged"):
+    with pytest.raises(StorageFailure, match="is missing, and acknowledged records with it"):
         opened(tmp_path)
 
 

@@ -188,7 +188,7 @@ def test_what_was_committed_behind_a_snapshot_is_never_dropped_for_it(path: Path
     first.log.close()
     save_applied(path, 18)
     before = {p.name: p.read_bytes() for p in (path / PARTITION).glob("*.log")}
-    with pytest.raises(StorageFailure, match="disagrees"):
+    with pytest.raises(StorageFailure, match="contradicts"):
         opened(path)
     assert {p.name: p.read_bytes() for p in (path / PARTITION).glob("*.log")} == before
 
