@@ -45,10 +45,10 @@ def test_without_the_key_or_after_the_formation_there_are_none(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (f"PLAIN=[name=alice,password={SECRET}]", "begins with one of"),
+        (f"PLAIN=[name=alice,password={SECRET}]", "has to begin with one of"),
         (f"SCRAM-SHA-512=[name=alice,password={SECRET},{SECRET}]", "can't have a comma"),
-        (f"SCRAM-SHA-512=name=alice,password={SECRET}", "stand in brackets"),
-        (SECRET, "begins with one of"),
+        (f"SCRAM-SHA-512=name=alice,password={SECRET}", "have to be in brackets"),
+        (SECRET, "has to begin with one of"),
     ],
 )
 def test_what_is_wrong_is_said_without_the_password(tmp_path: Path, line: str, why: str) -> None:
