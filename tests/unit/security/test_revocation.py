@@ -92,7 +92,7 @@ def test_an_empty_file_revokes_nobody() -> None:
         (
             b"serial=xyz\n" + revocation_list(CA, 5),
             ProblemKind.MALFORMED,
-            "line 1 that is no serial",
+            "line 1 that is not a serial",
         ),
         (
             b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
