@@ -171,12 +171,12 @@ configuration-doc: venv ## the tables of docs/reference/configuration.md, from t
 	@$(PY) -m quorum_node.configuration.reference docs/reference/configuration.md
 
 .PHONY: breaks-doc
-breaks-doc: venv ## the table of deliberate breaks in docs/explanation/reliability.md, from tests/simulation
+breaks-doc: venv ## the table of deliberate breaks in docs/evidence/breaks.md, from tests/simulation
 	@PYTHONPATH=tests $(PY) -m support.break_table
 
 .PHONY: simulation-doc
-simulation-doc: venv ## simulated hours and faults by kind in docs/explanation/reliability.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
-	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/explanation/reliability.md
+simulation-doc: venv ## simulated hours and faults by kind in docs/evidence/simulation.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
+	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/evidence/simulation.md
 
 .PHONY: kafka-apis
 kafka-apis: venv ## docs/reference/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers

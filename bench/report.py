@@ -263,7 +263,7 @@ def document(results: Results) -> str:
     )
     return f"""# Benchmarks
 
-`make bench` makes this page. Three local processes of each system on one machine, one system at a time, in turns,
+`make bench` writes this page; terms are in the [glossary](../reference/glossary.md). Three local processes of each system on one machine, one system at a time, in turns,
 {rounds} rounds in one run ({machine["date"]}). Absolute figures belong to the machine; compare only within the run.
 
 **Machine:** {machine["cores"]} virtual cores, {machine["memory_gib"]} GiB, {machine["system"]}; servers and load

@@ -1,7 +1,7 @@
 """Bits that turn over in the answer to a Fetch, on its way or in the memory of a switch.
 
 Owns which bytes may be hit. Must not know who notices. Not the leader epoch of a batch: Kafka's CRC-32C does not cover
-it, so no receiver can tell (docs/explanation/reliability.md).
+it, so no receiver can tell (docs/explanation/durability.md).
 """
 
 from random import Random

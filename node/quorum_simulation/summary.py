@@ -1,4 +1,4 @@
-"""What many histories amount to, as a section of docs/explanation/reliability.md.
+"""What many histories amount to, as a section of docs/evidence/simulation.md.
 
 Owns the words and the numbers: simulated time per processor time, and faults by kind and phase. Must not
 know how histories are played.

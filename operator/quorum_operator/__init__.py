@@ -1,1 +1,1 @@
-"""The Kubernetes operator: it turns a `MetadataQuorum` into voters and keeps them alive."""
+"""The Kubernetes operator: it creates the members of a `MetadataQuorum` and repairs them."""

@@ -1,7 +1,6 @@
 """Starts the operator: `python -m quorum_operator`, or the console script `quorum-operator`.
 
-Owns how it is loaded: without collecting garbage on the way, for what importing makes lives as long as the
-process.
+Disables garbage collection during the imports, because imported objects live as long as the process.
 """
 
 import gc

@@ -1,7 +1,8 @@
-"""One call to the admin API of a pod: how long it may take, and what a refusal says.
+"""One call to the admin API of a pod: its timeout, and the meaning of an error.
 
-Owns the timeout and the outcome of a call that needs the admin token. Must not know what is asked, or which
-pods: that is `quorum_client.py` and `partition_client.py`; nor how they are reached (`door.py`). Expected failures are values, never exceptions.
+Owns the timeout and the outcome of a call that needs the admin token. Must not know the request or the choice of pods
+(`quorum_client.py`, `partition_client.py`), nor the connection (`door.py`). Expected failures are values, never
+exceptions.
 """
 
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ from quorum_node.api import ErrorBody
 from quorum_operator.door import Door
 
 NO_ANSWER = "NO_ANSWER"
-"""Code of an Answer when nobody answered."""
+"""Code of an Answer if no node answered."""
 CHANGE_TIMEOUT_MS = 5000
-"""For what has to be committed before the node answers."""
+"""Time limit for requests that the node answers after a commit."""
 _SLACK_S = 1.0
-"""The node keeps to its limit; its answer takes the way back."""
+"""Additional time for the answer to arrive; the node enforces the limit itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ async def call(
     body: str | None,
     timeout_ms: int = CHANGE_TIMEOUT_MS,
 ) -> httpx.Response | Answer:
-    """The answer of a node that did what was asked; else why not. `timeout_ms`: what the node was given for it."""
+    """The node's answer on success, else the reason of the failure. `timeout_ms`: time limit given to the node."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     timeout = limit(timeout_ms / 1000 + _SLACK_S)
     try:
@@ -57,10 +58,10 @@ async def call(
 
 
 def malformed(answer: httpx.Response) -> Answer:
-    """What is told of an answer that is no document of the admin API."""
+    """Error for an answer that is not a document of the admin API."""
     return Answer(False, str(answer.status_code), answer.text[:200])
 
 
 def limit(seconds: float) -> httpx.Timeout:
-    """For connecting, and for the answer, of a call to a node. What waits for a free connection is not silent yet."""
+    """Timeouts of a call to a node. Waiting for a free connection is not limited by them."""
     return httpx.Timeout(seconds, pool=None)

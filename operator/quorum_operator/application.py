@@ -39,11 +39,11 @@ from quorum_operator.turns import Place, Turns, has_ended
 from quorum_operator.workers import Workers
 
 STALE_AFTER_S = 180.0
-"""`/healthz` fails when the workers stand still for this long: none has ended a reconcile that was due."""
+"""`/healthz` fails if no due reconcile has ended for this long."""
 
 DEFINITION_RETRY_S = 2.0
 DEFINITION_GRACE_S = 10.0
-"""How long quorums wait for the definition of reassignments: both come together, or that one not at all."""
+"""How long to wait for the definition of reassignments, after that of quorums exists."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -67,7 +67,7 @@ class Application:
         self._cache: Cache | None = None
         self._gate_of_calls: Callable[[httpx.Request], Awaitable[None]] = _checking(Always())
         self._watching: KubeApi | None = None
-        """With connections of its own: a watch holds one for as long as it lasts."""
+        """Uses its own connections, because each watch occupies one."""
         self._ending: set[asyncio.Future[Any]] = set()
 
     async def start(self) -> None:
@@ -110,18 +110,18 @@ class Application:
                 await api.__aexit__(None, None, None)
 
     def _node_http(self, context: ssl.SSLContext | None = None) -> httpx.AsyncClient:
-        """For the calls to nodes. With a context never through a proxy of the environment, which would be asked for another
-        name than the pod has to prove.
+        """The HTTP client for calls to nodes.
 
-        Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
-        are at once is bounded by the workers.
+        With a TLS context it ignores proxies of the environment, because the pod has to prove its own name.
+        Connections are not reused, because another pod may get the same address. The workers limit the number of
+        concurrent calls.
         """
         hooks = {"request": [self._gate_of_calls]}
         transport = Transport(True if context is None else context, proxies=context is None)
         return httpx.AsyncClient(transport=transport, event_hooks=hooks)
 
     def _gate(self, configuration: Any) -> Leadership | Always:
-        """What says whether something may be changed; others wait for the lease as well, if there is one."""
+        """The leadership, which decides whether this operator may write."""
         told = self._settings
         if told.lease is None:
             return Always()
@@ -164,7 +164,7 @@ class Application:
             self._reassignments.ensure(*each)
 
     def _end_work(self) -> None:
-        """Nothing is begun any more, and what is under way is given up at once."""
+        """Start nothing new, and cancel everything in progress."""
         for workers in (self._workers, self._reassignments):
             if workers is not None:
                 task = asyncio.ensure_future(workers.cancel())
@@ -174,7 +174,7 @@ class Application:
         self.metrics.set_leading(False)
 
     def quorum_changed(self, namespace: str, name: str, body: dict[str, object]) -> None:
-        """A MetadataQuorum changed; our own status writes are no reason to look again."""
+        """A MetadataQuorum changed; changes of only its status are ignored."""
         meta = body.get("metadata")
         assert isinstance(meta, dict)
         state = (
@@ -190,7 +190,7 @@ class Application:
     def reassignment_changed(
         self, namespace: str, name: str, body: dict[str, object], *, gone: bool
     ) -> None:
-        """A PartitionReassignment changed; it may be another one's turn by that."""
+        """A PartitionReassignment changed. Another one may be allowed to start because of it."""
         place = Place(namespace, name)
         if gone:
             self._turns.forget(place)
@@ -213,15 +213,16 @@ class Application:
             self._reassignments.wake(*place)
 
     def part_changed(self, namespace: str, instance: str) -> None:
-        """Something that a quorum is made of changed."""
+        """An object that belongs to a quorum changed."""
         if self._workers is not None:
             self._workers.wake(namespace, instance)
 
     @staticmethod
     async def _await_definitions(api: KubeApi) -> None:
-        """What is defined later would go unnoticed: kopf looks for it once, when it starts.
+        """Wait for the resource definitions, because kopf looks for them only once, at start.
 
-        Without the definition of reassignments the rest works, as after an upgrade of the operator alone.
+        The operator also runs without the definition of reassignments, for example after an upgrade of the operator
+        only.
         """
         since: float | None = None
         while True:
@@ -233,13 +234,13 @@ class Application:
                     since = since or time.monotonic()
                     if time.monotonic() - since > DEFINITION_GRACE_S:
                         _log.warning(
-                            f"going on without {REASSIGNMENT_PLURAL}: apply their definition and restart"
+                            f"{REASSIGNMENT_PLURAL} are not watched: apply their definition and restart the operator"
                         )
                         return
                 files = " and ".join(f"crds/{each}.yaml" for each in sorted(missing))
-                _log.warning(f"no resource definition yet: apply {files}")
+                _log.warning(f"the custom resource definitions are missing: apply {files}")
             except ApiError as error:
-                _log.warning("the API server can't be asked yet", error=str(error))
+                _log.warning("the API server can't be reached yet", error=str(error))
             await asyncio.sleep(DEFINITION_RETRY_S)
 
     async def _serve(self) -> None:
@@ -252,7 +253,7 @@ class Application:
         await web.TCPSite(self._runner, host, port).start()
 
     async def _serve_page(self) -> None:
-        """Only where it was asked for."""
+        """Serve the live page if it is configured."""
         place, metrics = self._settings.page, self.metrics
         if place is None:
             return
@@ -282,7 +283,7 @@ class Application:
 
 
 def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[None]]:
-    """For the calls to nodes: whoever does not lead only reads."""
+    """Allow only reads in calls to nodes while this operator does not hold the lease."""
 
     async def check(request: httpx.Request) -> None:
         if request.method != "GET":

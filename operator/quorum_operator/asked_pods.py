@@ -1,4 +1,4 @@
-"""Which pods are asked for a description, and in which order: whoever leads can answer at once."""
+"""The order in which pods are asked for a description of the quorum: the presumed leader first."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ _ORDER = {"leader": 0, "follower": 1, "observer": 2}
 
 
 def asked_pods(incarnations: Iterable[Incarnation], leader: Key | None = None) -> list[str]:
-    """Addresses of those that run: `leader`, as far as it is known, and then by what each said of itself."""
+    """Addresses of running pods: the `leader` first if it is known, then by their reported role."""
     running = [each for each in incarnations if each.pod is not None and each.pod.running]
     running.sort(
         key=lambda each: (

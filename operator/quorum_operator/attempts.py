@@ -1,7 +1,7 @@
-"""What was tried for a resource, what came of it, and when each step may be tried again.
+"""Attempts of steps for a resource, their outcome, and when each step may be retried.
 
-Owns the memory that backs off: of refused steps, and of steps that were carried out and are planned again all the same.
-It is lost when the operator restarts, and no step rests on it: each is then tried once more.
+Owns the memory for exponential backoff: of refused steps, and of steps that were executed and are planned again. It
+is lost when the operator restarts; then each step is tried once more.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from quorum_operator.planner.refusals import CONTESTED
 
 DONE_FIRST_S = 0.1
 DONE_MOST_S = 300.0
-"""Between two times that the same step is carried out."""
+"""Pause between two executions of the same step."""
 REMEMBERED_S = 60.0
-"""A step that was not tried for this long beyond its delay begins anew."""
+"""A step that was not tried for this long beyond its delay starts again without a delay."""
 CONTESTED_TIMES = 6
-"""From here on people are told that a step has no lasting effect."""
+"""Number of executions after which a step is reported as having no lasting effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why one thing could not be done. `passing`: so often in a row it is no news."""
+    """Why a step was refused. `passing`: number of times in a row that are not reported."""
 
     subject: str
     reason: str
@@ -50,7 +50,7 @@ class Attempts:
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def refusals(self, generation: int, now: float) -> tuple[Refusal, ...]:
-        """What is held back, or refused until it is tried again. A changed resource begins anew."""
+        """Steps that are not retried yet. A changed resource starts without delays."""
         entries = self._of(generation)
         for key, each in list(entries.items()):
             pause = max(each.retry_at - each.last_at, 0.0)
@@ -64,7 +64,7 @@ class Attempts:
         )
 
     def done(self, generation: int, step: str, subject: str, now: float) -> int:
-        """It was carried out; returns how often in a row."""
+        """Record an execution; returns the number in a row."""
         entry = self._entry(generation, step, subject, now)
         if entry.refused is not None:
             entry.refused, entry.times, entry.since = None, 0, now
@@ -73,7 +73,7 @@ class Attempts:
         return entry.times
 
     def refused(self, generation: int, step: str, refused: Refused, now: float) -> int:
-        """It was not; returns how often in a row for this reason."""
+        """Record a refusal; returns the number in a row for this reason."""
         entry = self._entry(generation, step, refused.subject, now)
         before = entry.refused
         if before is None:
@@ -83,7 +83,7 @@ class Attempts:
         return 1 if before is None or before.reason != refused.reason else entry.times
 
     def settled(self, generation: int, now: float) -> None:
-        """The plan wants nothing that could be tried now: what is due is not wanted any more."""
+        """Forget steps that are due and no longer planned."""
         entries = self._of(generation)
         for key, each in list(entries.items()):
             if each.refused is not None and each.retry_at <= now:
@@ -106,8 +106,8 @@ def _told(each: _Entry) -> Refusal:
     else:
         reason, tell = CONTESTED, each.times >= CONTESTED_TIMES
         message = (
-            f"done {each.times} times within {max(each.last_at - each.since, 1.0):.0f} s, and needed again each time:"
-            " somebody else changes it back. Find out who (kubectl get --show-managed-fields) and stop that"
+            f"repeated {each.times} times within {max(each.last_at - each.since, 1.0):.0f} seach time reverted: "
+            "another client changes the object back. Find it (kubectl get --show-managed-fields) and stop it"
         )
     return Refusal(
         each.step,

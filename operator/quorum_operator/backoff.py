@@ -1,12 +1,12 @@
-"""Exponential backoff: how long to wait before the next attempt.
+"""Exponential backoff: the delay before the next attempt.
 
-Owns the arithmetic. The jitter spreads the attempts of many resources that failed at the same moment.
+Owns the arithmetic. Jitter spreads the attempts of many resources that failed at the same moment.
 """
 
 import random
 
 JITTER = 0.2
-"""Share of a delay by which it may be longer or shorter."""
+"""Fraction by which jitter may lengthen or shorten a delay."""
 
 _MOST_DOUBLINGS = 30
 
@@ -14,9 +14,9 @@ _MOST_DOUBLINGS = 30
 def delay_s(
     times: int, first_s: float, most_s: float, chance: random.Random | None = None
 ) -> float:
-    """Seconds to wait after the `times`-th attempt in a row, counted from 1; never more than `most_s`.
+    """Seconds to wait after the `times`-th attempt in a row, counted from 1; at most `most_s`.
 
-    `chance` draws the jitter; the process's own source without it.
+    `chance` returns the random number for the jitter (default: the process's own source).
     """
     doublings = min(max(times, 1) - 1, _MOST_DOUBLINGS)
     exact = min(first_s * 2.0**doublings, most_s)

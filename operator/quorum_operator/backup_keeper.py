@@ -1,7 +1,7 @@
-"""Brings the CronJob that writes backups to what the spec asks for, and looks how its Jobs have ended.
+"""Applies the CronJob for backups, and reads the results of its Jobs.
 
-Owns when that is done: beside the one step of a reconcile, because a quorum that waits for something needs its backups all the same.
-A quorum without spec.backup costs no call. What is refused is told by the condition, and keeps nothing else from being done.
+Runs in addition to the one step of a reconcile, because a quorum that waits for something needs backups too. A quorum
+without spec.backup causes no calls. Errors are reported by the condition and do not block other work.
 """
 
 from math import inf
@@ -28,12 +28,12 @@ _log = structlog.get_logger("quorum_operator")
 
 
 def has_backups(spec: MetadataQuorumSpec, earlier: MetadataQuorumStatus) -> bool:
-    """Whether there is, or may still be, a CronJob."""
+    """Whether a CronJob exists or may exist."""
     return spec.backup is not None or earlier.backup is not None
 
 
 class BackupKeeper:
-    """Of any quorum."""
+    """Backups of all quorums."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -48,9 +48,8 @@ class BackupKeeper:
         secured: bool,
         idle: bool,
     ) -> BackupsSeen | None:
-        """What is known of the backups; None where none are asked for. `idle`: nothing may be changed now.
-
-        `earlier`: of the last status. Raises ApiError if the API server does not serve.
+        """The state of the backups; None if none are configured. `idle`: no change is allowed now. `earlier`: from
+        the last status. Raises ApiError if the API server is unavailable.
         """
         asked = spec.backup
         path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
@@ -63,7 +62,7 @@ class BackupKeeper:
             wanted = backup.build(owner, spec, asked, secured=secured)
             live = await self._api.get(path)
             if live is not None and not base_objects.belongs_to(live, owner):
-                refused = f"CronJob/{owner.backup} is somebody else's, and left alone: delete or rename it"
+                refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
                 await self._api.apply(path, wanted)
             runs = await read_runs(self._api, owner)
@@ -76,9 +75,9 @@ class BackupKeeper:
         return BackupsSeen(float(asked.overdue_after_seconds), status, refused)
 
     async def _remove(self, owner: Owner, path: str, *, idle: bool) -> str | None:
-        """Only this resource's own; the backups stay. Why it is still there; None: it is not."""
+        """Delete the CronJob if this resource owns it; backups are kept. Returns why it still exists, or None."""
         if idle:
-            return f"CronJob/{owner.backup} is to go once spec.paused is false"
+            return f"CronJob/{owner.backup} will be deleted when spec.paused is false"
         try:
             live = await self._api.get(path)
             if live is not None and base_objects.belongs_to(live, owner):

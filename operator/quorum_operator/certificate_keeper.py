@@ -1,7 +1,8 @@
-"""Keeps the certificates of quorums: look → plan → one write after the other, and the way in for the operator itself.
+"""Manages the certificates of quorums: read, plan, and execute one write after the other; also provides the TLS
+client for the operator.
 
-Runs beside the one step of each reconcile, as the marks on claims do. Holds no memory that a step rests on: a restarted operator,
-or a second one, goes on from what is there. The operator's own certificate lives in memory, and is signed anew after a restart.
+Runs in addition to the one step of each reconcile. No step depends on memory, so a restarted or second operator
+continues from the current objects. The operator's own certificate is kept in memory and signed again after a restart.
 """
 
 import random
@@ -53,10 +54,10 @@ from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
-"""In one reconcile."""
+"""Maximum number of writes in one reconcile."""
 QUIET_S = 60.0
 LOOKS_BETWEEN = 6
-"""Secrets of a quorum whose certificates are in order are read once in so many looks at it."""
+"""Number of reconciles between two reads of the Secrets while all certificates are valid."""
 WAIT_S = 1.0
 REFUSED_S = 5.0
 
@@ -69,7 +70,7 @@ _log = structlog.get_logger("quorum_operator")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What the operator presents and trusts; another one makes another client."""
+    """The operator's certificate and trusted authorities; a different key needs a new client."""
 
     presented: str
     trusted: tuple[str, ...]
@@ -77,7 +78,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was found, and the way to the pods. `pair`: of the operator, and the authority that has signed it. `asked`: the spec."""
+    """The objects that were read, and the client for the pods. `pair`: the operator's certificate and the authority
+    that signed it. `asked`: the spec.
+    """
 
     found: Found
     holders: tuple[Holder, ...]
@@ -89,7 +92,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Of one look. `settled`: nothing is to be done. `again_s`: when the Secrets are to be read again."""
+    """Result of one pass. `settled`: nothing to do. `again_s`: seconds until the Secrets have to be read again."""
 
     seen: CertificatesSeen
     settled: bool
@@ -97,18 +100,18 @@ class Kept:
 
 
 def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
-    """Without connections that are kept: pods come and go under the same address."""
+    """Does not reuse connections, because another pod may get the same address."""
     return httpx.AsyncClient(transport=Transport(context))
 
 
 async def close(opened: Opened | None) -> None:
-    """It is used no more: another certificate or authority has taken its place, or the quorum is gone."""
+    """Close a client that is no longer used: its certificate or authority was replaced, or the quorum was deleted."""
     if opened is not None:
         await opened.door.http.aclose()
 
 
 class CertificateKeeper:
-    """Of any quorum. `clock`: seconds since 1970, the API server's where it is known."""
+    """Certificates of all quorums. `clock`: seconds since 1970, of the API server if known."""
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class CertificateKeeper:
         cluster: Cluster,
         before: Opened | None,
     ) -> Opened:
-        """Look at the objects, and find the way to the pods by them. Raises ApiError."""
+        """Read the objects, and open the client for the pods. Raises ApiError."""
         all_holders = (*members_of(owner, cluster.incarnations), *others_of(spec))
         asked = spec.tls
         found = await store.read(self._api, owner, all_holders, asked)
@@ -151,7 +154,7 @@ class CertificateKeeper:
     def _own_pair(
         self, owner: Owner, found: Found, seen: Seen, before: Opened | None
     ) -> tuple[issuing.Pair, str] | None:
-        """The one that there is, unless it is due or the authority is another one by now."""
+        """The operator's current key pair, unless it is due for renewal or the authority has changed."""
         signer = rotation.signer_of(seen)
         if seen.issued is not None:
             secret = found.objects.leaves.get(holders.operator().name)
@@ -182,7 +185,7 @@ class CertificateKeeper:
         notes: dict[str, str],
         tell: Tell,
     ) -> Kept:
-        """Bring the certificates on as far as it goes now. Raises ApiError if the API server does not serve."""
+        """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
         found, changed, refused = opened.found, False, ""
         missing: Trouble | None = None
         idle = seen.deleting or seen.wanted.paused
@@ -219,8 +222,9 @@ class CertificateKeeper:
         return Kept(told, settled, 0.0 if changed else again_s)
 
     async def _hurry(self, owner: Owner, step: Step, found: Found, seen: Observation) -> None:
-        """A kubelet brings a changed Secret within two minutes, and at once into a pod that has changed itself. Nothing depends
-        on it, so what goes wrong is no error."""
+        """Change the pod's annotation, so that the kubelet updates the mounted Secret at once instead of within two
+        minutes. Failures are ignored.
+        """
         if (
             not isinstance(step, WriteLeaf | WriteBundle | TakePair)
             or step.holder.role is not Role.MEMBER
@@ -235,7 +239,9 @@ class CertificateKeeper:
         try:
             await self._api.merge(path, {"metadata": {"annotations": notes}})
         except ApiError as error:
-            _log.info("pod was not told of its certificates", pod=f"{name}-0", error=str(error))
+            _log.info(
+                "pod was not notified of its new certificates", pod=f"{name}-0", error=str(error)
+            )
 
     @staticmethod
     async def _tell(owner: Owner, step: Step, tell: Tell) -> None:
@@ -293,9 +299,12 @@ class CertificateKeeper:
 
 
 def _no_issuer(error: ApiError, refused: str) -> Trouble:
-    """cert-manager's definitions are not there, or the operator may not use them."""
+    """cert-manager is not installed, or the operator lacks the right to use it."""
     if isinstance(error, NotFound):
-        text = "spec.tls.issuerRef asks cert-manager for certificates, and the cluster has no definition certificates.cert-manager.io: install cert-manager"
+        text = (
+            "spec.tls.issuerRef needs cert-manager, and the cluster has no resource definition "
+            "certificates.cert-manager.io: install cert-manager"
+        )
         return Trouble("IssuerMissing", f"{text}. {STAYS}")
     if isinstance(error, Forbidden):
         text = f"{refused}. Install the chart with certManager.enabled=true"
@@ -304,20 +313,21 @@ def _no_issuer(error: ApiError, refused: str) -> Trouble:
 
 
 def _problem(each: Incarnation) -> str:
-    """Why its process does not use what its files hold."""
+    """Why a process does not use the certificate in its files."""
     told = each.report.certificates if each.report is not None else None
     return told.problem if told is not None else ""
 
 
 def _number(notes: dict[str, str], name: str) -> int:
-    """Of an annotation; 0 for what is none."""
+    """The number in an annotation; 0 if it is not a number."""
     text = notes.get(name, "")
     return int(text) if text.isdecimal() else 0
 
 
 def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:
-    """The pair of a holder, where the key of the authority is lost and nothing can be signed: else nobody could be asked, and the next
-    authority would wait for members that nobody reaches."""
+    """The key pair of a holder, used by the operator if the authority's key is lost and nothing can be signed.
+    Without it no member could be reached, and the next authority would wait for ever.
+    """
     for each in seen.leaves:
         if each.certificate is not None:
             pair = store.pair_in(found.objects.leaves[each.holder])

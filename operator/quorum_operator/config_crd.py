@@ -1,7 +1,7 @@
-"""`spec.config` of a MetadataQuorum: which properties of the node it may hold, and why not the others.
+"""`spec.config` of a MetadataQuorum: which node properties are allowed, and why others are not.
 
-Every key of docs/reference/configuration.md stands here, and in one place only; a test compares. The operator knows the node by its admin
-API, so the names are written down here a second time.
+Every key of docs/reference/configuration.md is listed here exactly once; a test compares both. The names are repeated
+because the operator depends only on the node's admin API.
 """
 
 from dataclasses import dataclass
@@ -123,9 +123,9 @@ class Refused:
 REFUSED = (
     Refused(
         ("node.id",),
-        "the operator gives each member its id. To replace a member list its id in spec.retire",
+        "the operator assigns the id of each member. To replace a member list its id in spec.retire",
     ),
-    Refused(("cluster.id",), "it is one for the whole quorum. Set spec.clusterId"),
+    Refused(("cluster.id",), "it applies to the whole quorum. Set spec.clusterId"),
     Refused(("metadata.log.dir",), "it is on the member's volume. Set spec.storage"),
     Refused(
         (
@@ -136,7 +136,8 @@ REFUSED = (
             "controller.listener.names",
             "health.listener",
         ),
-        "members listen where the quorum's Services and probes look for them. spec.networkPolicy says who reaches them",
+        "the quorum's Services and probes expect members at fixed ports. spec.networkPolicy controls who can reach "
+        "them",
     ),
     Refused(
         (
@@ -145,7 +146,7 @@ REFUSED = (
             "quorum.role.mapping.rules",
             "quorum.tls.migration",
         ),
-        "the operator makes the certificates, and members go by them. Set spec.tls",
+        "the operator manages the certificates. Set spec.tls",
     ),
     Refused(
         (
@@ -153,7 +154,7 @@ REFUSED = (
             *_OF_LOGINS,
             *(f"listener.name.{name}.{key}" for name in _LISTENERS for key in _OF_LOGINS),
         ),
-        "nobody logs in to the listeners that the operator makes: clients show certificates. Set spec.tls",
+        "the listeners that the operator configures authenticate clients by certificates, without SASL. Set spec.tls",
     ),
     Refused(
         (
@@ -166,11 +167,11 @@ REFUSED = (
             "formation.initial.voters",
             "formation.scram.file",
         ),
-        "the operator forms the quorum and moves its voters. Set spec.replicas",
+        "the operator forms the quorum and changes its voters. Set spec.replicas",
     ),
     Refused(
         ("process.roles", "quorum.partitions", "quorum.witness"),
-        "the operator runs quorums of one partition whose members can all lead. Leave it out",
+        "the operator supports only quorums of one partition in which every member can lead. Leave it out",
     ),
     Refused(
         (
@@ -220,12 +221,12 @@ REFUSED = (
             "allow.everyone.if.no.acl.found",
             "admin.metrics.open",
         ),
-        "the operator and the probes need to read from members whatever the ACLs say. Limit who reaches the members by"
-        " spec.networkPolicy",
+        "the operator and the probes have to read from members regardless of ACLs. Limit who reaches the members by "
+        "spec.networkPolicy",
     ),
 )
 OF_TLS = "ssl."
-"""What the keys of certificates begin with, by themselves or behind the name of a listener."""
+"""Prefix of the keys for certificates, alone or after the name of a listener."""
 
 
 def rules() -> list[tuple[str, str]]:
@@ -240,7 +241,10 @@ def rules() -> list[tuple[str, str]]:
         ),
         (
             f"!has(self.config) || self.config.all(key, key in [{_listed(known)}] || {of_tls})",
-            "spec.config holds a property that the node does not know: docs/reference/configuration.md lists them all, in small letters",
+            (
+                "spec.config holds a property that the node does not know: docs/reference/configuration.md lists them "
+                "all, in small letters"
+            ),
         ),
     ]
 

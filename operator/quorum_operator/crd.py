@@ -1,11 +1,9 @@
 """The MetadataQuorum resource: pydantic models of its spec and its status.
 
-Owns the field names, defaults and validation rules of `metadataquorums.metadataquorum.dev`
-(v1alpha1). Knows nothing of the Kubernetes API or of planning. `crd_document.py` turns these models
-into the CustomResourceDefinition that is checked in under `crds/`.
-
-Rules that can be said in CEL stand here, next to the field they guard, so that a wrong resource is
-refused when it is applied. Their messages say what to do, not only what is wrong.
+Owns the field names, defaults and validation rules of `metadataquorums.metadataquorum.dev`. Knows nothing of the
+Kubernetes API or of planning. `crd_document.py` generates the CustomResourceDefinition under `crds/` from these
+models. Rules that CEL can express are defined next to their field, so that an invalid resource is rejected when it is
+applied. Their messages say what to do.
 """
 
 from enum import StrEnum
@@ -27,9 +25,11 @@ from quorum_operator.update_crd import UpdateSpec
 
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
-"""That the operator asks for, and that is stored: the operator and the definitions of the version before know no other."""
+"""The version that the operator requests and that is stored: the previous operator and definitions know only this
+one.
+"""
 SERVED_VERSIONS = ("v1beta1", VERSION)
-"""All with one schema, so that the API server converts by renaming alone (strategy None)."""
+"""All served versions. Their schemas are equal, so the API server converts by renaming (strategy None)."""
 KIND = "MetadataQuorum"
 PLURAL = "metadataquorums"
 MAX_NAME_LENGTH = 40
@@ -38,7 +38,7 @@ MIN_AWAY_S = 10
 
 
 def rule(expression: str, message: str) -> dict[str, str]:
-    """A CEL rule and what to say to who breaks it."""
+    """A CEL rule with the message for a violation."""
     return {"rule": expression, "message": message}
 
 
@@ -48,7 +48,7 @@ def rules(*entries: dict[str, str]) -> dict[str, Any]:
 
 
 FREE_FORM: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
-"""Parts of a pod template that are handed on unread; the API server checks them in the pod."""
+"""Parts of a pod template that are passed on unchanged; the API server validates them in the pod."""
 
 NAME_RULES = (
     rule(
@@ -69,7 +69,7 @@ class _Model(BaseModel):
 
 
 class ReplacementOrder(StrEnum):
-    """Whether a successor joins before or after its predecessor leaves (design, Safety)."""
+    """Whether a successor joins before or after its predecessor is removed."""
 
     AUTO = "Auto"
     ADD_FIRST = "AddFirst"
@@ -77,14 +77,14 @@ class ReplacementOrder(StrEnum):
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of the claims when a member leaves or the resource is deleted."""
+    """What happens to claims when a member is removed or the resource is deleted."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class Spread(StrEnum):
-    """How members are kept on different hosts."""
+    """How members are spread over hosts."""
 
     REQUIRED = "Required"
     PREFERRED = "Preferred"
@@ -95,7 +95,8 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class StorageSpec(_Model):
-    """The volume of each member. A larger size grows the volumes in place where their class allows it; any other change moves the
+    """The volume of each member. A larger size grows the volumes in place where their class allows it; any other change
+    moves the
     members to new volumes, one by one."""
 
     model_config = ConfigDict(
@@ -106,7 +107,8 @@ class StorageSpec(_Model):
             ),
             rule(
                 "!has(self.keepFailedFor) || self.keepFailedFor.matches('^[1-9][0-9]*[smhd]$')",
-                "spec.storage.keepFailedFor must be a number with s, m, h or d, such as 72h or 30d. Leave it out to keep claims"
+                "spec.storage.keepFailedFor must be a number with s, m, h or d, such as 72h or 30d. Leave it out to "
+                "keep claims"
                 " of failed members for ever",
             ),
         )
@@ -121,59 +123,68 @@ class StorageSpec(_Model):
     keep_failed_for: str | None = Field(
         default=None,
         max_length=8,
-        description="For how long claims of members that have failed are kept, such as 72h or 30d; then they are deleted, once the"
-        " quorum is whole. Left out: for ever. What a recovery has put aside is kept in any case.",
+        description=(
+            "How long claims of failed members are kept, such as 72h or 30d. They are deleted after that time, once "
+            "the quorum is healthy. Default: for ever. Claims of members that a recovery has fenced are always kept."
+        ),
     )
 
     @property
     def keep_failed_s(self) -> float | None:
-        """In seconds; None: for ever, as is what nobody can read."""
+        """The value in seconds; None (also for an invalid value): for ever."""
         text = self.keep_failed_for or ""
         number, unit = text[:-1], text[-1:]
         return float(number) * _SECONDS[unit] if number.isdecimal() and unit in _SECONDS else None
 
 
 class RepairSpec(_Model):
-    """When a member whose disk died is replaced without being asked."""
+    """When a member with a failed disk is replaced automatically."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 f"!has(self.unreachableAfterSeconds) || self.unreachableAfterSeconds >= {MIN_AWAY_S}",
                 f"spec.repair.unreachableAfterSeconds must be at least {MIN_AWAY_S}: a host that"
-                " restarts is back within minutes, and its member with all its data. Leave it out to"
-                " wait for hosts, however long they stay away",
+                " restarts returns within minutes, with all data of its member. Leave it out to wait for Nodes "
+                "indefinitely",
             )
         )
     )
 
-    enabled: bool = Field(default=True, description="Replace members whose disk failed.")
+    enabled: bool = Field(default=True, description="Replace members whose disk has failed.")
     debounce_seconds: int = Field(
         default=30,
         ge=0,
         le=3600,
-        description="How long a circumstance (a data volume that can't be mounted, a local volume whose"
-        " Node object is deleted) must last before it counts as a failed disk, from when the operator"
-        " saw it first. Proof counts at once.",
+        description=(
+            "How long an indirect sign (a data volume that can't be mounted, a local volume whose Node object is "
+            "deleted) must persist before it counts as a failed disk, from when the operator first observed it. "
+            "Direct evidence counts at once."
+        ),
     )
     max_replacements_per_hour: int = Field(
         default=6,
         ge=0,
         le=60,
-        description="Upper bound of replacements within one hour. With as many failures in the last"
-        " hour no circumstance counts as a failed disk.",
+        description=(
+            "Maximum number of replacements per hour. After that many failures within the last hour, indirect signs "
+            "no longer count as a failed disk."
+        ),
     )
     unreachable_after_seconds: int | None = Field(
         default=None,
         le=604800,
-        description="Replace a member whose host (Node) is not ready or gone, and that nobody hears, after so"
-        " many seconds. Left out: it is waited for, since its disk is held to be sound. One member at a time,"
-        " none while its whole zone is away or no majority confirms a leader; maxReplacementsPerHour counts.",
+        description=(
+            "Replace a member after its Node has been not ready or deleted, and the member unreachable, for this "
+            "many seconds. Default: the operator waits for the Node, because the disk is assumed to be intact. One "
+            "member is replaced at a time, within maxReplacementsPerHour, and none while all Nodes of its zone are "
+            "down or no majority confirms a leader."
+        ),
     )
 
 
 class EarlierClaimsPolicy(StrEnum):
-    """What becomes of claims that an earlier resource of this name has left."""
+    """What happens to claims of an earlier resource of this name."""
 
     ASK = "Ask"
     LEAVE = "Leave"
@@ -181,54 +192,57 @@ class EarlierClaimsPolicy(StrEnum):
 
 
 class EarlierClaimsSpec(_Model):
-    """Claims that an earlier resource of this name has left. Without a decision none of them is run again, and nothing new is
-    founded beside them."""
+    """Claims of an earlier resource of this name. Without a decision none of them is used, and no new quorum is
+    formed.
+    """
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "(self.policy == 'Adopt') == has(self.clusterId)",
-                "spec.earlierClaims.clusterId belongs to policy Adopt, and only to it: it confirms whose claims are run"
-                " again (see the condition ClaimsInDoubt)",
+                "spec.earlierClaims.clusterId is required with policy Adopt, and allowed only with it: it confirms "
+                "which cluster's claims are adopted (see the condition ClaimsInDoubt)",
             )
         )
     )
 
     policy: EarlierClaimsPolicy = Field(
         default=EarlierClaimsPolicy.ASK,
-        description="Ask waits for a decision. Leave forms a new quorum beside them. Adopt goes on with the cluster"
-        " clusterId on its claims that are not marked failed, fenced or removed.",
+        description=(
+            "What to do with claims of an earlier resource of this name. Ask: wait for a decision. Leave: form a new "
+            "quorum and keep the old claims. Adopt: continue the cluster clusterId on its claims that are not marked "
+            "failed, fenced or removed."
+        ),
     )
     cluster_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=64,
         pattern="^[A-Za-z0-9_-]+$",
-        description="Cluster id whose claims are run again, as the condition ClaimsInDoubt prints it.",
+        description="Cluster id whose claims are adopted, as the condition ClaimsInDoubt prints it.",
     )
 
 
 class RecoverySpec(_Model):
-    """A survivor of a lost quorum, exactly as status.quorumLoss.offer prints it.
-
-    In the spec it says: go on from this log, and give up whatever is committed and not in it.
+    """A survivor of a lost quorum, exactly as status.quorumLoss.offer prints it. It confirms to continue from this
+    log and to lose committed records that are not in it.
     """
 
     id: int = Field(ge=1, description="Node id of the survivor.")
     uuid: str = Field(pattern="^[A-Za-z0-9_-]{22}$", description="Its directory id.")
     epoch: int = Field(ge=0, description="Epoch of the last record in its log.")
-    end_offset: int = Field(ge=0, description="Where its log ends.")
+    end_offset: int = Field(ge=0, description="End offset of its log.")
 
 
 class MetadataQuorumSpec(_Model):
-    """What is wanted."""
+    """The wanted state."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.replicas >= 1",
-                "spec.replicas must be at least 1: a quorum can't be scaled to 0. Set spec.paused"
-                " to stop all moves, or delete the resource (claims are kept by default)",
+                "spec.replicas must be at least 1: a quorum can't be scaled to 0. Set spec.paused to suspend all "
+                "changes, or delete the resource (claims are kept by default)",
             ),
             rule(
                 f"self.replicas <= {MAX_REPLICAS}",
@@ -243,13 +257,13 @@ class MetadataQuorumSpec(_Model):
             rule(
                 "has(self.clusterId) == has(oldSelf.clusterId) &&"
                 " (!has(self.clusterId) || self.clusterId == oldSelf.clusterId)",
-                "spec.clusterId is immutable: it is written into every member's log. Make a new"
-                " MetadataQuorum for another cluster id",
+                "spec.clusterId is immutable: it is written into every member's log. Create a new MetadataQuorum for "
+                "a different cluster id",
             ),
             rule(
                 "!has(self.clusterId) || !has(self.earlierClaims) || !has(self.earlierClaims.clusterId)"
                 " || self.clusterId == self.earlierClaims.clusterId",
-                "spec.earlierClaims.clusterId is another cluster than spec.clusterId: name the same, or leave one out",
+                "spec.earlierClaims.clusterId and spec.clusterId differ: make them equal, or leave one out",
             ),
             *(rule(*each) for each in config_rules()),
             *(rule(*each) for each in RESTORE_RULES),
@@ -258,7 +272,10 @@ class MetadataQuorumSpec(_Model):
 
     replicas: int = Field(default=3, description="Number of voters: 1, 3, 5 or 7.")
     allow_even_replicas: bool = Field(
-        default=False, description="Accept an even number of voters, on your own responsibility."
+        default=False,
+        description=(
+            "Accept an even number of voters. It tolerates no more failures than one voter fewer."
+        ),
     )
     image: str = Field(
         default="metadataquorum/node:latest", min_length=1, max_length=1024, description="Image."
@@ -284,7 +301,7 @@ class MetadataQuorumSpec(_Model):
         min_length=1,
         max_length=64,
         pattern="^[A-Za-z0-9_-]+$",
-        description="Cluster id to form with; generated when it is left out. Immutable.",
+        description="Cluster id of a new quorum; generated by default. Immutable.",
     )
     earlier_claims: EarlierClaimsSpec = Field(
         default_factory=EarlierClaimsSpec, json_schema_extra={"default": {}}
@@ -301,45 +318,50 @@ class MetadataQuorumSpec(_Model):
                 )
             ),
         },
-        description="Node ids to swap for members with fresh ids. These ids are not used again"
-        " while they stand here.",
+        description=(
+            "Node ids of members to replace by members with new ids. An id is not reused while it is listed here."
+        ),
     )
     replacement_order: ReplacementOrder = Field(
         default=ReplacementOrder.AUTO,
-        description="Auto adds a successor first whenever enough voters are alive.",
+        description=(
+            "Order of a replacement. Auto: add the new voter before the old one is removed if enough voters are live."
+        ),
     )
     paused: bool = Field(
         default=False,
         description=(
-            "Stop all moves: no object is made, changed or deleted, edited labels included, and no voter moved."
-            " What is known of failures and claims is still annotated on them, and the status stays current."
+            "Suspend all changes: no object is created, changed or deleted (edited labels included), and no voter is "
+            "added or removed. Failures are still recorded as annotations, and the status is kept up to date."
         ),
     )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
-        description="Whether claims of members that left, and of a deleted quorum, are kept.",
+        description="Whether the claims of removed members and of a deleted quorum are kept.",
     )
     repair: RepairSpec = Field(default_factory=RepairSpec, json_schema_extra={"default": {}})
     recovery: RecoverySpec | None = Field(
         default=None,
-        description="Confirms that a lost quorum is recovered from this survivor. Anything but what"
-        " status.quorumLoss.offer says at that moment does nothing, nor does it a second time.",
+        description=(
+            "Confirms that a lost quorum is recovered from this survivor. It takes effect only while it equals "
+            "status.quorumLoss.offer, and only once."
+        ),
     )
     backup: BackupSpec | None = Field(
         default=None, description="Backups of the metadata: docs/how-to/back-up-and-restore.md."
     )
     restore_from: RestoreFromSpec | None = Field(
         default=None,
-        description="What a new quorum begins with: docs/how-to/back-up-and-restore.md.",
+        description="Backup that a new quorum starts from: docs/how-to/back-up-and-restore.md.",
     )
     network_policy: NetworkPolicySpec | None = Field(
-        default=None, description="Who reaches the members: docs/how-to/network-policies.md."
+        default=None, description="Network access to the members: docs/how-to/network-policies.md."
     )
     tls: TlsSpec | None = Field(
         default=None, description="Certificates of the members: docs/how-to/certificates.md."
     )
     update: UpdateSpec | None = Field(
-        default=None, description="How updates reach the members: docs/how-to/upgrade.md."
+        default=None, description="How updates are rolled out: docs/how-to/upgrade.md."
     )
     pod_template: PodTemplateSpec | None = Field(
         default=None, description="Additions to the pods: docs/how-to/pod-template.md."
@@ -357,11 +379,11 @@ class MetadataQuorumSpec(_Model):
         json_schema_extra={"items": {"type": "object", **FREE_FORM}},
     )
     node_selector: dict[str, str] | None = Field(
-        default=None, description="Labels of the hosts that the pods may run on."
+        default=None, description="Node labels that the pods require (nodeSelector)."
     )
     termination_grace_period_seconds: int = Field(
         default=30,
         ge=1,
         le=600,
-        description="How long a pod may take to stop, its hand-over of leadership included.",
+        description="Termination grace period of the pods, including the transfer of leadership.",
     )

@@ -1,4 +1,4 @@
-"""What the models of all resource definitions share: names as Kubernetes writes them, and a rule with its message."""
+"""Base of the models of all resource definitions: Kubernetes field names, and CEL rules with messages."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from pydantic.alias_generators import to_camel
 
 
 class CrdModel(BaseModel):
-    """A part of a resource. Fields that this version does not know are left alone."""
+    """Part of a resource. Unknown fields are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 def cel_rule(expression: str, message: str) -> dict[str, Any]:
-    """A CEL rule of one field, and what the API server says when it does not hold."""
+    """A CEL rule of one field with the message for a violation."""
     return cel_rules((expression, message))
 
 

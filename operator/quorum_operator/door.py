@@ -1,7 +1,7 @@
-"""How pods are called: by their address; those of a quorum with certificates prove their DNS name.
+"""How pods are called: by IP address; pods of a quorum with certificates have to prove their DNS name.
 
-Owns the client's side of TLS: what the operator presents, what it trusts, and which name the process at an address must prove.
-An address that another pod has by now answers under another name, and the call fails.
+Owns the client side of TLS: the operator's certificate, its trusted authorities, and the expected name at an address.
+If another pod has the address by now, the name does not match and the call fails.
 """
 
 import os
@@ -14,7 +14,7 @@ from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT
 
 
 class Door:
-    """How the admin API of pods is called, in plain text: `http` is shared by all quorums."""
+    """Calls to the admin API of pods in clear text; `http` is shared by all quorums."""
 
     port = ADMIN_PORT
 
@@ -45,7 +45,7 @@ class Door:
         return await self.http.send(request)
 
     def url_of(self, ip: str, path: str) -> str:
-        """Of a pod's admin API; an IPv6 address in brackets."""
+        """URL of a pod's admin API; an IPv6 address is in brackets."""
         return url_of(ip, path)
 
     def _extensions(self, ip: str) -> dict[str, object]:
@@ -53,9 +53,10 @@ class Door:
 
 
 class SecureDoor(Door):
-    """Of one quorum with certificates. `names`: DNS name by address, which the process there must prove.
+    """Calls to the pods of one quorum with certificates.
 
-    Of an address that is no known pod's any member's certificate is enough: `shared`.
+    `names`: the DNS name that the process at an address has to prove. At other addresses any member's certificate is
+    accepted: `shared`.
     """
 
     port = SECURE_ADMIN_PORT
@@ -65,7 +66,7 @@ class SecureDoor(Door):
         self._names, self._shared = names, shared
 
     def url_of(self, ip: str, path: str) -> str:
-        """Of a pod's admin API, over TLS."""
+        """URL of a pod's admin API over TLS."""
         return url_of(ip, path, "https", self.port)
 
     def _extensions(self, ip: str) -> dict[str, object]:
@@ -73,13 +74,15 @@ class SecureDoor(Door):
 
 
 def url_of(ip: str, path: str, scheme: str = "http", port: int = ADMIN_PORT) -> str:
-    """Of a pod's admin API; an IPv6 address in brackets."""
+    """URL of a pod's admin API; an IPv6 address is in brackets."""
     host = f"[{ip}]" if ":" in ip else ip
     return f"{scheme}://{host}:{port}{path}"
 
 
 def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> ssl.SSLContext:
-    """TLS 1.3 with names checked. Without a pair nothing is presented; without anything trusted no handshake comes about."""
+    """TLS 1.3 with host name checks. Without a key pair no certificate is presented; without trusted authorities
+    every handshake fails.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     # An authority of the user's own may be signed by another one, which nobody has to trust here.
@@ -92,7 +95,9 @@ def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> 
 
 
 def _load(context: ssl.SSLContext, chain_pem: str, key_pem: str) -> None:
-    """Through a file in memory: Python loads pairs from files only, and the key is not to lie on any disk."""
+    """Load the key pair through a file in memory: Python loads key pairs only from files, and the key must not be
+    written to a disk.
+    """
     handle = os.memfd_create("pair", os.MFD_CLOEXEC)
     try:
         os.write(handle, (key_pem + chain_pem).encode())

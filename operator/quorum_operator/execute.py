@@ -1,8 +1,8 @@
-"""Executes exactly one step: conditional, and safe to repeat.
+"""Executes exactly one step: conditionally and idempotently.
 
-Owns the way from a planned step to the calls that carry it out. Every write is create-only, or bound
-to the very version of the object that was judged, or a compare-and-set on the voters record. That
-someone else was faster, or that the API server or a node refuses, is an outcome, not an error.
+Owns the API calls of each step. Every write is create-only, or conditional on the version of the object that was
+observed, or a compare-and-set on the voters record. A lost race, or a rejection by the API server or a node, is an
+outcome, not an error.
 """
 
 import json
@@ -41,11 +41,11 @@ from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_node
 
 NOT_SAFE_NOW = "NotSafeNow"
-"""Reason: the last look before a step has shown that it would do harm."""
+"""Reason: the safety check before a step found that it would do harm."""
 
 
 class Executor:
-    """Carries out steps for one quorum, as seen in one observation."""
+    """Executes steps for one quorum, as seen in one observation."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Executor:
         self._claims = ClaimWriter(api, owner)
 
     async def execute(self, step: steps.Step) -> Outcome:
-        """Carry it out once. Raises ApiError only if the API server as a whole does not serve."""
+        """Execute the step once. Raises ApiError only if the API server as a whole is unavailable."""
         try:
             harm = await last_look(self._api, self._nodes, self._owner, self._seen, step)
             if harm is not None:
@@ -181,7 +181,7 @@ class Executor:
         return await owned.apply(step.objects)
 
     async def _restore_labels(self, objects: tuple[LabelDrift, ...]) -> Outcome:
-        """Of the very objects that were seen; Kubernetes gives a pod back to its StatefulSet by them."""
+        """Restore labels of exactly the observed objects. Kubernetes assigns pods to StatefulSets by them."""
         return together([await self._restore(each) for each in objects])
 
     async def _restore(self, each: LabelDrift) -> Outcome:
@@ -220,12 +220,13 @@ class Executor:
             if made is None:
                 raise
             return Outcome(
-                True, f"made from the template of {made}, as this is refused: {error.message}"
+                True,
+                f"created from the template of {made}, because the current one is rejected: {error.message}",
             )
         return Outcome(True)
 
     async def _create_as_accepted(self, path: str, body: dict[str, Any]) -> str | None:
-        """From the template of another member; its name, or None where that is refused, too."""
+        """Create it from the template of another member; returns that member's name, or None if this is rejected too."""
         for each in self._seen.incarnations:
             accepted = await self._api.get(self._set(each.name)) if each.failed is None else None
             if accepted is None:
@@ -281,11 +282,16 @@ class Executor:
         left = template_drift(body, made)
         if left is None:
             return Outcome(True)
-        told = f"the API server has {left} otherwise than it was sent: a webhook changes it, or the field is unknown"
+        told = (
+            f"the API server stored {left} differently from what was sent: an admission webhook changed it, or the "
+            "field is unknown"
+        )
         return Outcome(True, told, left=left)
 
     async def _expand(self, step: steps.ExpandVolume) -> Outcome:
-        """The claim first: a StatefulSet that says so already would never be looked at again."""
+        """Expand the claim before the annotation of the StatefulSet, which would otherwise mark the expansion as
+        done.
+        """
         note = {names.ANNOTATION_STORAGE: stateful_set.storage_text(step.storage)}
         body = {
             "metadata": {"uid": step.claim_uid, "annotations": note},
@@ -301,7 +307,7 @@ class Executor:
     async def _annotate(
         self, target: steps.Target, notes: dict[str, str | None], **spec: object
     ) -> Outcome:
-        """Bound to the UID alone: these notes hold whatever else has changed on the object."""
+        """Annotate, conditional on the UID only: these facts are valid whatever else has changed on the object."""
         body: dict[str, Any] = {"metadata": {"uid": target.uid, "annotations": notes}}
         if spec:
             body["spec"] = spec
@@ -337,7 +343,7 @@ class Executor:
     async def _annotate_as_seen(
         self, target: steps.Target, notes: dict[str, str | None], **spec: object
     ) -> Outcome:
-        """Bound to the version that was judged."""
+        """Annotate, conditional on the observed version."""
         meta = {"uid": target.uid, "resourceVersion": target.resource_version}
         body: dict[str, Any] = {"metadata": {**meta, "annotations": notes}}
         if spec:
@@ -357,7 +363,7 @@ class Executor:
         return Outcome(True)
 
     async def _note_identity(self, step: steps.RecordTlsStage | steps.RecordUpdate) -> Outcome:
-        """On the very identity by which it was decided."""
+        """Annotate the observed identity."""
         space, name = self._owner.namespace, self._owner.identity(step.index)
         meta = {"resourceVersion": step.version, "annotations": _identity_notes(step)}
         await self._api.merge(paths.namespaced("configmaps", space, name), {"metadata": meta})
@@ -381,7 +387,7 @@ class Executor:
         leader = self._address(view.leader)
         token = await read_token(self._api, self._owner)
         if leader is None or token is None:
-            text = "the leader's pod or the admin token is gone"
+            text = "the leader's pod or the admin token no longer exists"
             return Outcome(False, text, (Refused(subject, "NoAddress", text, 0.2, 15.0, 5),), True)
         match step:
             case steps.AddVoter(key, incarnation, position, count_newcomer):
@@ -422,6 +428,6 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
 
 
 def _harmful(subject: str, harm: str) -> Outcome:
-    """What was planned is not safe at this moment: the next look sees what is."""
+    """The outcome of a step that is not safe now; the next reconcile observes again."""
     refused = Refused(subject, NOT_SAFE_NOW, harm, 0.2, 15.0, 3)
     return Outcome(False, harm, (refused,), True)

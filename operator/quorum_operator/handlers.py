@@ -1,9 +1,9 @@
-"""kopf: events become wake-ups, and nothing else happens here.
+"""kopf handlers: events wake workers, nothing else.
 
-Every watched change of one of our resources wakes its worker; what is to be done it finds out by looking. The objects
-that a quorum is made of are watched by `kube/cache.py`: kopf's handlers are not told what vanished while a watch was
-cut off. There are no create, update or delete handlers and no daemon, hence no finalizer and no annotation of kopf's on
-any object: nothing is left stuck when the operator is uninstalled first.
+Every change of one of our resources wakes its worker, which then observes the state. Other objects are watched by
+`kube/cache.py`, because kopf's handlers do not report objects that were deleted while a watch was interrupted. There
+are no create, update or delete handlers and no daemons, hence no finalizers or annotations of kopf, so the operator
+can be uninstalled at any time.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 
 
 def register(registry: kopf.OperatorRegistry, application: Application) -> None:
-    """Put the handlers into kopf's registry."""
+    """Register the handlers with kopf."""
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:

@@ -1,8 +1,8 @@
-"""For how long what the nodes of a quorum have said of themselves holds.
+"""How long reports of the nodes of a quorum are reused.
 
-While nothing moves, a description of the quorum by its leader tells every few seconds whether its voters fetch; what
-else a node says of itself is asked again after a minute, or once anything looks different. Owns that judgement, and
-asks nobody. What is kept decides no step: whoever wants to change something asks all nodes again.
+While nothing changes, the leader's description shows every few seconds whether the voters fetch. Other reports of a
+node are requested again after a minute, or when anything differs. This module owns that decision and does no I/O. No
+step is based on reused reports: before a change all nodes are queried again.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from quorum_operator.planner.observed import Incarnation, Key, PodFacts, QuorumView
 
 PERIOD_S = 60.0
-"""Between two questions to every node of a quorum in which nothing moves."""
+"""Interval of queries to every node of a quorum in which nothing changes."""
 
 _Mark = tuple[str, int, PodFacts | None]
 _Health = tuple[str | None, Key, int, frozenset[Key]]
@@ -27,13 +27,13 @@ class _Kept:
 
 
 class KeptReports:
-    """Of one quorum. Times are seconds of a monotonic clock."""
+    """The reports of one quorum. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
 
     def of(self, incarnations: Sequence[Incarnation], now: float) -> tuple[Incarnation, ...] | None:
-        """The incarnations with what their nodes said last; None when they have to be asked."""
+        """The incarnations with their last reports; None if they have to be queried."""
         kept = self._kept
         if kept is None or now >= kept.until or kept.marks != _marks(incarnations):
             return None
@@ -41,13 +41,13 @@ class KeptReports:
         return tuple(replace(each, report=reports[each.name]) for each in incarnations)
 
     def holds(self, view: QuorumView | None) -> bool:
-        """Whether a new description says the same as the one that they were kept with."""
+        """Whether a new description equals the one that the reports were stored with."""
         return self._kept is not None and self._kept.health == _health(view)
 
     def keep(
         self, incarnations: tuple[Incarnation, ...], view: QuorumView | None, now: float
     ) -> None:
-        """All nodes were asked. Nothing is kept of a quorum that is not whole."""
+        """Store the reports of all nodes, unless the quorum is unhealthy."""
         health = _health(view)
         silent = any(each.report is None for each in incarnations if each.replicas > 0)
         if health is None or silent or not all(map(_is_well, incarnations)):
@@ -67,7 +67,7 @@ def _is_well(each: Incarnation) -> bool:
 
 
 def _health(view: QuorumView | None) -> _Health | None:
-    """Who leads whom; None unless all voters are there and nothing is under way."""
+    """Leader and voters; None unless all voters are live and nothing is in progress."""
     if view is None or view.pending_change or not view.own_epoch_committed:
         return None
     if not all(voter.fetching and voter.caught_up for voter in view.voters):

@@ -1,7 +1,8 @@
-"""The last look before a step that stops, removes or deletes something: a confirmed describe and the pods, read for it.
+"""The safety check before a step that stops, removes or deletes something: reads a confirmed describe and the pods
+again.
 
-What was planned on is a moment old, and may come from a cache. Pods are read one by one and by name: no label, no watch and
-no other reader has a part in it.
+The observation of the plan may be some moments old or cached. Pods are read one by one by name, independent of
+labels, watches and caches.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
 async def last_look(
     api: KubeApi, nodes: QuorumClient, owner: Owner, seen: Observation, step: Step
 ) -> str | None:
-    """Why `step`, planned on `seen`, must not be carried out now; None: it may be. Raises ApiError."""
+    """Why `step`, planned on `seen`, must not be executed now; None if it may be. Raises ApiError."""
     if not may_harm(step):
         return None
     pods = await asyncio.gather(*(_pod(api, owner, each) for each in seen.incarnations))

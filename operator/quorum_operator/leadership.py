@@ -1,9 +1,9 @@
-"""Which of several operators works: the holder of a Lease (coordination.k8s.io).
+"""Leader election of operators by a Lease (coordination.k8s.io).
 
-Owns when a lease is renewed, taken over and given up, and the gate that every call which changes something passes.
-Others are judged by a lease that stays the same for its duration on the own clock, never by the times written in it. A
-holder stops before that: when it has not renewed for `Terms.deadline_s`, counted from before it asked. Steps
-stay safe with two operators at work all the same, for no gate can hold back a call that is on its way.
+Owns renewal, takeover and release of the lease, and the check that every writing call passes. The lease of another
+holder is judged by its staying unchanged for its duration on the own clock, never by the times written in it. A
+holder stops earlier: if it has not renewed for `Terms.deadline_s`, counted from before its request. Steps are also
+safe with two active operators, because a call in flight can't be held back.
 """
 
 import asyncio
@@ -26,28 +26,28 @@ _log = structlog.get_logger("quorum_operator")
 
 
 def clock() -> float:
-    """Seconds since the machine was started, also while it was suspended; nobody can set it."""
+    """Seconds since boot, including suspension; can't be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Times of a lease. `deadline_s` is less than `duration_s` by what one call may take."""
+    """Times of a lease. `deadline_s` is shorter than `duration_s` by the duration of one call."""
 
     duration_s: int = 10
-    """For so long nobody else takes it, counted from when the others see it renewed."""
+    """Time during which no other operator takes it, counted from when they see the renewal."""
     deadline_s: float = 7.0
-    """For so long the holder works without renewing it."""
+    """Time for which the holder stays active without a renewal."""
     period_s: float = 2.0
-    """Between two renewals, and between two looks of the others."""
+    """Interval of renewals, and of checks by others."""
     retry_s: float = 0.5
-    """Until the next attempt of a holder that could not renew."""
+    """Delay of the next attempt after a failed renewal."""
     call_s: float = 5.0
-    """Limit of one attempt."""
+    """Time limit of one attempt."""
 
 
 class NotLeading(Unavailable):
-    """Nothing was changed: this operator does not hold the lease (any more)."""
+    """Nothing was changed, because this operator does not hold the lease."""
 
     def __init__(self) -> None:
         super().__init__(0, "NotLeading", "this operator does not hold the lease")
@@ -61,23 +61,24 @@ class Place(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The lease of another, and until when it is that one's unless it changes, by the own clock."""
+    """The lease of another holder, and until when it is valid by the own clock unless it changes."""
 
     version: str
     until: float
 
 
 class Always:
-    """The leadership of an operator that has no others."""
+    """Leadership without a lease, for a single operator."""
 
     def check(self) -> None:
-        """It leads."""
+        """Always allowed."""
 
 
 class Leadership:
-    """Strives for one lease for as long as `run` runs. `identity` names this operator, across restarts of its pod.
+    """Acquires and renews one lease while `run` runs. `identity` names this operator across restarts of its
+    container.
 
-    `works`: whether it could do anything with the lease; else it leaves it to others.
+    `works`: whether it could use the lease; otherwise it leaves the lease to others.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Leadership:
         self._terms, self._clock, self._works = terms, clock, works
         self._until = 0.0
         self._own: Object | None = None
-        """The lease as this operator wrote it last; None when it has to be read first."""
+        """The lease as last written by this operator; None if it has to be read first."""
         self._other: Seen | None = None
 
     def leads(self) -> bool:
@@ -102,12 +103,12 @@ class Leadership:
         return self._clock() < self._until
 
     def check(self) -> None:
-        """Raises NotLeading unless it leads."""
+        """Raises NotLeading unless this operator holds the lease."""
         if not self.leads():
             raise NotLeading
 
     async def run(self, gained: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Take the lease, renew it, take it again; `gained` and `lost` are called in turns. Runs until cancelled."""
+        """Acquire and renew the lease, repeatedly; calls `gained` and `lost` alternately. Runs until cancelled."""
         while True:
             await self._take()
             _log.info("leading", lease="/".join(self._place), identity=self._identity)
@@ -120,7 +121,7 @@ class Leadership:
             _log.warning("no longer leading", lease="/".join(self._place), identity=self._identity)
 
     async def give_up(self) -> None:
-        """Let another one take it at once. Call it after `run` was cancelled and all work has ended."""
+        """Release the lease, after `run` was cancelled and all work has ended."""
         self._until = 0.0
         try:
             async with asyncio.timeout(self._terms.call_s):
@@ -141,7 +142,7 @@ class Leadership:
             taken = await self._attempt()
 
     async def _keep(self) -> None:
-        """Returns when it is lost."""
+        """Renew until the lease is lost."""
         pause_s = self._terms.period_s
         while True:
             await asyncio.sleep(min(pause_s, max(self._until - self._clock(), 0.0)))
@@ -158,7 +159,7 @@ class Leadership:
             pause_s = self._terms.period_s if renewed else self._terms.retry_s
 
     async def _attempt(self) -> bool:
-        """Take or renew it once. False: another one has it, or the API server did not help."""
+        """Acquire or renew it once. False: another operator holds it, or the API server failed."""
         if not self._works():
             _log.error("lease not renewed: the event loop is blocked", identity=self._identity)
             return False
@@ -178,7 +179,7 @@ class Leadership:
         return True
 
     async def _claimed(self, own: Object | None) -> Object | None:
-        """The lease, ours and renewed; None while it is another's."""
+        """The renewed own lease; None while another operator holds it."""
         found = own or await self._api.get(self._path)
         if found is None:
             return await self._create()
@@ -190,10 +191,7 @@ class Leadership:
         return await self._write(found, {**self._claim(), "leaseTransitions": transitions})
 
     def _is_free(self, found: Object) -> bool:
-        """Whether it is ours, nobody's, or was not renewed for its whole duration under our eyes.
-
-        That counts from when its answer came: it may have been renewed while the question was on its way.
-        """
+        """Whether it is ours, free, or was not renewed for its whole duration since the first answer that showed it."""
         holder, now = _holder(found), self._clock()
         if holder in {"", self._identity}:
             self._other = None
@@ -210,7 +208,7 @@ class Leadership:
         return True
 
     def _pause_s(self) -> float:
-        """Until the next look: a lease that is about to end is looked at when it does."""
+        """Seconds until the next check; an expiring lease is checked when it expires."""
         if self._other is None:
             return self._terms.period_s
         return min(self._terms.period_s, max(self._other.until - self._clock(), 0.1))

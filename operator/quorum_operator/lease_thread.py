@@ -1,6 +1,7 @@
-"""A thread for the lease: a busy operator renews it in time, and one whose event loop is blocked leaves it to others.
+"""Renews the lease in a separate thread, so that a busy operator renews in time and one with a blocked event loop
+loses it.
 
-Owns the thread and the sign of life of the main event loop. What is done about the lease, `leadership.py` says.
+Owns the thread and the liveness check of the main event loop. `leadership.py` has the rules.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ from quorum_operator.leadership import Leadership, Place, clock
 
 BEAT_S = 1.0
 BLOCKED_S = 20.0
-"""A main loop that has not come round for so long counts as blocked; less may be a machine that is short of CPU."""
+"""Time after which the main loop counts as blocked; shorter delays may be a lack of CPU."""
 
 
 class LeaseThread:
-    """`api` is used by the thread alone: a connection belongs to one event loop."""
+    """The thread. Only it uses `api`, because a connection belongs to one event loop."""
 
     def __init__(self, api: KubeApi, place: Place, identity: str) -> None:
         self._api = api
@@ -29,7 +30,7 @@ class LeaseThread:
         self._striving: Future[None] | None = None
 
     def start(self, gained: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Strive for the lease; both are called in the running event loop, in turns."""
+        """Start leader election; the callbacks run in the current event loop, alternately."""
         main = asyncio.get_running_loop()
         self._beating = main.create_task(self._beat(), name="sign of life")
         self._thread.start()
@@ -40,7 +41,7 @@ class LeaseThread:
         self._striving = asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def stop(self) -> None:
-        """Give the lease up. Call it when all work has ended."""
+        """Release the lease, after all work has ended."""
         if self._striving is None or self._beating is None:
             self._loop.close()
             return
@@ -67,6 +68,6 @@ class LeaseThread:
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    """In that loop, unless it has ended."""
+    """Call in that loop, unless it has ended."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(function)

@@ -1,7 +1,7 @@
-"""Serves the live page: read-only, on a port of its own, and only where it was asked for.
+"""Serves the live page: read-only, on a separate port, only if configured.
 
-Owns who may read it. On loopback whoever reaches it may, by a name of loopback alone: a web site that a person has open must not read it
-under a name of its own. On any other address a token is needed.
+Owns access control. On loopback every local client may read it, but only under a loopback host name, so that other
+web sites can't read it (DNS rebinding). On other addresses a token is required.
 """
 
 import base64
@@ -32,7 +32,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """Where it is served. `token_file`: who knows its content may read the page; needed on any address but loopback."""
+    """Address of the page. `token_file` holds the token; required unless the address is loopback."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class PagePlace:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody outside of this host, or pod, reaches it."""
+        """Whether the address is reachable only from this host or pod."""
         try:
             return self.host == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
@@ -48,26 +48,28 @@ class PagePlace:
 
 
 class LastMoves:
-    """The last steps of each quorum, for as long as it is there."""
+    """The last steps of each existing quorum."""
 
     def __init__(self) -> None:
         self._moves: dict[Place, deque[Move]] = {}
 
     def note(self, place: Place, move: Move) -> None:
-        """One more."""
+        """Add a step."""
         self._moves.setdefault(place, deque(maxlen=MOST_MOVES)).append(move)
 
     def of(self, place: Place) -> tuple[Move, ...]:
-        """Oldest first."""
+        """The steps, oldest first."""
         return tuple(self._moves.get(place, ()))
 
     def forget(self, place: Place) -> None:
-        """The quorum is gone."""
+        """Forget a deleted quorum."""
         self._moves.pop(place, None)
 
 
 class LivePage:
-    """`statuses`: what is known; `clock`: the time as Kubernetes writes it; `works`: whether this operator leads."""
+    """The HTTP server. `statuses`: of all quorums; `clock`: the time as Kubernetes writes it; `works`: whether this
+    operator holds the lease.
+    """
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class LivePage:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Serve it; the port. Raises OSError, ValueError where the token file holds none."""
+        """Start the server; returns the port. Raises OSError, or ValueError for an empty token file."""
         self._token()
         app = web.Application(client_max_size=_MOST_REQUEST_BYTES)
         app.router.add_get("/", self._page)
@@ -114,14 +116,16 @@ class LivePage:
         if wanted is None:
             if (request.url.host or "") in _LOOPBACK_NAMES:
                 return None
-            return web.Response(status=403, text="ask by the name localhost\n", headers=_HEADERS)
+            return web.Response(status=403, text="use the host name localhost\n", headers=_HEADERS)
         if hmac.compare_digest(_shown(request).encode(), wanted.encode()):
             return None
         asked = {"WWW-Authenticate": 'Basic realm="MetadataQuorums", charset="UTF-8"', **_HEADERS}
-        return web.Response(status=401, text="the token is needed, as password\n", headers=asked)
+        return web.Response(
+            status=401, text="authentication required: use the token as password\n", headers=asked
+        )
 
     def _token(self) -> str | None:
-        """Read again each time: it may be replaced while the operator runs."""
+        """The token, read again each time, because it may be rotated."""
         if not self._place.token_file:
             if not self._place.is_loopback:
                 raise ValueError(f"the page on {self._place.host} needs a token file")
@@ -133,7 +137,7 @@ class LivePage:
 
 
 def _shown(request: web.Request) -> str:
-    """The token as a bearer's, or as the password of any user."""
+    """The token from a bearer header, or the password of any user."""
     kind, _, value = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return value.strip()

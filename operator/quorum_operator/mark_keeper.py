@@ -1,7 +1,7 @@
-"""Keeps the marks on claims up to date, beside the one step of each reconcile.
+"""Keeps the marks on claims up to date, in addition to the one step of each reconcile.
 
-What has to stand on a claim before a step is finished is written by the step itself (`execute.py`); here is what else is
-missing: on claims of an operator that wrote none, on claims that have just been made, and what somebody has taken off.
+Marks that a step requires are written by that step (`execute.py`). This module writes other missing ones: on claims
+of older operators, on new claims, and removed ones.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from quorum_operator.planner.observed import Observation
 from quorum_operator.planner.situation import Situation
 
 REPEAT_S = 30.0
-"""The same marks are written on a claim again when they are still missing after so long, and not in every reconcile."""
+"""Time after which missing marks are written again."""
 
 _log = structlog.get_logger("quorum_operator")
 
 
 class MarkKeeper:
-    """Remembers what it has written lately; nothing rests on that but the number of calls."""
+    """Remembers recent writes, only to save calls."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._written: dict[str, tuple[ClaimNote, float]] = {}
-        """Claim UID → marks, and when they were written."""
+        """Marks and write time by claim UID."""
 
     def due(self, seen: Observation) -> list[ClaimNote]:
-        """What is missing, and was not written just now."""
+        """Missing marks that were not written recently."""
         if seen.deleting:
             return []
         now = time.monotonic()
@@ -46,7 +46,7 @@ class MarkKeeper:
         ]
 
     async def write(self, owner: Owner, seen: Observation) -> None:
-        """All that are due. A refusal is logged: the step that needs the mark meets it as well, and reports it."""
+        """Write all due marks. A rejection is logged; the step that needs the mark reports it."""
         now, writer = time.monotonic(), ClaimWriter(self._api, owner)
         due = self.due(seen)
         results = await asyncio.gather(

@@ -1,7 +1,7 @@
-"""Prometheus metrics of the operator, and the standstill that `/healthz` judges by.
+"""Prometheus metrics of the operator, and the idle time that `/healthz` checks.
 
-`reconcile_in_progress_start_time_seconds` is the start of the oldest reconcile under way (0 when
-there is none), so that `time() - x` alerts on a stuck one.
+`reconcile_in_progress_start_time_seconds` is the start of the oldest reconcile in progress (0 if there is none), so
+that `time() - x` alerts on a stuck one.
 """
 
 import time
@@ -19,7 +19,7 @@ _PREFIX = "metadataquorum_operator"
 
 
 class Reconciled(NamedTuple):
-    """Which resource."""
+    """Identifies a resource."""
 
     kind: str
     namespace: str
@@ -27,31 +27,31 @@ class Reconciled(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """When a reconcile began: for people, and for measuring. A clock that is set while it runs must fail no probe."""
+    """Start of a reconcile, as wall-clock and monotonic time. Setting the clock must not fail a probe."""
 
     wall: float
     monotonic: float
 
 
 class _Waits:
-    """What has waited within the process, and for how long."""
+    """Waiting times within the process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.reconciles = Histogram(
             f"{_PREFIX}_reconcile_wait_seconds",
-            "From the moment that a reconcile was due to its begin: waiting for other resources, or for the process.",
+            "Time between a reconcile becoming due and its start: waiting for other resources or for the process.",
             registry=registry,
             buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
         )
         self.calls = Counter(
             f"{_PREFIX}_api_calls",
-            "Calls to the API server but for watches and the lease, by method.",
+            "Calls to the API server by method, without watches and the lease.",
             ("method",),
             registry=registry,
         )
         self.call_seconds = Counter(
             f"{_PREFIX}_api_call_wait_seconds",
-            "Time that calls to the API server have waited within the operator before they were made.",
+            "Time that calls to the API server were delayed by the operator's own rate limit.",
             registry=registry,
         )
 
@@ -65,20 +65,22 @@ class Metrics:
         self._in_progress: dict[Reconciled, _Begun] = {}
         self._last: dict[Reconciled, float] = {}
         self._ended: dict[Reconciled, float] = {}
-        """When its last reconcile ended, in an error or not, or when the next one is due, if that is later (monotonic)."""
+        """Time at which its last reconcile ended (even with an error), or at which the next one is due, if later
+        (monotonic).
+        """
         self._quorums = QuorumSeries(self.registry, _PREFIX)
         self.moves = LastMoves()
-        """Of each quorum, for the live page."""
+        """Status of each quorum, for the live page."""
         self.leading = False
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
-            "End of the last reconcile that reached its end.",
+            "Time at which the last complete reconcile ended.",
             ("kind", *PLACE),
             registry=self.registry,
         )
         self._oldest = Gauge(
             f"{_PREFIX}_reconcile_in_progress_start_time_seconds",
-            "Start of the oldest reconcile under way, 0 when there is none.",
+            "Start time of the oldest reconcile in progress, 0 if there is none.",
             registry=self.registry,
         )
         self._oldest.set_function(
@@ -99,18 +101,18 @@ class Metrics:
         )
         self._steps = Counter(
             f"{_PREFIX}_steps",
-            "Executed steps by kind; refused ones changed nothing.",
+            "Executed steps by kind and outcome; a refused step changed nothing.",
             ("step", "outcome"),
             registry=self.registry,
         )
         self._leading = Gauge(
             f"{_PREFIX}_leading",
-            "1 while this operator works: it holds the lease, or needs none.",
+            "1 while this operator is active: it holds the lease, or needs none.",
             registry=self.registry,
         )
 
     def set_leading(self, leading: bool) -> None:
-        """Whether this operator works, or waits for its turn."""
+        """Record whether this operator is active or on standby."""
         self.leading = leading
         self._leading.set(leading)
 
@@ -131,7 +133,7 @@ class Metrics:
         self._last_reconcile.labels(*resource).set(time.time())
 
     def waited(self, seconds: float) -> None:
-        """A reconcile begins that was due for so long."""
+        """Record how long a starting reconcile was overdue."""
         self._waits.reconciles.observe(seconds)
 
     def count_call(self, method: str, waited_s: float) -> None:
@@ -140,7 +142,7 @@ class Metrics:
         self._waits.call_seconds.inc(waited_s)
 
     def forget(self, resource: Reconciled) -> None:
-        """The resource is gone, or there is nothing to do for it any more."""
+        """Forget a resource that was deleted or is complete."""
         self._last.pop(resource, None)
         self._ended.pop(resource, None)
         self._last_reconcile.remove(*resource)
@@ -149,21 +151,21 @@ class Metrics:
             self.moves.forget((resource.namespace, resource.name))
 
     def watch(self, resource: Reconciled) -> None:
-        """The resource is there: from now on its reconciles must come."""
+        """Expect reconciles of a resource from now on."""
         self._last.setdefault(resource, monotonic())
         self._ended.setdefault(resource, monotonic())
 
     def wait(self, resource: Reconciled, seconds: float) -> None:
-        """Its next reconcile is due then."""
+        """Record when its next reconcile is due."""
         self._ended[resource] = monotonic() + seconds
 
     def staleness_s(self) -> float:
-        """Age of the last good reconcile of the resource that waits longest; 0 without any."""
+        """Age of the last successful reconcile of the resource that waits longest; 0 without resources."""
         now = monotonic()
         return max((now - at for at in self._last.values()), default=0.0)
 
     def standstill_s(self) -> float:
-        """For how long no reconcile of any resource has ended, in an error or not, though one was due."""
+        """Time for which no due reconcile of any resource has ended, even with an error."""
         now = monotonic()
         return min((max(now - at, 0.0) for at in self._ended.values()), default=0.0)
 
@@ -172,11 +174,11 @@ class Metrics:
         self._steps.labels(step, "changed" if changed else "refused").inc()
 
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
-        """What the status says."""
+        """Update the gauges from a status."""
         self._quorums.tell(namespace, name, status)
 
     def statuses(self) -> dict[tuple[str, str], MetadataQuorumStatus]:
-        """The last one of each quorum, by namespace and name."""
+        """The last status of each quorum, by namespace and name."""
         return self._quorums.statuses()
 
     def render(self) -> bytes:

@@ -1,7 +1,7 @@
-"""`spec.networkPolicy` of a MetadataQuorum: whether there is a NetworkPolicy, and who may reach the members beside those it knows.
+"""`spec.networkPolicy` of a MetadataQuorum: whether there is a NetworkPolicy, and additional allowed peers.
 
-The peers have exactly the fields of networking.k8s.io/v1: what the API server keeps of them is what was written, so that
-drift is told from a difference in notation.
+The peers have exactly the fields of networking.k8s.io/v1, so that the API server stores them unchanged and drift can
+be detected.
 """
 
 from enum import StrEnum
@@ -15,14 +15,14 @@ _MOST_PEERS = 16
 
 
 class NetworkPolicyMode(StrEnum):
-    """Whether the operator keeps a NetworkPolicy for the members."""
+    """Whether the operator manages a NetworkPolicy for the members."""
 
     ENABLED = "Enabled"
     DISABLED = "Disabled"
 
 
 class SelectorOperator(StrEnum):
-    """How a label is compared."""
+    """Comparison of a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -39,7 +39,7 @@ class LabelExpression(CrdModel):
 
 
 class LabelSelector(CrdModel):
-    """Objects by their labels; an empty one selects all."""
+    """Label selector; an empty one selects all objects."""
 
     match_labels: dict[str, str] | None = Field(
         default=None, json_schema_extra={"maxProperties": 16}
@@ -59,7 +59,7 @@ class IpBlock(CrdModel):
 
 
 class NetworkPeer(CrdModel):
-    """A peer as in a NetworkPolicy: pods by label, of one's own or of other namespaces, or a block of addresses."""
+    """A peer as in a NetworkPolicy: pods by label, in this or other namespaces, or a block of addresses."""
 
     model_config = ConfigDict(
         json_schema_extra=cel_rule(
@@ -77,13 +77,17 @@ _PEERS: dict[str, Any] = {"maxItems": _MOST_PEERS}
 
 
 class NetworkPolicySpec(CrdModel):
-    """A NetworkPolicy of the members. It lets in members, the operator, and pods of the namespace with the labels
-    metadataquorum.dev/quorum (the quorum's name) and metadataquorum.dev/role (broker or client), and whom the lists name."""
+    """A NetworkPolicy for the members. It allows members, the operator, pods of the namespace with the labels
+    metadataquorum.dev/quorum (the quorum's name) and metadataquorum.dev/role (broker or client), and the listed
+    peers.
+    """
 
     mode: NetworkPolicyMode | None = Field(
         default=None,
-        description="Enabled or Disabled. Left out: as the quorum was formed, which is Enabled, but for quorums that an operator"
-        " before this field has formed.",
+        description=(
+            "Enabled or Disabled. Default: Enabled, except for quorums formed by an operator version without this "
+            "field."
+        ),
     )
     controller_from: list[NetworkPeer] | None = Field(
         default=None,
@@ -103,5 +107,5 @@ class NetworkPolicySpec(CrdModel):
     egress_to: list[NetworkPeer] | None = Field(
         default=None,
         json_schema_extra=_PEERS,
-        description="Further peers that members may reach, such as voters that are no pods of this quorum.",
+        description="Further peers that members may connect to, such as voters that are not pods of this quorum.",
     )

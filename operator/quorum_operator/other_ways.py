@@ -1,8 +1,8 @@
-"""Whom else to ask for a description when no pod that was found has given a confirmed one.
+"""Fallbacks for a description of the quorum if no found pod has given a confirmed one.
 
-Owns the order: pods that were found and said nothing, the addresses of the last description that was confirmed, and what
-the quorum's Services have behind them. Only a description of the very cluster is believed, since an address may be
-somebody else's by now; it is asked without the admin token, and nothing is changed at such an address.
+Owns the order: pods that did not answer, the addresses of the last confirmed description, and the endpoints of the
+quorum's Services. Only a description of the same cluster is accepted, because an address may belong to another pod by
+now. Such addresses are queried without the admin token, and nothing is changed through them.
 """
 
 from quorum_operator.desired.names import Owner
@@ -14,12 +14,12 @@ from quorum_operator.planner.observed import Incarnation
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 
 PERIOD_S = 10.0
-"""Between two questions: each may wait for addresses at which nobody is."""
+"""Interval of fallback queries: each may wait for addresses without a server."""
 _NO_ADDRESS = {"", "None"}
 
 
 class OtherWays:
-    """Of one quorum. Times are seconds of a monotonic clock."""
+    """Fallbacks for one quorum. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._addresses: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class OtherWays:
         seen: Seen,
         now: float,
     ) -> Described:
-        """`described`, or what one of these ways tells instead of nothing: asked for at this moment, and nothing that is kept."""
+        """`described`, or a confirmed description from a fallback, requested now and not cached."""
         asked = tuple(each.pod.ip for each in incarnations if each.pod is not None and each.pod.ip)
         if described.view is not None:
             self._addresses, self._works = asked, False
@@ -63,7 +63,7 @@ class OtherWays:
 
 
 async def _services(reads: Reads, owner: Owner) -> list[str]:
-    """The Service of the admin API, by its address; its pods are those that the labels select, whatever their names."""
+    """The address of the admin API's Service; its endpoints are selected by label, independent of pod names."""
     try:
         path = paths.namespaced("services", owner.namespace, owner.admin_service)
         found = await reads.get(path)

@@ -1,4 +1,4 @@
-"""What came of a step: what was done, and what was refused and why."""
+"""The outcome of a step: what was done, or why it was refused."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from quorum_operator.refused import by_api, is_outage
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a step. `changed`: something was done, look again at once.
+    """The outcome of a step.
 
-    `refused`: what was not done, and why. `outdated`: because the objects are not as they were seen.
-    `exists`: something that no look has shown has that name.
+    `changed`: something was done, reconcile again at once. `refused`: what was not done, and why. `outdated`: the
+    objects have changed since the observation. `exists`: an object of that name exists that was not observed.
     """
 
     changed: bool
@@ -20,12 +20,12 @@ class Outcome:
     refused: tuple[Refused, ...] = ()
     outdated: bool = False
     left: str | None = None
-    """Which part of a template the API server, or a webhook, has made otherwise than it was sent."""
+    """Part of a template that the API server or a webhook stored differently."""
     exists: bool = False
 
 
 def together(outcomes: list[Outcome]) -> Outcome:
-    """Of a step on several objects, each by itself."""
+    """Combine the outcomes of a step on several objects."""
     return Outcome(
         any(each.changed for each in outcomes),
         "; ".join(each.message for each in outcomes if each.message),

@@ -1,6 +1,7 @@
-"""What belongs to a quorum and to no member: its ConfigMap, Services, disruption budget, network policy and token Secret.
+"""The objects of a quorum that belong to no single member: ConfigMap, Services, disruption budget, network policy and
+token Secret.
 
-Owns bringing them to what is wanted, each by itself: one that is refused keeps no other from being made.
+Applies them independently of each other, so that a rejected one does not block the others.
 """
 
 import secrets
@@ -22,7 +23,7 @@ Object = dict[str, Any]
 
 
 class OwnedObjects:
-    """Of one quorum."""
+    """The objects of one quorum."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class OwnedObjects:
         self._identity = max(identities, key=lambda each: each.index, default=None)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
-        """Make or mend these, named as `Kind/name`."""
+        """Create or update these objects, named as `Kind/name`."""
         outcomes = []
         for each in base_objects.build_all(
             self._owner, self._spec, self._stage, self._identity, self._drain_floor
@@ -73,7 +74,7 @@ class OwnedObjects:
         return Outcome(True)
 
     async def _remove(self, subject: str, unwanted: Object) -> Outcome:
-        """Only this resource's own."""
+        """Delete an object if this resource owns it."""
         path = base_objects.path_of(unwanted)
         try:
             live = await self._api.get(path)
@@ -84,13 +85,13 @@ class OwnedObjects:
         return Outcome(True)
 
     async def _make_anew(self, subject: str, path: str, live: Object, wanted: Object) -> Outcome:
-        """Somebody has changed a field that nobody can change back. These objects hold nothing of their own."""
+        """Recreate an object with a changed immutable field. These objects hold no state."""
         try:
             await self._api.delete(path, uid=live["metadata"]["uid"])
             await self._api.apply(path, wanted)
         except ApiError as error:
             return not_done(subject, error)
-        return Outcome(True, f"{subject} had a field that can't be changed back: it was made anew")
+        return Outcome(True, f"{subject} had an immutable field changed: it was recreated")
 
     async def _make_token(self, subject: str) -> Outcome:
         path = paths.namespaced("secrets", self._owner.namespace, self._owner.token_secret)

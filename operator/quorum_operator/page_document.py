@@ -1,7 +1,7 @@
 """The live page as HTML, from the statuses of quorums. Pure.
 
-One document without scripts and without anything from elsewhere; the browser asks again by itself. Whatever comes from a resource is
-escaped, and there are bounds on all that is shown.
+One document without scripts and external resources; the browser reloads it periodically. All values from resources
+are escaped, and the size of the page is bounded.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ _DIGEST = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""Content-Security-Policy: nothing but this document's own style is used."""
+"""Content-Security-Policy: only this document's own style."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A step that was carried out. `at`: as Kubernetes writes times."""
+    """An executed step. `at`: as Kubernetes writes times."""
 
     at: str
     step: str
@@ -41,7 +41,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A quorum as it was seen last."""
+    """The last known state of a quorum."""
 
     namespace: str
     name: str
@@ -57,9 +57,9 @@ def document(quorums: Sequence[Shown], now: str, *, works: bool) -> str:
     if len(shown) > MOST_QUORUMS:
         body += f'<p class="quiet">and {len(shown) - MOST_QUORUMS} more</p>'
     if not shown:
-        body = "<p>No MetadataQuorum has been looked at yet.</p>"
+        body = "<p>No MetadataQuorum has been reconciled yet.</p>"
     if not works:
-        body = '<p class="bad">This operator waits for its turn: another one holds the lease, and shows its page.</p>'
+        body = '<p class="bad">This operator is on standby: another one holds the lease and shows the page.</p>'
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="refresh" content="{AGAIN_S}"><title>MetadataQuorums</title>'

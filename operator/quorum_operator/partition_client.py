@@ -1,8 +1,8 @@
-"""The operator's side of the node's admin API for partitions; the documents are `quorum_node.reassignment_api`.
+"""Client of the node's admin API for partitions; the documents are `quorum_node.reassignment_api`.
 
-Any node describes from its own state, confirmed; changes are made by the leader, and the other nodes refuse them.
-The pods are asked in turn, by their IP: the address of a leader that a node names is never used. Expected
-failures are values, never exceptions.
+Any node describes partitions from its own state with a confirmed read; only the leader accepts changes. Pods are
+called in turn by IP; the leader address reported by a node is never used. Expected failures are values, never
+exceptions.
 """
 
 from typing import TypeVar
@@ -42,7 +42,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class PartitionClient:
-    """Calls to the pods of any quorum; `http` is shared by all. With a `door`: of the one quorum that it leads to."""
+    """Calls to the pods of all quorums; `http` is shared. With a `door`: of one quorum."""
 
     def __init__(self, http: httpx.AsyncClient, door: Door | None = None) -> None:
         self._http = http
@@ -55,7 +55,7 @@ class PartitionClient:
     async def describe(
         self, ips: list[str], token: str, targets: tuple[Target, ...]
     ) -> Cluster | Answer:
-        """Where the partitions are; an Answer if nobody can tell. `ips` in order of promise."""
+        """The state of the partitions; an Answer if no pod can tell. `ips`: most promising first."""
         names = [PartitionName(topic=each.topic, partition=each.partition) for each in targets]
         body = DescribePartitionsRequest(partitions=names, timeout_ms=DESCRIBE_TIMEOUT_MS)
         path = "/v1/reassignments/describe"
@@ -63,7 +63,7 @@ class PartitionClient:
         return told if isinstance(told, Answer) else _cluster(told)
 
     async def change(self, ips: list[str], token: str, step: BeginMoves | CancelMoves) -> Answer:
-        """Carry a step out; done if a partition was taken, else the reason why none was."""
+        """Execute a step; successful if at least one partition was accepted, else the reason."""
         body = ReassignRequest(
             partitions=[_target(each) for each in step.changes],
             max_moving=step.max_moving if isinstance(step, BeginMoves) else None,
@@ -88,8 +88,8 @@ class PartitionClient:
         timeout_ms: int,
         model: type[M],
     ) -> M | Answer:
-        """The first answer that is none of a node in trouble; else the last refusal."""
-        answer = Answer(False, NO_ANSWER, "no pod of the quorum runs")
+        """The first useful answer, else the last failure."""
+        answer = Answer(False, NO_ANSWER, "no pod of the quorum is running")
         for ip in ips:
             told = await self._post_to(ip, path, token, body, timeout_ms, model)
             if not isinstance(told, Answer):

@@ -1,6 +1,6 @@
-"""`spec.podTemplate` of a MetadataQuorum: what a cluster asks of every pod, and the operator has no view on.
+"""`spec.podTemplate` of a MetadataQuorum: settings that a cluster requires for every pod.
 
-Whatever is left out here leaves the pods as they were without this field, so that no upgrade of the operator restarts one.
+Fields that are not set leave the pods unchanged, so an upgrade of the operator restarts none.
 """
 
 from enum import StrEnum
@@ -27,7 +27,7 @@ def _rules(*rules: tuple[str, str]) -> dict[str, Any]:
 
 
 class ZoneSpread(StrEnum):
-    """How members are kept in different zones, as spec.spread does with hosts."""
+    """How members are spread over zones; see spec.spread for hosts."""
 
     REQUIRED = "Required"
     PREFERRED = "Preferred"
@@ -41,7 +41,7 @@ class PullSecret(CrdModel):
 
 
 class EnvironmentVariable(CrdModel):
-    """As in a container."""
+    """An environment variable, as in a container."""
 
     name: str = Field(min_length=1, max_length=253, pattern="^[-._a-zA-Z][-._a-zA-Z0-9]*$")
     value: str | None = Field(default=None, max_length=4096)
@@ -49,13 +49,16 @@ class EnvironmentVariable(CrdModel):
 
 
 class PodSecurity(CrdModel):
-    """Ids that the pods run with. Members never run as root, and with no more rights than without this field."""
+    """User and group ids of the pods. Members never run as root or with additional privileges."""
 
     model_config = ConfigDict(
         json_schema_extra=_rules(
             (
                 "!has(self.runAsUser) || self.runAsUser > 0",
-                "members do not run as root: leave spec.podTemplate.securityContext.runAsUser out, or set another id than 0",
+                (
+                    "members do not run as root: leave spec.podTemplate.securityContext.runAsUser out, or set another id "
+                    "than 0"
+                ),
             )
         )
     )
@@ -82,11 +85,11 @@ class PodTemplateSpec(CrdModel):
                 + "]))",
                 f"labels that begin with {_OWN_PREFIX}, and "
                 + ", ".join(OWN_LABELS)
-                + ", are the operator's, which finds its pods by them: choose other keys",
+                + ", are reserved for the operator: choose other keys",
             ),
             (
                 f"!has(self.annotations) || self.annotations.all(key, !key.startsWith('{_OWN_PREFIX}'))",
-                f"annotations that begin with {_OWN_PREFIX} are the operator's: choose other keys",
+                f"annotations that begin with {_OWN_PREFIX} are reserved for the operator: choose other keys",
             ),
         )
     )
@@ -94,12 +97,12 @@ class PodTemplateSpec(CrdModel):
     labels: dict[str, str] | None = Field(
         default=None,
         json_schema_extra={"maxProperties": _MOST},
-        description="Further labels; a running pod has them from its next restart on.",
+        description="Additional labels; a running pod gets them at its next restart.",
     )
     annotations: dict[str, str] | None = Field(
         default=None,
         json_schema_extra={"maxProperties": _MOST},
-        description="Further annotations; a running pod has them from its next restart on.",
+        description="Additional annotations; a running pod gets them at its next restart.",
     )
     image_pull_secrets: list[PullSecret] | None = Field(
         default=None, json_schema_extra={"maxItems": 8}
@@ -107,14 +110,16 @@ class PodTemplateSpec(CrdModel):
     priority_class_name: str | None = Field(
         default=None,
         max_length=253,
-        description="Of the pods; a running pod has it from its next restart on.",
+        description="Priority class of the pods; a running pod gets it at its next restart.",
     )
     service_account_name: str | None = Field(
         default=None,
         min_length=1,
         max_length=253,
-        description="Account that the pods run as, default when it is left out. No token of it is mounted. A change"
-        " restarts the members, one by one.",
+        description=(
+            "Service account of the pods (default: default). Its token is not mounted. A change restarts the members "
+            "one by one."
+        ),
     )
     env: list[EnvironmentVariable] | None = Field(
         default=None,
@@ -123,15 +128,19 @@ class PodTemplateSpec(CrdModel):
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"],
         },
-        description="Further environment variables of the node. A change restarts the members, one by one.",
+        description="Additional environment variables of the node. A change restarts the members one by one.",
     )
     security_context: PodSecurity | None = Field(
         default=None,
-        description="Ids instead of 65532. What is left out the cluster chooses: {} is what OpenShift wants. A change"
-        " restarts the members, one by one.",
+        description=(
+            "User and group ids to use instead of 65532. The cluster chooses the ids that are left out, so use {} on "
+            "OpenShift. A change restarts the members one by one."
+        ),
     )
     zone_spread: ZoneSpread | None = Field(
         default=None,
-        description="Whether members must or should run in different zones (topology.kubernetes.io/zone), beside spec.spread."
-        " Left out: None. Only where all hosts have that label.",
+        description=(
+            "Whether members must or should run in different zones (topology.kubernetes.io/zone), in addition to "
+            "spec.spread. Default: None. Requires that label on all nodes."
+        ),
     )

@@ -1,9 +1,9 @@
-"""Kubernetes quantities: `1Gi`, `1024Mi` and `1073741824` are the same size.
+"""Kubernetes quantities: `1Gi`, `1024Mi` and `1073741824` are equal.
 
-Owns reading them and writing them in one form. The grammar is that of k8s.io/apimachinery `resource.Quantity`: a decimal
-number with a binary suffix, a decimal suffix or an exponent. `kubernetes.utils.parse_quantity` knows it, too, but belongs to
-the client, which what decides does not import, and takes more than the API server does: NaN, infinity, underscores and
-spaces within, an exponent beside a suffix. A test holds one against the other.
+Owns parsing and a canonical form. The grammar is that of k8s.io/apimachinery `resource.Quantity`: a decimal number
+with a binary suffix, a decimal suffix or an exponent. `kubernetes.utils.parse_quantity` is not used: it belongs to
+the client, which pure code does not import, and accepts more than the API server (NaN, infinity, underscores, spaces,
+an exponent with a suffix). A test compares both.
 """
 
 import re
@@ -24,7 +24,7 @@ _QUANTITY = re.compile(
 # Few different sizes are compared over and over: every step of a plan compares those of all claims.
 @lru_cache(maxsize=256)
 def value_of(text: str) -> Fraction | None:
-    """The exact value; None for what is no quantity."""
+    """The exact value; None for an invalid quantity."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
         return None
@@ -35,7 +35,7 @@ def value_of(text: str) -> Fraction | None:
 
 
 def canonical(quantity: str | int | float) -> str:
-    """As the API server writes it: with the largest suffix of its own kind that leaves a whole number."""
+    """The canonical form as the API server writes it: with the largest suffix that gives a whole number."""
     text = str(quantity).strip()
     value = value_of(text)
     if value is None:

@@ -1,9 +1,9 @@
-"""The operator's side of the node's admin HTTP API.
+"""Client of the node's admin HTTP API.
 
-Owns which node is asked and in which order; the documents are `quorum_node.api`, a call is `admin_call.py`'s.
-Pods are reached by their IP, as Kubernetes tells it: the URL of a leader that a node names is never used, since
-the token goes along. A node that does not lead refuses what only a leader can do. Expected failures (no leader, a refused change, a dead pod) are
-values, never exceptions.
+Owns which node is called in which order; the documents are `quorum_node.api`, a call is `admin_call.py`'s. Pods are
+called by their IP from Kubernetes. The leader's URL reported by a node is never used, because the token is sent with
+the call. A node that is not the leader refuses requests for the leader. Expected failures (no leader, a refused
+change, a failed pod) are values, never exceptions.
 """
 
 import asyncio
@@ -38,39 +38,41 @@ REPORT_TIMEOUT_S = 1.0
 CONFIRM_TIMEOUT_MS = 1500
 DESCRIBE_BUDGET_S = 4.0
 DESCRIBES_AT_ONCE = 48
-"""Fewer than the connections of the pool: the budget is not spent on waiting for a connection."""
+"""Maximum of concurrent calls, fewer than the pool's connections, so that no call waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A confirmed view, or at least the voters that someone unconfirmed knows of.
+    """A confirmed view, or else the voters known to an unconfirmed node.
 
-    `older`: one that a majority confirmed, and that is older than what had been confirmed before.
+    `older`: a view confirmed by a majority that is older than one confirmed before.
     """
 
     view: QuorumView | None
     hinted_voters: frozenset[Key] | None
     older: QuorumView | None = None
     hinted_epoch: int | None = None
-    """Leader epoch of who gave the hint."""
+    """Leader epoch of the source of the hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest epoch of a cluster, and the last recovery, that a majority has confirmed so far."""
+    """The newest epoch of a cluster, and the last recovery, confirmed by a majority so far."""
 
     cluster_id: str | None = None
     epoch: int = -1
     recovered_epoch: int = 0
 
     def is_older(self, view: QuorumView) -> bool:
-        """A majority of voters from before a recovery confirms itself as well; no later leader has a lower epoch."""
+        """Whether a view is outdated: voters from before a recovery may have a majority too. No later leader has a
+        lower epoch.
+        """
         lower = view.epoch < self.epoch or view.recovered_epoch < self.recovered_epoch
         return lower and view.cluster_id == self.cluster_id
 
 
 class QuorumClient:
-    """Calls to the pods of any quorum; `http` is shared by all. With a `door`: of the one quorum that it leads to."""
+    """Calls to the pods of all quorums; `http` is shared. With a `door`: of one quorum."""
 
     def __init__(
         self,
@@ -83,14 +85,11 @@ class QuorumClient:
         self._describing = describing or asyncio.Semaphore(DESCRIBES_AT_ONCE)
 
     def through(self, door: Door) -> "QuorumClient":
-        """The same for the quorum that this door leads to; how many describe at once is bounded together."""
+        """The same for one quorum; the limit of concurrent calls is shared."""
         return QuorumClient(self._http, door, self._describing)
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
-        """What the process behind `ip` says of itself.
-
-        None without a well-formed answer, or when another node answers at an address reused.
-        """
+        """The report of the process at `ip`. None without a valid answer, or if another node uses the address now."""
         try:
             answer = await self._door.request(
                 "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
@@ -113,7 +112,7 @@ class QuorumClient:
         )
 
     async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
-        """Ask one after the other until a majority has confirmed; `ips` in order of promise."""
+        """Call one pod after the other until one has a confirmed view; `ips`: most promising first."""
         hinted: frozenset[Key] | None = None
         hinted_epoch: int | None = None
         older: QuorumView | None = None
@@ -151,9 +150,8 @@ class QuorumClient:
             return None
 
     async def takes_token(self, ip: str, token: str) -> bool | None:
-        """Whether the node behind `ip` takes this admin token; None if it does not say.
-
-        Asked with a call that no node serves: who may call is decided before what is called.
+        """Whether the node at `ip` accepts this admin token; None if unknown. Uses a route that no node serves,
+        because authorization is checked before the route.
         """
         headers = {"Authorization": f"Bearer {token}"}
         try:
@@ -174,7 +172,7 @@ class QuorumClient:
         *,
         count_newcomer: bool,
     ) -> Answer:
-        """Make `key`, whose pod answers at `host`, a voter; refused if the voters have changed."""
+        """Add `key`, whose pod has the address `host`, as a voter; refused if the voters have changed."""
         body = AddVoterRequest(
             id=key.id,
             uuid=key.uuid,
@@ -191,7 +189,7 @@ class QuorumClient:
         return await self._change("POST", ip, "/v1/voters", token, text)
 
     async def remove_voter(self, ip: str, token: str, key: Key, position: VotersPosition) -> Answer:
-        """Take `key` out of the voter set; refused if the voters have changed."""
+        """Remove `key` from the voter set; refused if the voters have changed."""
         query = (
             f"?expectedOffset={position.offset}&expectedEpoch={position.epoch}"
             f"&timeoutMs={CHANGE_TIMEOUT_MS}"
@@ -200,7 +198,7 @@ class QuorumClient:
         return await self._change("DELETE", ip, path, token, None)
 
     async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
-        """Ask the leader at `ip` to hand over."""
+        """Ask the leader at `ip` to transfer leadership."""
         body = ResignRequest(successor_id=successor_id)
         text = body.model_dump_json(by_alias=True)
         return await self._change("POST", ip, "/v1/resign", token, text)
@@ -213,7 +211,9 @@ class QuorumClient:
 
 
 async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> Described:
-    """What `ips` describe, in order of promise; an answer that is older than what was seen is not believed, and others are asked."""
+    """The newest description from `ips` (most promising first). An answer older than one seen before is ignored, and
+    further pods are called.
+    """
     told = await nodes.describe(ips)
     outdated = told.hinted_epoch is not None and told.hinted_epoch < seen.epoch
     if outdated or (told.view is not None and seen.is_older(told.view)):
@@ -234,7 +234,7 @@ def _log(told: NodeDescription) -> HeldLog | None:
 
 
 def _certificates(told: NodeDescription) -> LoadedCertificates | None:
-    """What its process uses; an authority that it does not tell is none that is known."""
+    """The certificates of its process; only reported authorities count as known."""
     tls = told.tls
     if tls is None:
         return None

@@ -1,7 +1,6 @@
-"""Metrics of each MetadataQuorum: what its status says, made when somebody asks for it.
+"""Metrics of each MetadataQuorum, computed from its status when they are scraped.
 
-A reconcile only hands over the status. The series of a quorum that is forgotten are gone with it; one that stays
-behind would say for ever that a deleted quorum is lost.
+A reconcile only passes the status. The series of a deleted quorum disappear with it.
 """
 
 from collections.abc import Iterator
@@ -28,17 +27,17 @@ class QuorumSeries(Collector):
         self._told: dict[_Place, MetadataQuorumStatus] = {}
         self._repairs: dict[_Place, int] = {}
         self._counted: dict[_Place, frozenset[_Repair]] = {}
-        """Repairs of the last status: it keeps the latest ones, so that no older one comes back."""
+        """Repairs of the last status, which contains only the latest ones."""
         self._repair_seconds = Histogram(
             f"{prefix}_repair_duration_seconds",
-            "From the first sign of a failed disk to the wanted number of voters.",
+            "Time from the first sign of a failed disk until the number of voters is restored.",
             registry=registry,
             buckets=(2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600),
         )
         registry.register(self)
 
     def tell(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
-        """What is so now."""
+        """Store the current status."""
         place = (namespace, name)
         self._told[place] = status
         known = self._counted.get(place, frozenset())
@@ -54,7 +53,7 @@ class QuorumSeries(Collector):
         self._counted[place] = frozenset(done)
 
     def forget(self, namespace: str, name: str) -> None:
-        """The quorum is gone, or another operator's."""
+        """Forget a quorum that was deleted or is handled by another operator."""
         self._told.pop((namespace, name), None)
         self._repairs.pop((namespace, name), None)
         self._counted.pop((namespace, name), None)
@@ -64,14 +63,14 @@ class QuorumSeries(Collector):
         return dict(self._told)
 
     def collect(self) -> Iterator[Metric]:
-        """All families, also those without a sample."""
+        """All metric families, including those without samples."""
         told = tuple(self._told.items())
         yield self._phases(told)
         yield self._conditions(told)
         yield from self._numbers(told)
         repairs = CounterMetricFamily(
             f"{self._prefix}_repairs",
-            "Replacements of failed members that were finished.",
+            "Completed replacements of failed members.",
             labels=PLACE,
         )
         for place, count in tuple(self._repairs.items()):
@@ -82,7 +81,7 @@ class QuorumSeries(Collector):
         return GaugeMetricFamily(f"{self._prefix}_quorum_{name}", text, labels=(*PLACE, *labels))
 
     def _phases(self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
-        made = self._gauge("phase", "1 for the phase that a quorum is in.", "phase")
+        made = self._gauge("phase", "1 for the current phase of a quorum.", "phase")
         for place, status in told:
             for phase in Phase:
                 made.add_metric((*place, phase.value), float(status.phase is phase))
@@ -106,15 +105,20 @@ class QuorumSeries(Collector):
 
 
 _NUMBERS = {
-    "failure_tolerance": "How many more voters may fail before the quorum is lost; none while it is not known.",
-    "voters": "Voters, as last confirmed.",
+    "failure_tolerance": "Number of further voters that may fail before the quorum is lost; no series while unknown.",
+    "voters": "Size of the last confirmed voter set.",
     "ready_members": "Members that are ready.",
-    "unhealthy_members": "Members with a condition: failed, away, not ready.",
-    "voter_lag_records": "Records that the slowest voter that fetches has not replicated yet.",
-    "last_backup_time_seconds": "When the newest good backup was finished; none while there is none.",
-    "backup_current": "1 while a good backup is there that is not too old, 0 while it should be and is not.",
-    "update_failed": "1 while an update is not rolled out because its canary failed, 0 while one is under way or waits; else none.",
-    "certificate_renewal_time_seconds": "When the next certificate of a member is to be renewed; only with certificates.",
+    "unhealthy_members": "Members with a problem: failed, unreachable or not ready.",
+    "voter_lag_records": "Lag, in records, of the slowest voter that fetches.",
+    "last_backup_time_seconds": "Time at which the newest successful backup finished; no series while there is none.",
+    "backup_current": "1 while the last successful backup is recent enough, 0 while it is missing or overdue.",
+    "update_failed": (
+        "1 while an update is stopped because its canary failed, 0 while one is in progress or waits; otherwise no "
+        "series."
+    ),
+    "certificate_renewal_time_seconds": (
+        "Time at which the next member certificate is due for renewal; only with certificates."
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """One reconcile of a PartitionReassignment: observe → plan → execute exactly one step → write the status.
 
-Owns the order of these four. Holds no memory: a restarted operator, or a second one, goes on from where the partitions
-are. A change names the replicas that it was decided on, and is refused by the controller if there are others now.
+Owns this order. Stores nothing: a restarted or second operator continues from the state of the partitions. A change
+contains the replicas that it was based on, and the controller refuses it if they differ.
 """
 
 import time
@@ -53,11 +53,11 @@ from quorum_operator.turns import Place, Turns, has_ended
 Object = dict[str, Any]
 
 FOLLOW_PERIOD_S = 1.0
-"""Between two looks at partitions that move."""
+"""Interval of reads while partitions move."""
 RETRY_REFUSED_S = 5.0
 WAITING_FOR_TURN = "WaitingForTurn"
 TURN_PERIOD_S = 60.0
-"""Whose turn it becomes is woken; this is for the case that nobody here saw how the other one ended."""
+"""Interval of checks while another resource runs; normally its end wakes the next one."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -72,7 +72,7 @@ class _Quorum:
 
 
 class ReassignmentReconciler:
-    """Reconciles any PartitionReassignment. `clock`: seconds since 1970, the API server's where it is known."""
+    """Reconciles all PartitionReassignments. `clock`: seconds since 1970, of the API server if known."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class ReassignmentReconciler:
     async def _advance(self, place: Place, spec: PartitionReassignmentSpec) -> Outcome:
         ahead = self._turns.ahead_of(place, spec.quorum)
         if ahead is not None and not spec.cancel and not spec.paused:
-            return Held(WAITING_FOR_TURN, f"{ahead} moves partitions of {spec.quorum} first")
+            return Held(WAITING_FOR_TURN, f"{ahead} reassigns partitions of {spec.quorum} first")
         quorum = await self._quorum(place.namespace, spec.quorum)
         if isinstance(quorum, Held):
             return quorum
@@ -128,7 +128,7 @@ class ReassignmentReconciler:
         return Planned(found, step, spec.paused and not spec.cancel, refusal)
 
     async def _quorum(self, namespace: str, name: str) -> _Quorum | Held:
-        """How to reach the quorum, or why it can't be."""
+        """The connection to the quorum, or why there is none."""
         resource = await self._api.get(paths.namespaced(PLURAL, namespace, name))
         if resource is None:
             text = f"there is no MetadataQuorum {name} in {namespace}: correct spec.quorum in a new resource"
@@ -143,7 +143,7 @@ class ReassignmentReconciler:
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
     async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:
-        """Carry it out once; why it did not work, or nothing."""
+        """Execute the step once; returns why it failed, or None."""
         if isinstance(step, Await | Finished):
             return ""
         answer = await quorum.partitions.change(quorum.addresses, quorum.token, step)
@@ -213,7 +213,7 @@ def _wanted(spec: PartitionReassignmentSpec) -> Wanted:
 
 
 def _word(answer: Answer) -> str:
-    """NOT_LEADER → NotLeader, as reasons are written."""
+    """NOT_LEADER → NotLeader, the form of reasons."""
     if not answer.code.replace("_", "").isalpha():
         return "QuorumFailed"
     return "".join(part.capitalize() for part in answer.code.split("_"))

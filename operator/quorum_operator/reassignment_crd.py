@@ -1,10 +1,8 @@
 """The PartitionReassignment resource: pydantic models of its spec and its status.
 
-Owns the field names, defaults, bounds and validation rules of `partitionreassignments.metadataquorum.dev`
-(v1alpha1), as `crd.py` does for MetadataQuorum. Knows nothing of the Kubernetes API or of planning.
-
-An object may have 1.5 MiB at most (etcd's limit): the bounds keep the largest that is let in below that,
-with what the API server keeps of who wrote which field.
+Owns the field names, defaults, limits and validation rules of `partitionreassignments.metadataquorum.dev`, like
+`crd.py` for MetadataQuorum. Knows nothing of the Kubernetes API or of planning. The limits keep the largest object
+below etcd's limit of 1.5 MiB, including managedFields.
 """
 
 from enum import StrEnum
@@ -29,7 +27,7 @@ class _Model(BaseModel):
 
 
 class PartitionTarget(_Model):
-    """The replicas that a partition shall have, the preferred leader first."""
+    """The wanted replicas of a partition, the preferred leader first."""
 
     topic: str = Field(min_length=1, max_length=249, pattern="^[a-zA-Z0-9._-]+$")
     partition: _Number
@@ -53,7 +51,7 @@ class PartitionReassignmentSpec(_Model):
         json_schema_extra=rules(
             rule(
                 "!oldSelf.cancel || self.cancel",
-                "spec.cancel can't be taken back: make a new PartitionReassignment",
+                "spec.cancel can't be undone: create a new PartitionReassignment",
             ),
         )
     )
@@ -65,7 +63,7 @@ class PartitionReassignmentSpec(_Model):
         json_schema_extra=rules(
             rule(
                 "self == oldSelf",
-                "spec.quorum is immutable: make a new PartitionReassignment",
+                "spec.quorum is immutable: create a new PartitionReassignment",
             )
         ),
     )
@@ -78,30 +76,33 @@ class PartitionReassignmentSpec(_Model):
             **rules(
                 rule(
                     "self == oldSelf",
-                    "spec.partitions is immutable, as some of it may have been done: set spec.cancel, or make"
-                    " a new PartitionReassignment, which begins when this one has ended",
+                    "spec.partitions is immutable, because part of it may be done: set spec.cancel, or create a new "
+                    "PartitionReassignment, which starts when this one has ended",
                 )
             ),
         },
-        description="Partitions and the replicas that they shall have. What is in no list stays where it is.",
+        description="Partitions and their wanted replicas. Other partitions are not changed.",
     )
     max_moving_partitions: int = Field(
         default=20,
         ge=1,
         le=1000,
-        description="No partition begins to move while so many of the cluster's are moving, whoever moves them.",
+        description=(
+            "Maximum number of partitions of the cluster that may be moving, whoever started the moves, when this "
+            "resource starts another one."
+        ),
     )
     paused: bool = Field(
-        default=False, description="Begin nothing more; what is moving goes on to its end."
+        default=False, description="Start no further moves. Moves in progress continue."
     )
     cancel: bool = Field(
         default=False,
-        description="Take back what is moving and begin nothing more; what has arrived stays. For good.",
+        description="Cancel moves in progress and start no further ones. Completed moves stay. Can't be undone.",
     )
 
 
 class ReassignmentPhase(StrEnum):
-    """One word for people; the last three are final."""
+    """The phase; the last three are final."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -117,34 +118,41 @@ FINAL = frozenset(
 
 
 class PartitionProblem(_Model):
-    """A partition that can't be moved as it is wanted."""
+    """A partition that can't be moved as requested."""
 
     topic: str = Field(description="Name of the topic.")
     partition: int = Field(description="Number of the partition.")
-    reason: str = Field(description="Why it can't be moved, in one word.")
-    message: str = Field(description="Why, and what to do.")
+    reason: str = Field(description="Reason in CamelCase.")
+    message: str = Field(description="Explanation, and what to do.")
 
 
 class PartitionReassignmentStatus(_Model):
-    """What is."""
+    """The observed state."""
 
     phase: ReassignmentPhase = ReassignmentPhase.PENDING
     observed_generation: int | None = Field(
-        default=None, description="metadata.generation that this status was made from."
+        default=None, description="metadata.generation that this status was computed from."
     )
-    total: int = Field(default=0, description="Partitions of this resource.")
-    done: int = Field(default=0, description="Partitions that have the replicas that are wanted.")
-    moving: int = Field(default=0, description="Partitions on their way there.")
-    waiting: int = Field(default=0, description="Partitions that have not begun.")
-    failed: int = Field(default=0, description="Partitions that can't be moved.")
-    started_at: str | None = Field(default=None, description="When the first move began.")
-    finished_at: str | None = Field(default=None, description="When all was done, or ended.")
+    total: int = Field(default=0, description="Number of partitions of this resource.")
+    done: int = Field(default=0, description="Number of partitions that have the wanted replicas.")
+    moving: int = Field(default=0, description="Number of partitions that are moving.")
+    waiting: int = Field(
+        default=0, description="Number of partitions that have not started to move."
+    )
+    failed: int = Field(default=0, description="Number of partitions that can't be moved.")
+    started_at: str | None = Field(
+        default=None, description="Time at which the first move started."
+    )
+    finished_at: str | None = Field(
+        default=None,
+        description=("Time at which the reassignment completed, failed or was cancelled."),
+    )
     problems: list[PartitionProblem] = Field(
         default=[], description=f"The first {MAX_PROBLEMS} partitions that can't be moved, and why."
     )
     conditions: list[Condition] = Field(
         default=[],
-        description="What is so, one entry for each type.",
+        description="Conditions, one entry for each type.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],

@@ -1,8 +1,8 @@
 """One reconcile: observe → plan → execute exactly one step → write the status.
 
-Owns the order of these four and what is carried between them; holds no memory that a step rests on, so that
-a restarted operator, or a second one, goes on from what is there. A step that is refused is held back for a while, and
-the plan goes on without it; the status is written whatever was refused.
+Owns this order and the data passed between the parts. No step depends on memory, so a restarted or second operator
+continues from the current objects. A refused step is held back for a while and the plan continues without it; the
+status is always written.
 """
 
 import asyncio
@@ -74,22 +74,25 @@ from quorum_operator.told_by_resource import (
 Object = dict[str, Any]
 
 MOST_REFUSED_STEPS = 16
-"""Steps that are tried in one reconcile, as long as all are refused."""
+"""Maximum number of refused steps in one reconcile."""
 
 _log = structlog.get_logger("quorum_operator")
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """When to look again: seconds, or None for the resync period. `gone`: never, as the resource is gone or done."""
+    """When to reconcile again: seconds, or None for the resync period. `gone`: never, because the resource is deleted
+    or complete.
+    """
 
     after_s: float | None = None
     gone: bool = False
 
 
 class Reconciler:
-    """Reconciles any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known. `home`: the namespace
-    of the operator's own pods."""
+    """Reconciles all MetadataQuorums. `clock`: seconds since 1970, of the API server if known. `home`: the namespace
+    of the operator's own pods.
+    """
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Reconciler:
         self._reporter = Reporter(api, metrics, clock)
 
     async def reconcile(self, namespace: str, name: str) -> Next:
-        """One pass; raises ApiError when the API server can't be used, or does not let the operator look."""
+        """One reconcile; raises ApiError if the API server is unavailable or denies reads."""
         known = self._memory.known(namespace, name)
         checked = known.checked if known is not None else None
         due = await self._glance(namespace, name)
@@ -126,7 +129,7 @@ class Reconciler:
         return await self._pass(namespace, name)
 
     async def _glance(self, namespace: str, name: str) -> Next | None:
-        """A look at what watches have brought. None if there is anything to do or to tell: that needs a live look."""
+        """Observe the cache only. None if there is anything to do or report, which needs reads from the API server."""
         known = self._memory.known(namespace, name)
         now = time.monotonic()
         if self._kept is None or known is None or known.goes_on:
@@ -149,7 +152,11 @@ class Reconciler:
             step = plan(seen)
             status = build_status(seen, step, earlier, owner.selector)
         except Exception as error:
-            _log.debug("live look instead", quorum=name, error=str(error) or type(error).__name__)
+            _log.debug(
+                "reading from the API server instead",
+                quorum=name,
+                error=str(error) or type(error).__name__,
+            )
             return None  # whatever it is, it is told by the live look, which meets it as well
         if changes_something(step) or self._marks.due(seen) or not same(status, earlier):
             return None
@@ -190,7 +197,7 @@ class Reconciler:
         except Exception as error:
             # A bug, or an object that nobody expected: it is told where people look, and not only in the log.
             text = (
-                f"{type(error).__name__}: {error}; the operator's log says more. It is tried again"
+                f"{type(error).__name__}: {error}; see the operator's log. The reconcile is retried"
             )
             bug = Refused("this resource", "InternalError", text)
             await self._reporter.hold(path, resource, blocked(bug))
@@ -201,7 +208,7 @@ class Reconciler:
     async def _keep_certificates(
         self, owner: Owner, seen: Observation, meta: Object
     ) -> tuple[Observation, float | None]:
-        """Beside the one step: a quorum that waits for something needs its certificates all the same."""
+        """Manage certificates, in addition to the one step, because a quorum that waits needs them too."""
         known = self._memory.of(owner)
         if known.opened is None:
             known.certificates = None
@@ -226,7 +233,7 @@ class Reconciler:
         seen: Observation,
         earlier: MetadataQuorumStatus,
     ) -> Observation:
-        """Beside the one step, like the certificates."""
+        """Manage backups, in addition to the one step."""
         known, now = self._memory.of(owner), time.monotonic()
         if not has_backups(spec, earlier):
             known.backups = (None, seen.generation, now)
@@ -246,7 +253,7 @@ class Reconciler:
     async def _advance(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation
     ) -> tuple[Observation, Step, Next]:
-        """One step that changes something; where it is refused, the next one that does not build on it."""
+        """Execute one step that changes something; if it is refused, the next one that does not depend on it."""
         known, generation = self._memory.of(owner), seen.generation
         for _ in range(MOST_REFUSED_STEPS):
             refusals = known.attempts.refusals(generation, seen.now)
@@ -269,7 +276,7 @@ class Reconciler:
         return seen, step, Next(0.0 if outcome.changed or first is None else first.retry_at - now)
 
     def _note(self, known: Remembered, seen: Observation, step: Step, outcome: Outcome) -> int:
-        """Remember what came of it; how often in a row that was so."""
+        """Record the outcome; returns how often in a row it occurred."""
         name, now, attempts = type(step).__name__, self._clock(), known.attempts
         of = seen.generation, name
         times = [attempts.refused(*of, each, now) for each in outcome.refused]
@@ -367,7 +374,7 @@ class Reconciler:
     async def _open(
         self, owner: Owner, spec: MetadataQuorumSpec, cluster: Cluster, *, live: bool
     ) -> None:
-        """The way to the pods of a quorum with certificates."""
+        """Open the client for the pods of a quorum with certificates."""
         known = self._memory.of(owner)
         known.secured = cluster.tls_stage is TlsStage.CLOSED
         if cluster.certified and live:
@@ -377,12 +384,12 @@ class Reconciler:
             known.opened = None
 
     def door_of(self, namespace: str, name: str) -> SecureDoor | None:
-        """The way to the pods of a quorum with certificates, as the last look found it; None: in plain text."""
+        """The last client for the pods of a quorum with certificates; None for clear text."""
         known = self._memory.known(namespace, name)
         return known.door if known is not None else None
 
     def _nodes_of(self, known: Remembered) -> QuorumClient:
-        """How the pods of a quorum are asked."""
+        """The client for the pods of a quorum."""
         return self._nodes if known.door is None else self._nodes.through(known.door)
 
     async def _ask_nodes(
@@ -394,7 +401,7 @@ class Reconciler:
         *,
         all_of_them: bool,
     ) -> tuple[tuple[Incarnation, ...], Described]:
-        """Reports of all pods at once, then a describe; the describe alone while nothing moves."""
+        """Query the reports of all pods concurrently, then a describe; only the describe while nothing changes."""
         now = time.monotonic()
         kept = None if all_of_them else known.reports.of(cluster.incarnations, now)
         if kept is not None:
@@ -445,7 +452,7 @@ def _wait(known: Remembered, step: Step) -> Next:
 
 
 def _invalid(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
-    """What is wrong with the spec beyond the reach of CEL."""
+    """Problems of the spec that CEL can't check."""
     wrong = _unmakeable(spec, cluster) or tls.contradiction(spec, cluster.identities)
     return wrong or unusable_windows(spec)
 
@@ -463,7 +470,7 @@ def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
 def _with_memory(
     incarnations: tuple[Incarnation, ...], known: Remembered, earlier: MetadataQuorumStatus
 ) -> tuple[Incarnation, ...]:
-    """With what the last status, and earlier looks, tell of each."""
+    """Add facts from the last status and from earlier reconciles."""
     suspected, away = suspicions(earlier), unreachable_since(earlier)
     return tuple(
         replace(
@@ -483,7 +490,7 @@ def _sooner(due: Next, again_s: float | None) -> Next:
 
 
 def _addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
-    """Of those of the newest formation that have answered, and of pods whose StatefulSets are gone."""
+    """Addresses of members of the newest formation that have answered, and of pods whose StatefulSets were deleted."""
     formations = [each.index for each in cluster.identities]
     index = max([*formations, *(each.formation for each in incarnations)], default=0)
     answering = [

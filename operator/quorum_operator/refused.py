@@ -1,4 +1,4 @@
-"""What the API server or a node answered, as a reason in one word and words for people."""
+"""Converts rejections by the API server or a node to a reason and a message."""
 
 from quorum_node.api import ErrorCode
 from quorum_operator.admin_call import Answer
@@ -18,19 +18,19 @@ _TOO_MANY_REQUESTS = 429
 
 
 def is_outage(error: ApiError) -> bool:
-    """Whether the API server as a whole does not serve; else it refuses this very call."""
+    """Whether the API server as a whole is unavailable, as opposed to rejecting this call."""
     told = error.status >= 500 and "webhook" in error.message
     return not told and (error.status in {0, _TOO_MANY_REQUESTS} or error.status >= 500)
 
 
 def is_frozen(error: ApiError) -> bool:
-    """Whether a field was to be changed that can't be, once it is set."""
+    """Whether the call changes an immutable field."""
     said = error.message.lower()
     return isinstance(error, Invalid) and ("immutable" in said or "may not change once set" in said)
 
 
 def by_api(subject: str, error: ApiError) -> Refused:
-    """Why the API server did not do it."""
+    """The rejection by the API server."""
     if isinstance(error, Conflict | NotFound):
         # Somebody was faster: the next look sees what is. Only when that goes on is it news.
         return Refused(subject, "Conflict", f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
@@ -55,10 +55,10 @@ def _reason(error: ApiError) -> str:
 
 
 def by_node(subject: str, answer: Answer) -> Refused:
-    """Why a node did not do it."""
+    """The rejection by a node."""
     if answer.code in {ErrorCode.UNAUTHORIZED, "401", "403"}:
         message = (
-            f"the leader's node does not take the admin token: {answer.message}. After a change of the Secret a node"
+            f"the leader's node rejects the admin token: {answer.message}. After a change of the Secret a node"
             " reads it within two minutes, and one of an older version must restart"
         )
         return Refused(subject, TOKEN_REFUSED, message, 1.0, 60.0)

@@ -1,6 +1,6 @@
-"""What is remembered of one resource between looks. No step rests on it: a restarted operator goes on without.
+"""Memory about one resource between reconciles. No step depends on it: a restarted operator works without.
 
-Owns how long it is kept: as long as the resource is there. One that is deleted and applied again begins anew.
+It is kept while the resource exists. A resource that is deleted and applied again starts without it.
 """
 
 from dataclasses import dataclass, field
@@ -17,15 +17,15 @@ from quorum_operator.planner.certificates_seen import CertificatesSeen
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
-"""For so long after a step the watches may not have brought its outcome yet."""
+"""Time after a step for which the watches may not show its effect yet."""
 WAIT_SHARE = 0.05
-"""Of the time that the same is waited for: until the next look."""
+"""Fraction of the waiting time: delay until the next reconcile."""
 WAIT_GROWN_MOST_S = 10.0
 
 
 @dataclass(slots=True)
 class Remembered:
-    """Of the resource with this UID. Times are seconds of a monotonic clock."""
+    """Memory about the resource with this UID. Times are seconds of a monotonic clock."""
 
     uid: str
     other_ways: OtherWays = field(default_factory=OtherWays)
@@ -33,65 +33,67 @@ class Remembered:
     searches: Searches = field(default_factory=Searches)
     reports: KeptReports = field(default_factory=KeptReports)
     moved_at: float = float("-inf")
-    """When something was done for it last."""
+    """Time of the last change."""
     goes_on: bool = False
-    """Something was done in the last look: most likely there is more to do, and only a live look can do it."""
+    """Whether the last reconcile changed something, so that the next one has to read from the API server."""
     checked: tuple[int, float] = (0, float("-inf"))
-    """Generation, and time, at which all services and the like were in order."""
+    """Generation and time at which all Services and similar objects were up to date."""
     waits: tuple[str, float] | None = None
-    """What is waited for, and since when."""
+    """What the plan waits for, and since when."""
     opened: Opened | None = None
-    """The way to pods with certificates, as it was found last."""
+    """Last client for pods with certificates."""
     secured: bool = False
-    """Members take TLS alone; else they are still asked in clear text."""
+    """Whether members accept only TLS; otherwise they are still called in clear text."""
     certificates: tuple[CertificatesSeen, float] | None = None
-    """How far the certificates were then, and when they are to be looked at again."""
+    """Certificate state of the last check, and the time of the next one."""
     certificates_wait: tuple[str, float] | None = None
     """What the certificates wait for, and since when."""
     backups: tuple[BackupsSeen | None, int, float] = (None, 0, float("-inf"))
-    """What was known of them, at which generation of the resource, and when."""
+    """Backup state with generation and time."""
     asked: tuple[str | None, ...] = ()
-    """What annotations of the resource asked for then."""
+    """Requests in annotations at that time."""
     config_created_at: float | None = None
-    """When the ConfigMap of the nodes was made, as of the last look at such objects (seconds since 1970)."""
+    """Creation time of the nodes' ConfigMap, from the last check (seconds since 1970)."""
     drain_floor: int | None = None
-    """Of the disruption budget, as of the last look at such objects."""
+    """`minAvailable` of the disruption budget, from the last check."""
     left: dict[str, str | None] = field(default_factory=dict)
-    """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
+    """Parts of a template, by StatefulSet UID, that the API server stores differently; they are not corrected again."""
 
     @property
     def door(self) -> SecureDoor | None:
-        """The way to pods that take TLS alone; None: in clear text."""
+        """The client for pods that accept only TLS; None for clear text."""
         return self.opened.door if self.opened is not None and self.secured else None
 
     def is_moving(self, now: float) -> bool:
-        """Whether something was done just now."""
+        """Whether something was changed just now."""
         return now - self.moved_at < MOVING_S
 
     def certificates_are_due(self, now: float, asked: tuple[str | None, ...]) -> bool:
-        """Whether the Secrets are to be looked at; False where there are none."""
+        """Whether the Secrets have to be checked; False without certificates."""
         if self.certificates is None:
             return False
         return now >= self.certificates[1] or asked != self.asked
 
     def backups_are_due(self, generation: int, now: float) -> bool:
-        """Whether the CronJob and its Jobs are to be looked at, where there are or were any."""
+        """Whether the CronJob and its Jobs have to be checked."""
         _, at_generation, at = self.backups
         return at_generation != generation or now - at > OBJECTS_PERIOD_S
 
     def objects_are_due(self, generation: int, now: float) -> bool:
-        """Services and ConfigMaps need no look in each reconcile of a repair."""
+        """Whether Services and ConfigMaps have to be checked; not in each reconcile of a repair."""
         at_generation, at = self.checked
         return at_generation != generation or now - at > OBJECTS_PERIOD_S
 
     def wait_s(self, reason: str, at_least_s: float, now: float) -> float:
-        """Until the next look: the longer the same is waited for, the later. Changes wake the operator anyway."""
+        """Delay until the next reconcile: the longer the wait, the longer the delay. Changes wake the operator
+        anyway.
+        """
         if self.waits is None or self.waits[0] != reason:
             self.waits = (reason, now)
         return _grown(self.waits[1], at_least_s, now)
 
     def certificates_wait_s(self, reason: str, at_least_s: float, now: float) -> float:
-        """The same, of the certificates."""
+        """The same for the certificates."""
         if self.certificates_wait is None or self.certificates_wait[0] != reason:
             self.certificates_wait = (reason, now)
         return _grown(self.certificates_wait[1], at_least_s, now)
@@ -102,17 +104,17 @@ def _grown(since: float, at_least_s: float, now: float) -> float:
 
 
 class Memory:
-    """Of all resources of one kind."""
+    """Memory about all resources of one kind."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], Remembered] = {}
 
     def known(self, namespace: str, name: str) -> Remembered | None:
-        """What is remembered of the resource that was there last."""
+        """Memory of the resource that existed last."""
         return self._places.get((namespace, name))
 
     def of(self, owner: Owner) -> Remembered:
-        """What is remembered of this very resource."""
+        """Memory of this resource."""
         found = self._places.get((owner.namespace, owner.name))
         if found is None or found.uid != owner.uid:
             found = Remembered(owner.uid)
@@ -120,5 +122,5 @@ class Memory:
         return found
 
     def forget(self, namespace: str, name: str) -> None:
-        """The resource is gone."""
+        """Forget a deleted resource."""
         self._places.pop((namespace, name), None)

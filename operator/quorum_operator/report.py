@@ -1,6 +1,6 @@
-"""What people are told of a resource: its status, and events on it.
+"""Writes the status of a resource, and events about it.
 
-Owns when an event is posted and when the status is written. What is said is made by the planner's pure parts.
+Owns when an event is posted and when the status is written. Pure parts of the planner produce the content.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from quorum_operator.status_crd import Condition, MetadataQuorumStatus
 Object = dict[str, Any]
 
 TOLD_TIMES = 3
-"""A step that is carried out again and again is told of so often."""
+"""Number of repetitions of a step that are reported."""
 
 _log = structlog.get_logger("quorum_operator")
 
 
 class Reporter:
-    """Writes to any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known."""
+    """Writes to all MetadataQuorums. `clock`: seconds since 1970, of the API server if known."""
 
     def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._api, self._metrics, self._clock = api, metrics, clock
 
     async def tell_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
-        """An event for a step; `times`: how often in a row it was done, or refused for the same reason."""
+        """Post an event for a step; `times`: how often in a row it was executed, or refused for the same reason."""
         if outcome.refused:
             if times == 1:
                 told = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
@@ -49,7 +49,7 @@ class Reporter:
             await self._post(owner, kind, type(step).__name__, message)
 
     async def tell(self, owner: Owner, kind: str, reason: str, message: str) -> None:
-        """An event. One that can't be posted is logged."""
+        """Post an event; a failure is logged."""
         await self._post(owner, kind, reason, message)
 
     async def write(
@@ -60,7 +60,7 @@ class Reporter:
         earlier: MetadataQuorumStatus,
         owner: Owner,
     ) -> None:
-        """The status, if it has changed, and an event for each change that people are told of."""
+        """Write the status if it has changed, and post an event for each change to report."""
         told = [
             self._post(owner, each.kind, each.reason, each.message)
             for each in news(status, earlier)
@@ -68,9 +68,9 @@ class Reporter:
         await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *told)
 
     async def hold(self, path: str, resource: Object, finding: Finding) -> None:
-        """One condition where no status can be made: the rest stays as it was last seen.
+        """Set one condition if no status can be computed; the rest is kept.
 
-        It is written, and told by an event, when it begins to hold or its reason or message changes.
+        It is written, and reported by an event, when it becomes true or its reason or message changes.
         """
         meta = resource["metadata"]
         before = _conditions(resource)
@@ -126,13 +126,13 @@ class Reporter:
 
 
 def blocked(refused: Refused) -> Finding:
-    """The condition of a resource that can't even be looked at."""
+    """The condition of a resource that can't be observed."""
     return Finding(REFUSED, True, refused.reason, f"{refused.subject}: {refused.message}")
 
 
 def invalid(problems: str) -> Finding:
-    """The condition of a resource whose spec the operator can't read."""
-    text = f"{problems}. Correct the spec; until then nothing is done for this resource"
+    """The condition of a resource with an unreadable spec."""
+    text = f"{problems}. Correct the spec; until then this resource is not reconciled"
     return Finding(SPEC_INVALID, True, "SpecInvalid", text)
 
 
@@ -153,7 +153,7 @@ def same(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> bool:
 
 
 def _comparable(status: MetadataQuorumStatus) -> Object:
-    """The status without what changes all the time and alone is worth no write."""
+    """The status without values that change constantly and are not worth a write."""
     document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     for member in document["members"]:
         member.pop("lag", None)

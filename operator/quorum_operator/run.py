@@ -18,9 +18,9 @@ from quorum_operator.backoff import delay_s
 from quorum_operator.settings import Settings, from_environment
 
 STEADY_S = 60.0
-"""Who has run for so long has not failed to start."""
+"""Run time after which a start counts as successful."""
 MOST_FAILURES = 6
-"""Failed starts in a row, after which the process ends, and the kubelet says so."""
+"""Number of failed starts in a row after which the process exits."""
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 15.0
 
@@ -39,8 +39,9 @@ def main() -> None:
 
 
 async def _run(settings: Settings) -> None:
-    """kopf ends by an answer that it does not expect, such as the 403 of an API server that has just started and
-    does not know its roles yet: then all begins anew, in this process."""
+    """Run until stopped. kopf gives up on unexpected answers, such as the 403 of an API server that has just started;
+    then everything restarts within this process.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -55,7 +56,9 @@ async def _run(settings: Settings) -> None:
             failures = 1 if loop.time() - begun > STEADY_S else failures + 1
             if failures >= MOST_FAILURES:
                 raise
-            _log.exception("the operator begins anew", error=str(error) or type(error).__name__)
+            _log.exception(
+                "the operator restarts within the process", error=str(error) or type(error).__name__
+            )
             await asyncio.sleep(delay_s(failures, FIRST_PAUSE_S, LAST_PAUSE_S))
 
 

@@ -1,4 +1,4 @@
-"""The operator's own settings, from its environment."""
+"""The operator's settings, from environment variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ _PREFIX = "METADATAQUORUM_OPERATOR_"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one operator process is started with."""
+    """Settings of one operator process."""
 
     namespaces: tuple[str, ...] = ()
-    """Watch these namespaces only; none (WATCH_NAMESPACE is empty or *): the whole cluster."""
+    """Watched namespaces; empty (WATCH_NAMESPACE is empty or *): the whole cluster."""
     resync_s: float = 10.0
     call_limits: CallLimits = USUAL_LIMITS
-    """Of calls to the API server, but for watches and the lease."""
+    """Rate limits of calls to the API server, without watches and the lease."""
     http_host: str = "0.0.0.0"
     http_port: int = 8080
     log_level: str = "INFO"
     lease: tuple[str, str] | None = None
-    """Namespace and name of the Lease whose holder works; None: this operator has no others."""
+    """Namespace and name of the Lease for leader election; None: no leader election."""
     home: str = ""
-    """Namespace of the operator's own pod; empty: it runs in none."""
+    """Namespace of the operator's own pod; empty outside of a cluster."""
     page: PagePlace | None = None
-    """Where the live page is served; None: nowhere."""
+    """Address of the live page; None: disabled."""
     identity: str = ""
-    """Holder of the lease, the same after a restart of the pod's container; empty: one of this process."""
+    """Holder identity in the lease, stable across container restarts; empty: generated."""
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Read them; a wrong value is named together with its variable."""
+    """Read the settings; an invalid value is reported with its variable."""
     listen = environment.get("METADATAQUORUM_OPERATOR_LISTEN", "0.0.0.0:8080")
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"METADATAQUORUM_OPERATOR_LISTEN={listen}: expected host:port")
     watched = {name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(",")} - {""}
     if "*" in watched and len(watched) > 1:
-        message = "* stands for all namespaces and is not named beside others"
+        message = "* stands for all namespaces and can't be combined with other names"
         raise ValueError(f"WATCH_NAMESPACE={environment['WATCH_NAMESPACE']}: {message}")
     lease = environment.get("METADATAQUORUM_OPERATOR_LEASE", "")
     space, _, name = lease.partition("/")
@@ -73,8 +73,8 @@ def _page(environment: Mapping[str, str]) -> PagePlace | None:
     place = PagePlace(host.strip("[]"), int(port), token_file)
     if not place.is_loopback and not token_file:
         raise ValueError(
-            f"METADATAQUORUM_OPERATOR_PAGE={listen}: others reach this address, so set"
-            " METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
+            f"METADATAQUORUM_OPERATOR_PAGE={listen}: this address is reachable from other hosts, so set "
+            "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
         )
     return place
 

@@ -1,4 +1,4 @@
-"""The status of a MetadataQuorum. Owns its field names, and what each of them means; decides nothing of it."""
+"""The status of a MetadataQuorum: its field names and their meaning. Makes no decisions."""
 
 from enum import StrEnum
 
@@ -19,60 +19,61 @@ class LeaderStatus(CrdModel):
 
 
 class SuspectedStatus(CrdModel):
-    """A circumstance that counts as a failed disk if it lasts as long as spec.repair says."""
+    """An indirect sign that counts as a failed disk once it has persisted for spec.repair.debounceSeconds."""
 
-    reason: str = Field(description="The circumstance, in one word.")
-    subject: str = Field(description="The pod, by UID, or the volume that shows it.")
-    since: str = Field(description="When the operator saw it first; without a break since then.")
+    reason: str = Field(description="Reason in CamelCase.")
+    subject: str = Field(description="UID of the pod, or name of the volume, that shows it.")
+    since: str = Field(description="Time since which it has been observed without interruption.")
 
 
 class MemberStatus(CrdModel):
-    """One member: the pod and the volume of an incarnation, and its place in the quorum."""
+    """One member: pod and volume of an incarnation, and its role in the quorum."""
 
     id: int = Field(description="Node id.")
     incarnation: int | None = Field(
-        default=None, description="Which life of this node id; a successor has the next number."
+        default=None,
+        description="Incarnation number of this node id; a successor has the next number.",
     )
     uuid: str | None = Field(default=None, description="Directory id of its replica.")
     role: str | None = Field(
-        default=None, description="What its process says that it is, such as leader or observer."
+        default=None, description="Role that its process reports, such as leader or observer."
     )
-    voter: bool = Field(default=False, description="It is in the committed voter set.")
+    voter: bool = Field(default=False, description="Whether it is in the committed voter set.")
     lag: int | None = Field(
         default=None,
-        description="Records that it has not replicated yet; none while it does not fetch.",
+        description="Records that it has not replicated yet; absent while it does not fetch.",
     )
-    ready: bool = Field(default=False, description="Its pod is ready.")
+    ready: bool = Field(default=False, description="Whether its pod is ready.")
     pod: str | None = Field(default=None, description="Name of its pod.")
     pvc: str | None = Field(default=None, description="Name of its claim.")
     node: str | None = Field(default=None, description="Host (Node) that its pod is bound to.")
     condition: str | None = Field(
-        default=None, description="What is wrong with it; left out for a member that is well."
+        default=None, description="Problem of the member; absent if it is healthy."
     )
     unreachable_since: str | None = Field(
         default=None,
-        description="Since when its host is not ready or gone and nobody hears the member.",
+        description="Time since which its host is not ready or deleted and the member is unreachable.",
     )
     suspected: SuspectedStatus | None = Field(
         default=None,
-        description="Sign of a failed disk that has not lasted long enough to count.",
+        description="Sign of a failed disk that has not persisted long enough to count.",
     )
 
 
 class PlanStatus(CrdModel):
-    """The next move, and what it waits for."""
+    """The next step, and what it waits for."""
 
-    step: str = Field(description="Kind of the step; Nothing where all is as wanted.")
-    reason: str = Field(description="Why, in words.")
-    blocked_by: str | None = Field(default=None, description="What it waits for.")
-    since: str | None = Field(default=None, description="Since when this is the plan.")
+    step: str = Field(description="Kind of the step; Nothing if the state matches the spec.")
+    reason: str = Field(description="Explanation.")
+    blocked_by: str | None = Field(default=None, description="What the step waits for.")
+    since: str | None = Field(default=None, description="Time since which this is the plan.")
 
 
 class FailureTolerance(CrdModel):
-    """How many more voters may fail before the quorum is lost."""
+    """Number of further voters that may fail before the quorum is lost."""
 
     now: int = Field(description="At this moment.")
-    after_next_step: int = Field(description="When the planned step is done.")
+    after_next_step: int = Field(description="After the planned step.")
 
 
 class Condition(CrdModel):
@@ -80,25 +81,25 @@ class Condition(CrdModel):
 
     type: str = Field(description="Which condition.")
     status: str = Field(description="True or False.")
-    reason: str = Field(description="Why, in one word.")
-    message: str = Field(description="What is so, and what to do.")
-    last_transition_time: str = Field(description="Since when the status is what it is.")
+    reason: str = Field(description="Reason in CamelCase.")
+    message: str = Field(description="Details, and what to do.")
+    last_transition_time: str = Field(description="Time of the last change of the status.")
     observed_generation: int | None = Field(
-        default=None, description="metadata.generation that it was judged by."
+        default=None, description="metadata.generation that the condition was computed from."
     )
 
 
 class KeptVolumeStatus(CrdModel):
-    """The volume of a failed member, which no member runs on any more."""
+    """The volume of a failed member, which is not used any more."""
 
     pvc: str = Field(description="Name of its claim.")
     id: int = Field(description="Node id of the member.")
-    incarnation: int = Field(description="Which life of that member.")
+    incarnation: int = Field(description="Its incarnation number.")
     reason: str = Field(description="Why it failed.")
-    failed_at: str = Field(description="When that was noted.")
+    failed_at: str = Field(description="Time at which the failure was recorded.")
     deleted_after: str | None = Field(
         default=None,
-        description="From when on it is deleted, if the quorum is whole; left out where it is kept.",
+        description="Time after which it is deleted, if the quorum is healthy; absent if it is kept.",
     )
 
 
@@ -106,19 +107,19 @@ class RepairStatus(CrdModel):
     """One replacement of a failed member, from the first sign to the last voter change."""
 
     id: int = Field(description="Node id of the member that failed.")
-    incarnation: int = Field(description="Which life of it.")
+    incarnation: int = Field(description="Its incarnation number.")
     from_uuid: str | None = Field(default=None, description="Directory id of the failed replica.")
     to_uuid: str | None = Field(default=None, description="Directory id of its successor.")
-    reason: str = Field(description="By which sign its disk counts as failed.")
-    started_at: str = Field(description="When the first sign was seen.")
+    reason: str = Field(description="Sign by which its disk was found to have failed.")
+    started_at: str = Field(description="Time of the first sign.")
     finished_at: str | None = Field(
-        default=None, description="When all wanted voters were there again."
+        default=None, description="Time at which the number of voters was restored."
     )
-    seconds: float | None = Field(default=None, description="From the one to the other.")
+    seconds: float | None = Field(default=None, description="Seconds between the two.")
 
 
 class Phase(StrEnum):
-    """One word for people; the conditions carry the detail."""
+    """The phase in one word; the conditions have the details."""
 
     PENDING = "Pending"
     FORMING = "Forming"
@@ -134,15 +135,17 @@ class Phase(StrEnum):
 
 
 class MetadataQuorumStatus(CrdModel):
-    """What is."""
+    """The observed state."""
 
     phase: Phase = Phase.PENDING
     observed_generation: int | None = Field(
-        default=None, description="metadata.generation that this status was made from."
+        default=None, description="metadata.generation that this status was computed from."
     )
-    replicas: int = Field(default=0, description="Members that have a pod and have not failed.")
-    ready_replicas: int = Field(default=0, description="Members whose pod is ready.")
-    voters: int = Field(default=0, description="Size of the voter set, as last confirmed.")
+    replicas: int = Field(
+        default=0, description="Number of members that have a pod and have not failed."
+    )
+    ready_replicas: int = Field(default=0, description="Number of members whose pod is ready.")
+    voters: int = Field(default=0, description="Size of the last confirmed voter set.")
     selector: str | None = Field(
         default=None, description="Label selector of the pods, for kubectl scale and autoscalers."
     )
@@ -150,14 +153,18 @@ class MetadataQuorumStatus(CrdModel):
     leader: LeaderStatus | None = None
     newest_epoch: int | None = Field(
         default=None,
-        description="The highest epoch that a majority has confirmed for this cluster id; a quorum in a lower one is not believed.",
+        description=(
+            "Highest epoch that a majority has confirmed for this cluster id. Answers from lower epochs are ignored."
+        ),
     )
     recovered_epoch: int | None = Field(
         default=None,
-        description="The last recovery that a confirmed leader knew of; a quorum that knows nothing of it is not believed.",
+        description=(
+            "Last recovery that a confirmed leader reported. Answers of replicas that do not know it are ignored."
+        ),
     )
     members: list[MemberStatus] = Field(
-        default=[], description="Members that run or are voters, by id and incarnation."
+        default=[], description="Members that run or are voters, ordered by id and incarnation."
     )
     plan: PlanStatus | None = None
     failure_tolerance: FailureTolerance | None = None
@@ -170,7 +177,7 @@ class MetadataQuorumStatus(CrdModel):
     )
     conditions: list[Condition] = Field(
         default=[],
-        description="What is so, one entry for each type.",
+        description="Conditions, one entry for each type.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],

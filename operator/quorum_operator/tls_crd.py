@@ -1,4 +1,4 @@
-"""`spec.tls` and `status.tls` of a MetadataQuorum: whether its members have certificates, and who else gets one."""
+"""`spec.tls` and `status.tls` of a MetadataQuorum: certificates of the members and of others."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,7 +12,7 @@ _RESERVED = ("admin", "backup", "operator")
 
 
 class TlsMode(StrEnum):
-    """Whether members prove who they are."""
+    """TLS mode of the quorum."""
 
     MANAGED = "Managed"
     MIGRATING = "Migrating"
@@ -20,7 +20,7 @@ class TlsMode(StrEnum):
 
 
 class IdentityRole(StrEnum):
-    """Who gets a certificate beside the members."""
+    """Role of an additional certificate holder."""
 
     BROKER = "broker"
     ADMIN = "admin"
@@ -29,7 +29,7 @@ class IdentityRole(StrEnum):
 
 
 class TlsIdentity(CrdModel):
-    """A further holder of a certificate: the Secret QUORUM-NAME-tls."""
+    """An additional certificate holder with the Secret QUORUM-NAME-tls."""
 
     model_config = ConfigDict(
         json_schema_extra=cel_rule(
@@ -42,14 +42,16 @@ class TlsIdentity(CrdModel):
         min_length=1,
         max_length=20,
         pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$",
-        description="Part of the Secret's name.",
+        description="Name of the identity; part of the Secret's name.",
     )
     role: IdentityRole
-    node_id: int | None = Field(default=None, ge=0, le=2147483647, description="Of a broker.")
+    node_id: int | None = Field(
+        default=None, ge=0, le=2147483647, description="Node id of a broker."
+    )
     dns_names: list[str] | None = Field(
         default=None,
         json_schema_extra={"maxItems": 16},
-        description="Names under which a broker is reached.",
+        description="DNS names of a broker.",
     )
 
 
@@ -65,14 +67,14 @@ class CaSecret(CrdModel):
 
 
 class IssuerRef(CrdModel):
-    """An issuer of cert-manager, or of another program that fulfils its Certificates."""
+    """An issuer of cert-manager, or of another program that processes its Certificates."""
 
     name: str = Field(min_length=1, max_length=253, pattern=_NAME)
     kind: str = Field(
         default="Issuer",
         max_length=63,
         pattern="^[A-Z][A-Za-z0-9]*$",
-        description="Issuer, of the same namespace, or ClusterIssuer.",
+        description="Issuer (of the same namespace) or ClusterIssuer.",
     )
     group: str = Field(default="cert-manager.io", max_length=253, pattern=_NAME)
 
@@ -86,12 +88,12 @@ class TrustedObject(CrdModel):
         min_length=1,
         max_length=253,
         pattern=_KEY,
-        description="Holds certificates of authorities, in PEM.",
+        description="Key that holds CA certificates in PEM.",
     )
 
 
 class TrustedCa(CrdModel):
-    """Where further authorities are."""
+    """Source of additional trusted authorities."""
 
     model_config = ConfigDict(
         json_schema_extra=cel_rule(
@@ -197,26 +199,29 @@ class TlsSpec(CrdModel):
                 "!has(self.identities) || self.identities.all(each, !(each.name in ["
                 + ", ".join(f"'{each}'" for each in _RESERVED)
                 + "]))",
-                "the names admin, backup and operator are taken by the operator. Choose another name",
+                "the names admin, backup and operator are reserved. Choose another name",
             ),
             (
                 "!has(self.issuerRef) || !has(self.caSecret)",
-                "spec.tls.issuerRef and spec.tls.caSecret both say who signs: set one of them",
+                "spec.tls.issuerRef and spec.tls.caSecret are mutually exclusive: set one of them",
             ),
             (
                 "!has(self.issuerRef) || (has(self.trustedCAs) && size(self.trustedCAs) > 0)",
-                "with spec.tls.issuerRef name the issuer's authority in spec.tls.trustedCAs: the ca.crt of an issued Secret is not trusted",
+                (
+                    "with spec.tls.issuerRef name the issuer's authority in spec.tls.trustedCAs: the ca.crt of an issued "
+                    "Secret is not trusted"
+                ),
             ),
         )
     )
 
     mode: TlsMode | None = Field(
         default=None,
-        description="Managed: the operator makes an authority for the quorum, and a certificate for each member, which"
-        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Managed for a new"
-        " quorum; another one stays as it is. A running quorum goes from Disabled to Managed one restart of a member at a"
-        " time, and back until the last of these restarts begins. Migrating: as Managed, but members still take clear text"
-        " beside TLS; for brokers and clients that need time.",
+        description="Managed: the operator makes a certificate authority for the quorum and issues and renews a"
+        " certificate for each member. Disabled: members listen in plaintext without authentication. Default: Managed for a"
+        " new quorum; an existing quorum keeps its mode. A running quorum can be switched from Disabled to Managed with one"
+        " member restart at a time, and back until the last of these restarts begins. Migrating: like Managed, but members"
+        " still accept clear text besides TLS, for brokers and clients that need time.",
     )
     identities: list[TlsIdentity] | None = Field(
         default=None,
@@ -225,24 +230,31 @@ class TlsSpec(CrdModel):
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"],
         },
-        description="Further holders of a certificate, beside an administrator.",
+        description="Further identities to issue certificates for, besides an administrator.",
     )
     ca_secret: CaSecret | None = Field(
         default=None,
-        description="An authority of your own: tls.crt has its certificate, tls.key its key. It signs instead of one that the"
-        " operator makes. Another one in the same Secret replaces it: all members trust both before the new one signs.",
+        description=(
+            "Secret with your own certificate authority: tls.crt has its certificate, tls.key its key. It signs "
+            "instead of an authority made by the operator. To replace it, put another one into the same Secret: all "
+            "members trust both before the new one signs."
+        ),
     )
     issuer_ref: IssuerRef | None = Field(
         default=None,
-        description="cert-manager issues the certificates, by this issuer: a Certificate for each member, each of identities, an"
-        " administrator and the operator. trustedCAs names the authority of the issuer.",
+        description=(
+            "cert-manager issuer that issues the certificates: a Certificate for each member, each of identities, an "
+            "administrator and the operator. trustedCAs has to name the issuer's authority."
+        ),
     )
     trusted_cas: list[TrustedCa] | None = Field(
         default=None,
         alias="trustedCAs",
         json_schema_extra={"maxItems": 16},
-        description="Authorities that members trust beside the quorum's own, for certificates of brokers and tools. Who has a"
-        " certificate of one of them is believed to be whom it names, an administrator included.",
+        description=(
+            "Authorities that members trust besides the quorum's own, for certificates of brokers and tools. The "
+            "identity in such a certificate is accepted, including that of an administrator."
+        ),
     )
     revoked: RevokedSpec | None = Field(
         default=None,
@@ -257,9 +269,11 @@ class TlsStatus(CrdModel):
     mode: TlsMode
     stage: str | None = Field(
         default=None,
-        description="On the way from clear text to TLS: Plain, Accepting, Dialling or Closed.",
+        description="Stage of the migration from clear text to TLS: Plain, Accepting, Dialling or Closed.",
     )
-    authority: int | None = Field(default=None, description="Generation that signs.")
+    authority: int | None = Field(
+        default=None, description="Generation of the authority that signs."
+    )
     renewal_at: str | None = Field(
-        default=None, description="When the first certificate is replaced."
+        default=None, description="Time at which the next certificate is renewed."
     )

@@ -1,7 +1,7 @@
-"""Which pods take the admin token as it is in the Secret now.
+"""Checks which pods accept the current admin token.
 
-Owns who is asked and when: each pod once for each token. A node of this version reads a renewed token by itself, which takes
-as long as the kubelet needs to bring it; a node of the version before reads it when it starts, and must restart.
+Each pod is checked once per token. A node of this version reads a changed token itself, as soon as the kubelet has
+updated it; a node of the previous version reads it only at start and has to be restarted.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ MOST_PODS = 10_000
 
 
 class TokenChecks:
-    """Of all pods, by UID. The memory is lost with the operator: then each is asked once more."""
+    """Checks of all pods, by UID. The memory is lost with the operator; then each pod is checked once more."""
 
     def __init__(self) -> None:
         self._taken: dict[str, str] = {}
-        """Pod UID → digest of the token that it took."""
+        """Digest of the accepted token, by pod UID."""
         self._refused: dict[str, tuple[str, float]] = {}
-        """Pod UID → digest of the token that it refused, and since when."""
+        """Digest of the rejected token and the time, by pod UID."""
 
     async def check(
         self,
@@ -30,7 +30,7 @@ class TokenChecks:
         token: str | None,
         now: float,
     ) -> tuple[Incarnation, ...]:
-        """With since when each pod refuses the token; without a token nobody is asked, and what is known is told."""
+        """Add since when each pod rejects the token; without a token no pod is called and the known results are used."""
         digest = hashlib.sha256((token or "").encode()).hexdigest()
 
         async def checked(each: Incarnation) -> Incarnation:

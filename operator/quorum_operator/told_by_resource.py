@@ -1,6 +1,6 @@
-"""What a MetadataQuorum tells the reconcile: its spec for the planner, and what the last status has carried on.
+"""Reads a MetadataQuorum for the reconcile: its spec for the planner, and state stored in the last status.
 
-Pure functions. The status is the operator's own notebook, but anybody may have written there.
+Pure functions. The operator writes the status, but other clients may have edited it.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
-    """What the planner needs of a spec."""
+    """The parts of a spec that the planner needs."""
     said, earlier = spec.recovery, spec.earlier_claims
     return Wanted(
         replicas=spec.replicas,
@@ -46,7 +46,7 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
 
 
 def update_wanted(spec: MetadataQuorumSpec, now: float) -> UpdateWanted | None:
-    """What the spec says of updates; `now`: seconds since 1970."""
+    """The update settings of the spec; `now`: seconds since 1970."""
     said = spec.update
     if said is None:
         return None
@@ -71,7 +71,7 @@ def _update_hold(said: UpdateSpec, now: float) -> str | None:
 
 
 def unusable_windows(spec: MetadataQuorumSpec) -> str | None:
-    """What is wrong with maintenance windows beyond the reach of CEL. They count as closed."""
+    """Problems of maintenance windows that CEL can't check. Invalid windows count as closed."""
     windows = spec.update.windows if spec.update is not None else None
     try:
         for each in windows or ():
@@ -82,14 +82,14 @@ def unusable_windows(spec: MetadataQuorumSpec) -> str | None:
 
 
 def newest_seen(earlier: MetadataQuorumStatus) -> Seen:
-    """The newest description that was confirmed."""
+    """The newest confirmed description."""
     if earlier.newest_epoch is None:
         return Seen()
     return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
 
 
 def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion]:
-    """Member id and incarnation → what shows, and since when."""
+    """Indirect signs with their start, by member id and incarnation."""
     return {
         (each.id, each.incarnation): Suspicion(told.reason, told.subject, seconds_of(told.since))
         for each in earlier.members
@@ -98,7 +98,7 @@ def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion
 
 
 def unreachable_since(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], float]:
-    """Member id and incarnation → since when nobody reaches it."""
+    """Start of unreachability by member id and incarnation."""
     return {
         (each.id, each.incarnation): seconds_of(each.unreachable_since)
         for each in earlier.members
@@ -115,7 +115,7 @@ def unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
 
 
 def earlier_status(resource: Object) -> MetadataQuorumStatus:
-    """The last status, without what somebody else wrote there and nobody can read."""
+    """The last status, without unreadable edits by other clients."""
     document = dict(resource.get("status") or {})
     while True:
         try:
@@ -129,7 +129,7 @@ def earlier_status(resource: Object) -> MetadataQuorumStatus:
 
 
 def problems_of(error: ValidationError) -> str:
-    """What is wrong with a spec, in one line."""
+    """Problems of a spec, in one line."""
     return "; ".join(
         f"spec.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:4]
     )

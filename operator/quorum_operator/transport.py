@@ -1,7 +1,7 @@
-"""What carries the operator's HTTP: httpx in front, the C parser and the event loop's own sockets of aiohttp behind it.
+"""HTTP transport of the operator: httpx's API on top of aiohttp's C parser and sockets.
 
-Owns the connections, and the errors by which httpx names what went wrong with them. httpx's own transport is written in
-Python down to the parser, and takes four times the CPU a call; that is most of what an operator of many quorums does.
+Owns the connections, and the mapping to httpx's errors. httpx's own transport is pure Python and takes four times the
+CPU per call, which would be most of the CPU of an operator with many quorums.
 """
 
 import ssl
@@ -15,17 +15,17 @@ import httpx
 from yarl import URL
 
 KEPT_S = 60.0
-"""A connection that is not used for so long is closed."""
+"""Idle time after which a connection is closed."""
 _OF_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding"})
-"""Headers that are made anew for each connection."""
+"""Headers that aiohttp sets for each connection."""
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that are sent as httpx has them, or not at all."""
+"""Headers that are sent exactly as httpx has them, or not at all."""
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """For an `httpx.AsyncClient`. `keeps`: connections are used again; `proxies`: those of the environment are used.
+    """A transport for `httpx.AsyncClient`. `keeps`: reuse connections; `proxies`: use those of the environment.
 
-    How many calls there are at once is the caller's to bound. One event loop, that of the first call.
+    The caller limits the number of concurrent calls. Bound to the event loop of the first call.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Transport(httpx.AsyncBaseTransport):
             await session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Made within the loop that uses it."""
+        """The session, created in the loop that uses it."""
         if self._session is None:
             kept: dict[str, Any] = (
                 {"keepalive_timeout": KEPT_S} if self._keeps else {"force_close": True}
@@ -87,7 +87,7 @@ class Transport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """The content of an answer as it comes."""
+    """The streamed content of an answer."""
 
     def __init__(self, answer: aiohttp.ClientResponse, request: httpx.Request) -> None:
         self._answer, self._request = answer, request
@@ -98,7 +98,7 @@ class _Body(httpx.AsyncByteStream):
                 yield part
 
     async def aclose(self) -> None:
-        """A connection that has not brought all of it can't be used again."""
+        """Close the answer; an incompletely read connection can't be reused."""
         self._answer.release()
 
 

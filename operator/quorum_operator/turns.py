@@ -1,8 +1,7 @@
-"""Whose turn it is: of the PartitionReassignments of one quorum one runs at a time, the oldest first.
+"""Order of the PartitionReassignments of one quorum: one is active at a time, the oldest first.
 
-Owns the order, by what the watch has shown. That may be out of date for a moment, and two of them run: then they share
-the limit, which the controller counts, and a partition that both name ends where the later one wants it.
-What is paused lets others go first.
+Based on the watch, which may be outdated for a moment. Two active ones share the limit, which the controller
+enforces, and a partition in both gets the replicas of the later one. Paused ones let others go first.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,13 +25,14 @@ class _Entry:
     quorum: str
     created: str
     runs: bool
-    """It neither has ended nor is paused nor is being deleted."""
+    """Whether it is not complete, not paused and not being deleted."""
 
 
 class Turns:
-    """All PartitionReassignments that the watch has shown; `wake` is told of one whose turn it becomes by another's end.
+    """All PartitionReassignments of the watch; `wake` is called for one that becomes active because another one
+    ended.
 
-    Told, not returned: the watch and the worker both find out that one has ended, and either may be the first.
+    It is a callback because both the watch and the worker notice the end, and either may be first.
     """
 
     def __init__(self, wake: Callable[[Place], None]) -> None:
@@ -40,7 +40,7 @@ class Turns:
         self._entries: dict[Place, _Entry] = {}
 
     def note(self, place: Place, body: Object) -> None:
-        """This is what it looks like."""
+        """Record the current state of one."""
         spec = body.get("spec", {})
         quorum = str(spec.get("quorum", ""))
         meta = body["metadata"]
@@ -51,7 +51,7 @@ class Turns:
         self._pass_on(before, self._first(place.namespace, quorum), place)
 
     def forget(self, place: Place) -> None:
-        """It is gone, or has ended."""
+        """Forget one that was deleted or has ended."""
         entry = self._entries.get(place)
         if entry is None:
             return
@@ -60,7 +60,7 @@ class Turns:
         self._pass_on(before, self._first(place.namespace, entry.quorum), place)
 
     def ahead_of(self, place: Place, quorum: str) -> str | None:
-        """The name of the one that goes first, if that is another one."""
+        """The name of the one that is active before this one, if any."""
         first = self._first(place.namespace, quorum)
         return None if first is None or first == place else first.name
 

@@ -11,12 +11,13 @@ _NAMES = "[0-9A-Za-z*,/-]+"
 
 
 class UpdateWindowSpec(CrdModel):
-    """A maintenance window: open for so long from each time that the schedule names."""
+    """A maintenance window: a schedule and a duration."""
 
     model_config = ConfigDict(
         json_schema_extra=cel_rule(
             f"self.start.matches('^{_NUMBERS}( +{_NUMBERS}){{2}}( +{_NAMES}){{2}}$')",
-            "spec.update.windows[].start must have the five fields of cron: minute, hour, day of month, month and day of week,"
+            "spec.update.windows[].start must have the five fields of cron: minute, hour, day of month, month and day "
+            "of week,"
             " such as '0 2 * * sat' for Saturdays at 2:00",
         )
     )
@@ -24,10 +25,10 @@ class UpdateWindowSpec(CrdModel):
     start: str = Field(
         min_length=9,
         max_length=100,
-        description="When it opens, as in cron: '0 2 * * sat' is each Saturday at 2:00.",
+        description="Start of the window as a cron schedule: '0 2 * * sat' is each Saturday at 2:00.",
     )
     duration_minutes: int = Field(
-        ge=1, le=_DAY_MINUTES, description="For how many minutes it is open, a day at most."
+        ge=1, le=_DAY_MINUTES, description="Length of the window in minutes, at most one day."
     )
     time_zone: str = Field(
         default="UTC",
@@ -38,36 +39,47 @@ class UpdateWindowSpec(CrdModel):
 
 
 class UpdateSpec(CrdModel):
-    """How a new image, configuration, resources or pod template reach the members. What is proven is written down, so that a
-    failed update goes back to it. Repairs are never held back by anything in here."""
+    """How a new image, configuration, resources or pod template are rolled out.
+
+    The previous revision is recorded, so that a failed update can be rolled back. Repairs are never delayed by these
+    settings.
+    """
 
     soak_seconds: int = Field(
         default=0,
         ge=0,
         le=_WEEK_S,
-        description="One member, the canary, is updated first, and has to be ready and caught up for so many seconds without a"
-        " restart before the others follow. If it fails it goes back to what it ran before. 0: no canary.",
+        description=(
+            "Seconds for which the first updated member, the canary, must stay ready and caught up without a restart "
+            "before the other members are updated. If it fails it is rolled back. 0: no canary."
+        ),
     )
     canary_timeout_seconds: int = Field(
         default=300,
         ge=1,
         le=86_400,
-        description="A canary that is not ready and caught up within so many seconds has failed.",
+        description="Seconds within which the canary must become ready and caught up; otherwise it has failed.",
     )
     attempt: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="Another number here tries an update again that has failed.",
+        description="Change this number to retry an update that has failed.",
     )
     paused: bool = Field(
         default=False,
-        description="No update begins, and no further member restarts for one. All else goes on, repairs included.",
+        description=(
+            "Suspend updates: no update starts, and no further member restarts for one. Everything else continues, "
+            "including repairs."
+        ),
     )
     windows: list[UpdateWindowSpec] | None = Field(
         default=None,
         json_schema_extra={"maxItems": 16},
-        description="Updates, and moves to other storage, begin and restart members within these windows only. Left out: always.",
+        description=(
+            "Maintenance windows: updates and moves to other storage start and restart members only within them. "
+            "Default: always."
+        ),
     )
 
 
@@ -78,10 +90,10 @@ class UpdateStatus(CrdModel):
         default=None, description="StatefulSet of the member that was updated first."
     )
     since: str | None = Field(
-        default=None, description="When the canary was chosen, or the update failed."
+        default=None, description="Time at which the canary was chosen, or the update failed."
     )
     failed: str | None = Field(
-        default=None, description="Why the canary failed; the members run what they ran before."
+        default=None, description="Why the canary failed and was rolled back."
     )
     held: str | None = Field(
         default=None, description="Why the update waits: spec.update.paused or windows."

@@ -1,8 +1,8 @@
 """Maintenance windows: whether one is open, and when the next one opens. Pure.
 
-The schedule is that of cron(5): five fields of numbers, lists, ranges and steps, and names of months and week days. As there,
-a day matches by either of day-of-month and day-of-week where both are restricted. Local times that a clock change skips are
-taken one hour later; those that it repeats count the first time.
+The schedule is that of cron(5): five fields of numbers, lists, ranges and steps, and names of months and week days.
+If both day-of-month and day-of-week are restricted, either one matches. Local times skipped by a clock change are
+used one hour later; of repeated ones the first counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from quorum_operator.update_crd import UpdateWindowSpec
 
 _LOOK_AHEAD_DAYS = 8 * 366
-"""29 February may be eight years away."""
+"""Search range: 29 February may be eight years away."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEK_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
@@ -31,7 +31,7 @@ class Schedule:
     any_week_day: bool
 
     def has(self, day: date) -> bool:
-        """Whether it names any time of this day."""
+        """Whether it contains a time on this day."""
         if day.month not in self.months:
             return False
         by_day, by_week = day.day in self.days, (day.isoweekday() % 7) in self.week_days
@@ -42,7 +42,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window that can be evaluated."""
+    """A parsed window."""
 
     schedule: Schedule
     duration_s: float
@@ -56,7 +56,7 @@ class Window:
         return any(start <= now < start + self.duration_s for start in starts)
 
     def next_start(self, now: float) -> float | None:
-        """The first start after `now`, in seconds since 1970; None: there is none."""
+        """The first start after `now`, in seconds since 1970; None if there is none."""
         today = datetime.fromtimestamp(now, self.zone).date()
         return next((s for s in self._starts(today, _LOOK_AHEAD_DAYS) if s > now), None)
 
@@ -72,11 +72,11 @@ class Window:
 
 
 def window(said: UpdateWindowSpec) -> Window:
-    """Raises ValueError, in words for who wrote it."""
+    """Parse a window. Raises ValueError with a message for the user."""
     try:
         zone = ZoneInfo(said.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"there is no time zone {said.time_zone!r}") from None
+        raise ValueError(f"unknown time zone {said.time_zone!r}") from None
     return Window(schedule(said.start), said.duration_minutes * 60.0, zone)
 
 
@@ -84,7 +84,7 @@ def schedule(text: str) -> Schedule:
     """A cron expression. Raises ValueError."""
     fields = text.split()
     if len(fields) != 5:
-        raise ValueError(f"{text!r} has not the five fields of cron")
+        raise ValueError(f"{text!r} does not have the five fields of cron")
     minutes = _values(fields[0], 0, 59)
     hours = _values(fields[1], 0, 23)
     week_days = {each % 7 for each in _values(fields[4], 0, 7, _WEEK_DAYS)}
@@ -100,13 +100,13 @@ def schedule(text: str) -> Schedule:
 
 
 def hold(said: Iterable[UpdateWindowSpec], now: float) -> str | None:
-    """Why an update has to wait by these windows, of which there is at least one; None: one is open. Raises ValueError."""
+    """Why an update has to wait for these windows (at least one); None if one is open. Raises ValueError."""
     windows = [window(each) for each in said]
     if any(each.is_open(now) for each in windows):
         return None
     starts = [start for each in windows if (start := each.next_start(now)) is not None]
     if not starts:
-        return "outside of spec.update.windows, and none of them opens ever again"
+        return "outside of spec.update.windows, and none of them opens again"
     opens = datetime.fromtimestamp(min(starts), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return f"outside of spec.update.windows: the next one opens at {opens}"
 
@@ -114,7 +114,7 @@ def hold(said: Iterable[UpdateWindowSpec], now: float) -> str | None:
 def _values(
     field: str, least: int, most: int, names: tuple[str, ...] = (), base: int = 0
 ) -> set[int]:
-    """What one field names; `names[0]` stands for `base`."""
+    """The values of one field; `names[0]` stands for `base`."""
 
     def number(text: str) -> int:
         if text.lower() in names:
@@ -127,7 +127,7 @@ def _values(
     for part in field.split(","):
         span, slash, step = part.partition("/")
         if slash and not (step.isdecimal() and int(step) > 0):
-            raise ValueError(f"{field!r} has a step that is no number above 0")
+            raise ValueError(f"{field!r} has a step that is not a positive number")
         if span == "*":
             first, last = least, most
         else:

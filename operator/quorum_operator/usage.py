@@ -1,25 +1,25 @@
-"""What `quorum-operator --help` prints. Imports nothing of the operator, so that it also works where kopf is missing.
+"""The text of `quorum-operator --help`. Imports nothing of the operator, so that it works without kopf.
 
-Owns the names of the environment variables in a few words each; `settings.py` reads them, docs/reference/configuration.md
+Owns short descriptions of the environment variables; `settings.py` reads them, docs/reference/configuration.md
 describes them.
 """
 
 import argparse
 
 VARIABLES = {
-    "WATCH_NAMESPACE": "namespaces whose resources it runs, with commas between them; empty: all",
-    "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "how often a quorum is looked at when nothing happens (10)",
-    "METADATAQUORUM_OPERATOR_API_CALLS_PER_SECOND": "calls to the API server, beyond the burst (400)",
-    "METADATAQUORUM_OPERATOR_API_BURST": "so many at once (2000)",
-    "METADATAQUORUM_OPERATOR_RESOURCE_CALLS_PER_SECOND": "of these, on behalf of one resource (40)",
-    "METADATAQUORUM_OPERATOR_RESOURCE_BURST": "so many at once (500)",
+    "WATCH_NAMESPACE": "comma-separated namespaces to watch; empty: all",
+    "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "interval of reconciles without events (10)",
+    "METADATAQUORUM_OPERATOR_API_CALLS_PER_SECOND": "rate limit of calls to the API server (400)",
+    "METADATAQUORUM_OPERATOR_API_BURST": "burst of that limit (2000)",
+    "METADATAQUORUM_OPERATOR_RESOURCE_CALLS_PER_SECOND": "the same rate limit for each resource (40)",
+    "METADATAQUORUM_OPERATOR_RESOURCE_BURST": "burst of that limit (500)",
     "METADATAQUORUM_OPERATOR_LOG_LEVEL": "DEBUG, INFO, WARNING or ERROR (INFO)",
     "METADATAQUORUM_OPERATOR_LISTEN": "where /healthz and /metrics are served (0.0.0.0:8080)",
     "METADATAQUORUM_OPERATOR_PAGE": "host:port of the live page; empty: there is none",
-    "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE": "file with the token that readers of the page show",
-    "METADATAQUORUM_OPERATOR_LEASE": "namespace/name of the Lease whose holder works; empty: no other operator",
-    "METADATAQUORUM_OPERATOR_IDENTITY": "who holds the lease; empty: a name of this process",
-    "METADATAQUORUM_OPERATOR_NAMESPACE": "namespace of its own pod; empty: that of the lease",
+    "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE": "file with the token for access to the live page",
+    "METADATAQUORUM_OPERATOR_LEASE": "namespace/name of the Lease for leader election; empty: no leader election",
+    "METADATAQUORUM_OPERATOR_IDENTITY": "holder identity in the lease; empty: a generated name",
+    "METADATAQUORUM_OPERATOR_NAMESPACE": "namespace of the operator's pod; empty: that of the lease",
 }
 """Name to meaning, with the default in parentheses."""
 

@@ -1,7 +1,6 @@
-"""One worker per resource of a kind: woken by events, by its own next look, or by the resync period.
+"""One worker per resource of a kind: woken by events, by its own schedule, or by the resync period.
 
-Owns the tasks and nothing else. A worker runs one reconcile at a time; wake-ups during it are kept
-and lead to exactly one more.
+Owns only the tasks. A worker runs one reconcile at a time; wake-ups during it lead to exactly one more.
 """
 
 import asyncio
@@ -21,23 +20,23 @@ from quorum_operator.reconcile import Next
 RETRY_ERROR_S = 1.0
 RETRY_ERROR_MAX_S = 60.0
 RETRY_WOKEN_MAX_S = 5.0
-"""After errors a change of the resource itself is looked at at once, a change of its parts at least so late."""
+"""After errors a change of the resource is handled at once, a change of its parts after at least this time."""
 RECONCILE_LIMIT_S = 60.0
 RECONCILES_PER_S = 4.0
 RECONCILES_AT_ONCE = 100
-"""Of one resource, however often it is woken and whatever is planned."""
+"""Minimum interval of reconciles of one resource."""
 SIDE_BY_SIDE = 25
-"""Reconciles of all resources of a kind. When an operator starts all are due at once: side by side, a hundred of them
-would all take longer than their limit, and begin again."""
+"""Maximum of concurrent reconciles of a kind. When an operator starts all are due at once; without a limit each would
+exceed its time limit.
+"""
 RESTING_AT_ONCE = 5
-"""Of these, looks at resources of which nothing has changed: when calls take long, they keep nobody waiting who has something
-to do."""
+"""Maximum of concurrent reconciles without a change, so that slow calls do not delay resources with work to do."""
 
 _log = structlog.get_logger("quorum_operator")
 
 
 class _Wake:
-    """What wakes one worker."""
+    """Wake-up state of one worker."""
 
     def __init__(self) -> None:
         self.any = asyncio.Event()
@@ -54,13 +53,13 @@ class _Wake:
         self.any.set()
 
     def clear(self) -> None:
-        """From now on whatever changes wakes it again."""
+        """Reset, so that later changes wake it again."""
         self.any.clear()
         self.changed.clear()
         self._since = None
 
     def due_at(self, ended_at: float, at_latest: float) -> float:
-        """When there was something to look at after the reconcile that ended then, by the event loop's clock."""
+        """Time at which work became due after a reconcile that ended then, by the event loop's clock."""
         return at_latest if self._since is None else min(max(self._since, ended_at), at_latest)
 
 
@@ -71,7 +70,7 @@ class _Worker:
 
 
 class Reconciling(Protocol):
-    """What a worker does in each round."""
+    """Interface of a reconciler."""
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -90,13 +89,13 @@ class Workers:
         self._resting = asyncio.Semaphore(RESTING_AT_ONCE)
 
     def wake(self, namespace: str, name: str) -> None:
-        """Look at this resource now, if it is known."""
+        """Wake the worker of this resource, if there is one."""
         worker = self._workers.get((namespace, name))
         if worker is not None:
             worker.wake.set()
 
     def ensure(self, namespace: str, name: str) -> None:
-        """Start a worker, or wake the one that there is."""
+        """Start a worker, or wake the existing one."""
         place = (namespace, name)
         worker = self._workers.get(place)
         if worker is not None and not worker.task.done():
@@ -108,7 +107,7 @@ class Workers:
         self._workers[place] = _Worker(task, wake)
 
     def cancel(self) -> "asyncio.Future[list[BaseException | None]]":
-        """Cancel all workers now; the future is done when they have ended. A step under way is safe to repeat."""
+        """Cancel all workers; the future completes when they have ended. An interrupted step is safe to repeat."""
         tasks = [worker.task for worker in self._workers.values()]
         for task in tasks:
             task.cancel()
@@ -121,7 +120,7 @@ class Workers:
         await self.cancel()
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Those that have a worker."""
+        """Resources with a worker."""
         return iter(tuple(self._workers))
 
     async def _work(self, namespace: str, name: str, wake: _Wake) -> None:
@@ -133,7 +132,7 @@ class Workers:
             self._metrics.forget(resource)
 
     async def _reconcile(self, resource: Reconciled) -> tuple[Next, str | None]:
-        """One pass, and the kind of what went wrong in it."""
+        """One reconcile; returns the kind of its error, if any."""
         _, namespace, name = resource
         self._metrics.begin(resource)
         error: str | None = None
@@ -154,7 +153,7 @@ class Workers:
 
     @asynccontextmanager
     async def _place(self, wake: _Wake, *, rests: bool) -> AsyncIterator[None]:
-        """For one reconcile. `rests`: there is no reason for it but the time."""
+        """A slot for one reconcile. `rests`: it is only periodic."""
         holds = rests and await _first(self._resting, wake.any)
         try:
             async with self._places:
@@ -198,7 +197,7 @@ class Workers:
 
 
 async def _first(places: asyncio.Semaphore, wake: asyncio.Event) -> bool:
-    """Waits for a place or to be woken, whichever comes first; whether a place is held then."""
+    """Wait for a free slot or a wake-up, whichever comes first; returns whether a slot is held."""
     if not places.locked():
         return await places.acquire()
     place, woken = asyncio.create_task(places.acquire()), asyncio.create_task(wake.wait())

@@ -1,4 +1,4 @@
-"""The history of a cluster as tables: reads metadata logs and snapshots with Spark, and by itself.
+"""The history of a cluster as tables, read from metadata logs and snapshots, with or without Spark.
 
-`rows`, `state` and their like are pure; `files` reads disks; `spark` is the shell around both.
+`rows`, `state` and similar packages are pure; `files` reads disks; `spark` has the Spark jobs and data sources.
 """

@@ -1,4 +1,4 @@
-"""`quorum-pipeline NAME`: finds the command, runs it, turns what is wrong into one line and an exit code."""
+"""`quorum-pipeline NAME`: runs a command, and converts errors to one line and an exit code."""
 
 import argparse
 import gc
@@ -13,26 +13,26 @@ from quorum_pipeline.files.kept_loops import use_kept_loops
 _COMMANDS = {
     "archive": "every record of a log, once, in Parquet",
     "state": "the state of the cluster at an offset or a time",
-    "audit": "whether replicas hold the same history, and which one doesn't",
+    "audit": "whether replicas have the same history, and which one differs",
     "diff": "what changed between two offsets",
     "timeline": "what happened to the cluster, when, and how long it took",
-    "restore": "a node's directory from which a quorum begins anew at an offset or a time",
+    "restore": "a node's directory with the state at an offset or a time, to start a new quorum from",
     "plan": "a reassignment that balances the cluster with few moves",
-    "prepare": "once after installation: later runs start in half the time",
-    "executor": "for Spark on Kubernetes: what the pod of an executor runs",
+    "prepare": "run once after the installation to halve the start time of later runs",
+    "executor": "process of an executor's pod for Spark on Kubernetes",
 }
-"""Each is a module of `quorum_pipeline.commands`, and loads what it needs: no other one is imported."""
+"""Modules of `quorum_pipeline.commands`; only the requested one is imported."""
 
 EXIT_CODES = {
     0: "done",
-    1: "done; damage or differences were found, or records were put into quarantine",
+    1: "completed, but damage or differences were found, or records were put into quarantine",
     2: "wrong usage, or wrong or damaged input; one line on stderr names file, byte and offset",
 }
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Run a command; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",

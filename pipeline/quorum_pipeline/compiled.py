@@ -1,7 +1,8 @@
-"""How a loop over bytes is compiled: with numba, kept for the next process where there is a place to keep it.
+"""Compilation of loops over bytes with numba, cached for later processes if possible.
 
-Owns the types and the options. A function is compiled once, for the types that it is annotated with, when its module is imported: so a module of
-such functions is imported where they are needed; or when it is first called, for the types that it is called with. A package directory may be read-only and a home missing: then each process compiles for itself.
+Owns the types and options. A function is compiled once for its annotated types when its module is imported, so such
+modules are imported only where they are needed; others are compiled at their first call. If the package directory is
+read-only and there is no home, each process compiles for itself.
 """
 
 import zlib
@@ -36,8 +37,9 @@ _SOURCES = [
     each for name in _PACKAGES for each in files(name).iterdir() if each.name.endswith(".py")
 ]
 _VERSION = f"{zlib.crc32(b''.join(sorted(each.read_bytes() for each in _SOURCES))):08x}"
-"""Of what is compiled. Numba looks at the file of the function alone to find out whether what it kept is still right, and not at those of
-the functions that it calls, nor at those that its constants are from: numbers and versions of records."""
+"""Version of the cache. Numba checks only the file of a function, not those of the functions and constants that it
+uses.
+"""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

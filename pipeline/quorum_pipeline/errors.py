@@ -1,8 +1,5 @@
-"""What goes wrong in a way that a person can do something about.
-
-Owns the type that every command reports as one line and an exit code. Knows nothing of what was tried.
-"""
+"""Errors that the user can act on. Every command reports them as one line and an exit code."""
 
 
 class PipelineError(Exception):
-    """Wrong input, or damage that was found; the text says where, and what to do."""
+    """Invalid input or detected damage; the text contains the place and what to do."""

@@ -1,9 +1,8 @@
-"""The plain form of numbers and records: what all writers of metadata use. PURE, compiled.
+"""The usual encoding of numbers and records in metadata logs. PURE, compiled.
 
-Owns how a varint and the frame of a record are read where they lie, for every compiled loop. What has another form (a number
-of more than three bytes or longer than it needs, a key, headers, a timestamp of its own) is UNUSUAL: it is not decided here,
-the decoders of the node say what it is or what is wrong with it. Nothing is looked at from `end` on.
-Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
+Reads varints and record frames for every compiled loop. Any other encoding (a varint of more than three bytes or
+longer than necessary, a key, headers, a separate timestamp) is UNUSUAL; then the node's decoders interpret it. Reads
+nothing from `end` on. Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ else:
 
 
 class Unusual(Exception):
-    """Not for this way: the reference path says what it is, or what is wrong with it."""
+    """Not supported by the fast path: the reference path decodes it or reports its error."""
 
 
 @compiled_when_called

@@ -63,7 +63,9 @@ _NOT_READY_S = 120.0
 def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_replaced(
     env: KindEnv,
 ) -> None:
-    """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without it."""
+    """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without
+    it.
+    """
     quorum = env.create_under_load(3, repair={"unreachableAfterSeconds": 15})
     before = quorum.wait_healthy(3, timeout_s=30)
     incarnations = env.incarnations()
@@ -74,7 +76,7 @@ def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_repla
         env.wait_until(
             "a Node that is not ready", lambda: not is_ready(env, node), timeout_s=_NOT_READY_S
         )
-        told = f"host {node} of member {victim.id} is not ready, and the leader hears the member"
+        told = f"host {node} of member {victim.id} is not ready, but the member fetches from the leader"
         env.wait_until("the plan to say so", lambda: told in plan_of(env), timeout_s=60)
         stays(
             "no move while the leader hears the member",

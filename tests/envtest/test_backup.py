@@ -89,7 +89,7 @@ def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> No
         ),
         (
             {"clusterId": "c", "restoreFrom": {"claimName": "b", "clusterId": "c"}},
-            "is for records that begin a new cluster",
+            "is only for a restore under a new cluster id",
         ),
         (
             {
@@ -97,7 +97,7 @@ def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> No
                 "restoreFrom": {"claimName": "b"},
                 "earlierClaims": {"policy": "Adopt", "clusterId": "c"},
             },
-            "choose one of them",
+            "set only one of them",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_can_not_be_meant_is_refused_with_what_to_do(
 def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
     with pytest.raises(ApiError) as refused:
         home.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
-    assert "make a new MetadataQuorum" in str(refused.value)
+    assert "create a new MetadataQuorum" in str(refused.value)
 
 
 @pytest.mark.requirement("OP-10")

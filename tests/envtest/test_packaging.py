@@ -183,7 +183,9 @@ def test_an_operator_that_is_there_first_waits_for_the_definition(
     log = tmp_path / "log"
     with running_operator(empty.kubeconfig, log):
         wait_for(
-            "a word of it", lambda: "no resource definition yet" in log.read_text(), timeout_s=30
+            "a word of it",
+            lambda: "the custom resource definitions are missing" in log.read_text(),
+            timeout_s=30,
         )
         empty.kubectl("apply", *[f"--filename={file}" for file in chart.CRDS])
         empty.add_quorum()

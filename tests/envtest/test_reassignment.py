@@ -171,7 +171,7 @@ def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) 
     assert moves.wait("first", phase="Cancelled")["done"] == 0
     moves.wait("second", phase="Running", moving=1)
     assert moves.moving() == {0: [14, 13, 11, 12]}
-    with pytest.raises(ApiError, match="can't be taken back"):
+    with pytest.raises(ApiError, match="can't be undone"):
         moves.change("first", cancel=False)
     moves.env.api.delete(kube.reassignments(moves.env.namespace, "second"))
     stays("its move goes on", lambda: list(moves.moving()) == [0], for_s=2)

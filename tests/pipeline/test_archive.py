@@ -178,7 +178,7 @@ def test_a_foreign_checkpoint_and_a_lost_one(spark: SparkSession, tmp_path: Path
     archive_all(Archive(spark, uri), writer)
     writer.append(md.NoOpRecord())
     archive_all(Archive(spark, other), writer)
-    with pytest.raises(PipelineError, match="is another archive's"):
+    with pytest.raises(PipelineError, match="belongs to another archive"):
         archive_all(Archive(spark, uri, f"{other}/_checkpoint"), writer)
     anew = Archive(spark, uri, str(tmp_path / "empty"))
     archive_all(anew, writer)

@@ -59,5 +59,5 @@ exec {sys.executable} "$@"
     done = run_pipeline("archive", "--log", tmp_path / "node", "--to", tmp_path / "archive")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "was-late").is_dir()
-    assert "was not there within ten seconds: once more" in done.stderr
+    assert "did not start within ten seconds: retrying" in done.stderr
     assert f"offsets 0 to {writer.end_offset}, {writer.end_offset} of them new" in done.stdout

@@ -152,7 +152,7 @@ def test_a_log_of_another_history_and_directories_that_are_gone(
     assert offsets(archive) == list(range(10))
     (only,) = (tmp_path / "archive" / "records").iterdir()
     shutil.rmtree(only)
-    with pytest.raises(PipelineError, match=r"directories of this one were taken away"):
+    with pytest.raises(PipelineError, match=r"directories of this one were removed"):
         archive_all(archive, other.directory)
     assert archive.contents().ranges == ()
 

@@ -2,7 +2,7 @@
 
 Each break is a function that patches the real code through pytest's monkeypatch. `BREAKS` says what it
 stands for, and behind "Would:" what it would do; `test_breaks.py` shows that each is caught, and
-docs/explanation/reliability.md lists by what (`make breaks-doc`).
+docs/evidence/breaks.md lists by what (`make breaks-doc`).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The tests bite: each way of breaking the code is caught (see *breaks*.py).
 
 A break is caught by an invariant of the simulation, by a transcript that goes another way, or by a unit
-test that fails. docs/explanation/reliability.md has the table of all; `tests/tidy` compares it with the code.
+test that fails. docs/evidence/breaks.md has the table of all; `tests/tidy` compares it with the code.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The deliberate breaks of tests/simulation/*breaks*.py, and their table in docs/explanation/reliability.md.
+"""The deliberate breaks of tests/simulation/*breaks*.py, and their table in docs/evidence/breaks.md.
 
 Owns finding them and the format of the table. `python -m support.break_table` (in tests/) writes it: `make breaks-doc`.
 """
@@ -12,7 +12,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 SIMULATION = ROOT / "tests" / "simulation"
-DOCUMENT = ROOT / "docs" / "explanation" / "reliability.md"
+DOCUMENT = ROOT / "docs" / "evidence" / "breaks.md"
 BEGIN, END = "<!-- breaks -->\n", "<!-- end of breaks -->\n"
 Break = Callable[..., None]
 

@@ -133,7 +133,7 @@ def page(stock: Found, ours: Found) -> str:
             "# Stock brokers and clients on our controllers, call by call",
             "",
             "Written by `make kafka-apis`: the same calls of stock Kafka's clients on two clusters, one all stock, the other",
-            "with the same brokers on controllers of ours. Three controllers, three brokers (one has left), an authorizer.",
+            "with the same brokers on controllers of ours. Three controllers, three brokers (one was removed), an authorizer. Terms are in the [glossary](glossary.md).",
             "",
             f"## Calls: {len(calls)}, of which {differing} come out differently",
             "",

@@ -51,7 +51,7 @@ class LongRunPlugin:
         head = [
             "# The long set, as it ran last",
             "",
-            "Written by `make test-long`; a run of a part renews the lines of that part.",
+            "Written by `make test-long`; a partial run updates the rows of its tests. Terms are in the [glossary](../reference/glossary.md).",
             "",
             f"- {machine()}",
             f"- {passed} of {len(lines)} passed",

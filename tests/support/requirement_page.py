@@ -16,7 +16,7 @@ from support.requirement_rows import Clause, Row, Section, rows_of
 _HEAD = """\
 # What is required, and what shows it
 
-Written by `make requirements`; the texts are in `docs/requirements.toml`. A row consists of clauses, and a
+Written by `make requirements`; the texts are in `docs/requirements.toml`, terms in the [glossary](../reference/glossary.md). A row consists of clauses, and a
 clause names the tests that would fail without it. A clause is
 
 * **shown** when each of its tests passed, with all its parameters, on the inputs that it has now,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-GENERATED = "Generated from {source} by `make reference-docs`; a test keeps the two equal."
+GENERATED = "Generated from {source} by `make reference-docs`; a test compares both. Terms are in the [glossary](glossary.md)."
 
 
 def head(title: str, source: str, *more: str) -> list[str]:

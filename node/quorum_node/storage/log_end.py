@@ -1,6 +1,6 @@
 """Decides after a crash whether an unreadable part of the log is damage, or was never synced.
 
-Pure. Owns the decision; `docs/explanation/reliability.md` explains its reasons and limits.
+Pure. Owns the decision; `docs/explanation/durability.md` explains its reasons and limits.
 * Below the known synced end everything has to exist: anything unreadable is damage.
 * Beyond it nothing was acknowledged. Sectors may have been written in any order, or not at all. An
 unreadable batch ends the log, whatever follows it.

@@ -64,7 +64,7 @@ class ForgeryFaults:
             self._context.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
-        """An observer without contact to a leader is not targeted: see docs/explanation/reliability.md, "What a peer
+        """An observer without contact to a leader is not targeted: see docs/explanation/peer-requests.md, "What a peer
         is believed".
         """
         replica = host.replica

@@ -1,9 +1,10 @@
-"""Certificates of a quorum: who holds which, when each is renewed, what is wrong with one, and how the authority changes.
+"""Certificates of a quorum: holders, renewal, checks, and rotation of the authority.
 
-Nothing here reads or writes Kubernetes, and no clock is read: `now` is handed in, in seconds since 1970 by the API server's
-clock (`kube/clock.py`). Keys are drawn in `issuing.py` alone.
+This package accesses neither Kubernetes nor a clock: `now` is a parameter, in seconds since 1970 by the API server's
+clock (`kube/clock.py`). Only `issuing.py` generates keys.
 
-* `holders.py`: subjects and names.  * `lifetimes.py`: when.  * `issuing.py`: keys and certificates.
-* `pem.py`: certificates as they are read.  * `checks.py`: what is wrong, in words.  * `documents.py`: Secrets and the trust.
-* `look.py`: objects to facts (`facts.py`).  * `rotation.py`: the next step (`steps.py`).
+* `holders.py`: subjects and names. * `lifetimes.py`: validity and renewal times. * `issuing.py`: keys and
+  certificates.
+* `pem.py`: parsing. * `checks.py`: problems and their messages. * `documents.py`: Secrets and the trust bundle.
+* `look.py`: objects to facts (`facts.py`). * `rotation.py`: the next step (`steps.py`).
 """

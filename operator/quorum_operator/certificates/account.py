@@ -1,4 +1,4 @@
-"""What people are told of the certificates of a quorum, from the facts and the next step. Pure."""
+"""The certificate status for conditions, from the facts and the next step. Pure."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ _NAMED = 4
 
 
 def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
-    """How far they are. `step`: the one that is planned now."""
+    """State of the certificates. `step`: the planned step."""
     signer = signer_of(seen)
     leaves = {each.holder: each for each in seen.leaves}
     missing = [
@@ -40,11 +40,13 @@ def account(seen: Seen, step: Step, refused: str = "") -> CertificatesSeen:
 
 
 def _of_issuer(seen: Seen) -> tuple[Trouble, ...]:
-    """Each once: an issuer that does not answer does not answer for anybody."""
+    """Report the same problem of an issuer only once."""
     found = [each.trouble for each in seen.issued or () if each.trouble is not None]
     first = {each.reason: each for each in reversed(found)}
     return tuple(
-        replace(each, message=f"{each.message} ({count} certificates alike)") if count > 1 else each
+        replace(each, message=f"{each.message} (the same for {count} certificates)")
+        if count > 1
+        else each
         for each in first.values()
         for count in [sum(1 for other in found if other.reason == each.reason)]
     )

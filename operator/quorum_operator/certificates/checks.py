@@ -1,6 +1,6 @@
-"""What is wrong with a certificate, a key or a Secret that holds them: one reason and one message for each case.
+"""Problems of a certificate, a key or a Secret: one reason and one message for each case.
 
-A message says which Secret, what is so, and what happens or is to be done. None ever has any of a key in it.
+A message names the Secret, the problem, and what happens or what to do. It never contains any part of a key.
 """
 
 import base64
@@ -26,12 +26,12 @@ CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.p
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
 
 
-STAYS = "Until then what is in use stays in use"
-"""Of what somebody else has to mend."""
+STAYS = "Until then the certificates in use stay in use"
+"""End of a message about an object that the user has to correct."""
 
 
 class Reason(StrEnum):
-    """Why a pair can't be used."""
+    """Reasons why a key pair can't be used."""
 
     MISSING = "Missing"
     HALF_WRITTEN = "HalfWritten"
@@ -47,7 +47,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why, and in words."""
+    """A reason with its message."""
 
     reason: Reason
     message: str
@@ -71,10 +71,11 @@ def check_leaf(
     holder: Holder,
     trusted: tuple[Read, ...],
     now: float,
-    mended: str = "The operator issues another one",
+    mended: str = "The operator issues a new one",
 ) -> Read | Problem:
-    """The certificate of a holder's Secret, or the first thing that is wrong. `data`: None if the Secret is gone; `mended`: what is
-    done about it."""
+    """The certificate in a holder's Secret, or its first problem. `data`: None if the Secret is missing; `mended`:
+    what the operator does about it.
+    """
     where = f"Secret {owner.namespace}/{secret}"
     if data is None:
         return Problem(Reason.MISSING, f"{where} was deleted. {mended}")
@@ -84,11 +85,14 @@ def check_leaf(
     try:
         chain = read_all(data[CERTIFICATE])
     except Unreadable as error:
-        text = f"{where} is half-written: {CERTIFICATE}: {error}"
+        text = f"{where} is incomplete: {CERTIFICATE}: {error}"
         return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
     if anchor_of(chain, trusted) is None:
         known = ", ".join(each.common_name for each in trusted) or "none"
-        text = f"{where}: {CERTIFICATE} is signed by {found.issuer!r}, which is not an authority of this quorum ({known})"
+        text = (
+            f"{where}: {CERTIFICATE} is signed by {found.issuer!r}, which is not a certificate authority of this "
+            f"quorum ({known})"
+        )
         return Problem(Reason.WRONG_AUTHORITY, f"{text}. {mended}")
     late = _time(where, found, now, mended)
     if late is not None:
@@ -100,26 +104,26 @@ def check_leaf(
     own = holder.identity(owner).uri()
     if found.uris != {own}:
         said = ", ".join(sorted(found.uris)) or "nobody"
-        text = f"{where}: {CERTIFICATE} is that of {said}, and not of {own}"
+        text = f"{where}: {CERTIFICATE} is issued to {said}, not to {own}"
         return Problem(Reason.WRONG_IDENTITY, f"{text}. {mended}")
     return found
 
 
 def check_given(where: str, data: Mapping[str, bytes] | None, now: float) -> Read | Problem:
-    """The certificate of an authority that somebody else provides, or the first thing that is wrong. `where`: such as
-    `Secret n/corporate`."""
-    wanted = (
-        f"Put the certificate of an authority into {CERTIFICATE} and its key into {KEY}. {STAYS}"
-    )
+    """The certificate of a user's authority, or its first problem. `where`: such as `Secret n/corporate`."""
+    wanted = f"Put a CA certificate into {CERTIFICATE} and its key into {KEY}. {STAYS}"
     if data is None:
         return Problem(
-            Reason.MISSING, f"{where} is not there: spec.tls.caSecret names it. {wanted}"
+            Reason.MISSING, f"{where} does not exist: spec.tls.caSecret names it. {wanted}"
         )
     found = _pair(where, data, CERTIFICATE, KEY, wanted)
     if isinstance(found, Problem):
         return found
     if not found.is_authority:
-        text = f"{where}: {CERTIFICATE} has {found.subject!r}, which may not sign certificates (basic constraints, key usage)"
+        text = (
+            f"{where}: {CERTIFICATE} has {found.subject!r}, which may not sign certificates (basic constraints, key "
+            "usage)"
+        )
         return Problem(Reason.NOT_AN_AUTHORITY, f"{text}. {wanted}")
     return _time(where, found, now, wanted) or found
 
@@ -133,10 +137,13 @@ def check_authority(
     *,
     given: bool = False,
 ) -> Read | Problem:
-    """The certificate of an authority's Secret, or the first thing that is wrong. An expired one is still what it was: the
-    planner replaces it in time. `given`: it is somebody else's, and has the name that they gave it."""
+    """The certificate in an authority's Secret, or its first problem.
+
+    Expiry is not a problem here, because the planner replaces an authority in time. `given`: it was copied from the
+    user's Secret and may have any name.
+    """
     where = f"Secret {owner.namespace}/{secret}"
-    mended = "The operator makes another authority, which takes over once all members trust it"
+    mended = "The operator creates a new certificate authority, which takes over once all members trust it"
     if data is None:
         return Problem(Reason.MISSING, f"{where} was deleted, and the key with it. {mended}")
     found = _pair(where, data, AUTHORITY_CERTIFICATE, AUTHORITY_KEY, mended)
@@ -171,7 +178,7 @@ def _pair(
 ) -> Read | Problem:
     for name in (certificate, key):
         if not data.get(name, b"").strip():
-            text = f"{where} is half-written: {name} is missing"
+            text = f"{where} is incomplete: {name} is missing"
             return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
     name = certificate
     try:
@@ -179,7 +186,7 @@ def _pair(
         name = key
         fits = key_fits(data[key], found)
     except Unreadable as error:
-        return Problem(Reason.HALF_WRITTEN, f"{where} is half-written: {name}: {error}. {mended}")
+        return Problem(Reason.HALF_WRITTEN, f"{where} is incomplete: {name}: {error}. {mended}")
     if not fits:
         text = f"{where}: {key} is not the key of {certificate}"
         return Problem(Reason.KEY_MISMATCH, f"{text}. {mended}")
@@ -192,10 +199,10 @@ def _time(where: str, found: Read, now: float, mended: str) -> Problem | None:
     if now < begin:
         text = f"{where}: its certificate is not valid before {time_text(begin)}; {clock}"
         return Problem(
-            Reason.NOT_YET_VALID, f"{text}. {mended}; if this goes on, set the clocks right"
+            Reason.NOT_YET_VALID, f"{text}. {mended}; if this persists, correct the clocks"
         )
     if now >= end:
-        text = f"{where}: its certificate has expired at {time_text(end)}; {clock}"
+        text = f"{where}: its certificate expired at {time_text(end)}; {clock}"
         return Problem(Reason.EXPIRED, f"{text}. {mended}")
     return None
 

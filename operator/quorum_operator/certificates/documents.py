@@ -1,7 +1,8 @@
-"""The Secrets and the ConfigMap that hold certificates, as objects: built, and read back.
+"""Builds and parses the Secrets and the ConfigMap with certificates.
 
-`QUORUM-ca-N`: one authority, immutable; its stages are annotations. `MEMBER-tls` and `QUORUM-NAME-tls`: a holder's pair and
-the bundle that it trusts, as one object, so that both are replaced together. `QUORUM-trust`: the bundle for brokers and clients.
+`QUORUM-ca-N`: one authority, immutable, with its stages as annotations. `MEMBER-tls` and `QUORUM-NAME-tls`: a
+holder's key pair and trust bundle in one object, so that both are replaced together. `QUORUM-trust`: the bundle for
+brokers and clients.
 """
 
 from base64 import b64encode
@@ -32,17 +33,17 @@ Object = dict[str, Any]
 
 
 def authority_name(owner: Owner, generation: int) -> str:
-    """Of its Secret."""
+    """Name of its Secret."""
     return f"{owner.name}-ca-{generation}"
 
 
 def trust_name(owner: Owner) -> str:
-    """Of the ConfigMap with the bundle."""
+    """Name of the ConfigMap with the bundle."""
     return f"{owner.name}-trust"
 
 
 def leaf_name(owner: Owner, holder: Holder) -> str:
-    """Of its Secret; a member's name begins with the quorum's already."""
+    """Name of its Secret; the name of a member already begins with the quorum's."""
     return f"{holder.name}-tls" if holder.role is Role.MEMBER else f"{owner.name}-{holder.name}-tls"
 
 
@@ -70,7 +71,9 @@ def leaf_secret(
     generation: int | None = None,
     revoked: str | None = None,
 ) -> Object:
-    """With a pair, or the bundle alone. `revoked`: None leaves what is there. `keystore.pem` is what stock Kafka reads: the key, then the certificate."""
+    """A Secret with a key pair and bundle, or only the bundle. `keystore.pem` (key, then certificate) is for stock
+    Kafka.
+    """
     meta = metadata(owner, leaf_name(owner, holder))
     signed_by = {} if generation is None else {ANNOTATION_GENERATION: str(generation)}
     meta["annotations"] = {ANNOTATION_EXTRAS: ",".join(sorted(extras))} | signed_by
@@ -87,7 +90,7 @@ def leaf_secret(
 
 
 def trust_config_map(owner: Owner, bundle: tuple[Read, ...]) -> Object:
-    """What brokers and clients trust; it is no secret."""
+    """The trust bundle for brokers and clients."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -121,7 +124,7 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
 def read_leaf(
     owner: Owner, holder: Holder, secret: Object, trusted: tuple[Read, ...], now: float
 ) -> LeafSecret:
-    """The facts of a holder's Secret. A bundle that can't be read is as good as none."""
+    """The facts of a holder's Secret. An unreadable bundle counts as missing."""
     data = checks.decoded(secret.get("data"))
     found = checks.check_leaf(leaf_name(owner, holder), data, owner, holder, trusted, now)
     return LeafSecret(
@@ -143,13 +146,13 @@ def revoked_in(secret: Object) -> str | None:
 
 
 def extras_of(secret: Object) -> frozenset[str]:
-    """Of a holder's Secret."""
+    """Additional trusted authorities that a holder's Secret records."""
     said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_EXTRAS, "")
     return frozenset(filter(None, said.split(",")))
 
 
 def generation_of(secret: Object) -> int | None:
-    """Of the authority that has signed a holder's certificate, as its Secret says."""
+    """Generation of the authority that signed a holder's certificate, as recorded in the Secret."""
     said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_GENERATION, "")
     return int(said) if said.isdecimal() else None
 
@@ -176,7 +179,7 @@ def bundle_of(owner: Owner, holder: Holder, secret: Object) -> tuple[Read, ...]:
 
 
 def version_of(found: Object) -> str:
-    """What a patch of it is bound to."""
+    """The resource version for conditional patches."""
     version: str = found["metadata"].get("resourceVersion", "")
     return version
 
@@ -190,7 +193,7 @@ def read_trust(owner: Owner, config_map: Object) -> tuple[Read, ...]:
 
 
 def bundle_text(bundle: tuple[Read, ...]) -> str:
-    """PEM, one after the other."""
+    """Concatenated PEM certificates."""
     return "".join(each.pem for each in bundle)
 
 

@@ -1,6 +1,7 @@
-"""What is seen of the certificates of one quorum: the input of `rotation.py`. Plain facts; who gathered them is not known here.
+"""The observed state of a quorum's certificates: the input of `rotation.py`.
 
-Certificates are named by their fingerprints. Times are seconds since 1970, by the API server's clock.
+Plain facts, independent of how they were read. Certificates are identified by fingerprint. Times are seconds since
+1970 by the API server's clock.
 """
 
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from quorum_operator.planner.certificates_seen import Trouble
 
 @dataclass(frozen=True, slots=True)
 class AuthoritySecret:
-    """The Secret of one generation of the quorum's authority. Its stages are annotations, each set once and never taken back.
+    """The Secret of one generation of the quorum's authority. Its stages are annotations that are set once and never
+    removed.
 
-    `certificate`: None if it can't be used (`problem` says why): its key is lost.
+    `certificate`: None if it can't be used (`problem` has the reason).
     """
 
     generation: int
@@ -24,15 +26,15 @@ class AuthoritySecret:
     version: str
     problem: str = ""
     signing: bool = False
-    """All members trust it: certificates are signed by it, until a newer one is signing."""
+    """All members trust it: it signs certificates until a newer authority does."""
     retired: bool = False
-    """Nobody presents a certificate of it any more: it is trusted no longer."""
+    """No certificate of it is in use any more: it is no longer trusted."""
     signed_until: float = 0.0
-    """No certificate that it has signed ends later."""
+    """All certificates that it signed have expired by this time."""
     given: bool = False
-    """A copy of what the Secret that the spec names held."""
+    """It was copied from the Secret that the spec names."""
     made_at: float = float("inf")
-    """When the Secret was made; infinite where that is not known."""
+    """Creation time of the Secret; infinite if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,18 @@ class LeafSecret:
     version: str
     problem: str = ""
     extras: frozenset[str] = frozenset()
-    """Which of the bundle are no authorities of this quorum: the spec has named them."""
+    """Certificates of the bundle that come from spec.tls.trustedCAs."""
     above: tuple[Read, ...] = ()
-    """Who issued the certificate, as far as the Secret has them."""
+    """Intermediate certificates in the Secret."""
     revoked: str | None = None
     """The file of revoked certificates, as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What the process of a member says it uses: fingerprint of its certificate, that of who signed it, and what it trusts."""
+    """What a member's process reports: fingerprints of its certificate, of its issuer, and of its trusted
+    authorities.
+    """
 
     certificate: str
     authority: str
@@ -63,28 +67,29 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen:
-    """A member. `running`: a process of it may be alive; one that is alive and can't be asked says nothing (`loaded`)."""
+    """A member. `running`: its process may be running. `loaded` is None if a running process can't be queried."""
 
     holder: Holder
     running: bool
     loaded: Loaded | None = None
     leader: bool = False
     stopped: bool = False
-    """Its container does not run at this moment, by its kubelet."""
+    """Its kubelet reports that the container does not run."""
     voter_down: bool = False
-    """It is a voter, and the leader does not hear it."""
+    """It is a voter that does not fetch from the leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """How far the certificate of one holder is. `chain`: empty without a pair that can be used; `anchor`: fingerprint of the trusted
-    authority that it leads to."""
+    """State of one holder's certificate. `chain`: empty without a usable key pair; `anchor`: fingerprint of the
+    trusted authority of the chain.
+    """
 
     holder: str
     request: dict[str, Any]
-    """As it is to be."""
+    """The wanted object."""
     version: str
-    """Of the one that is there; empty without one."""
+    """Resource version of the existing object; empty if there is none."""
     is_as_wanted: bool
     chain: tuple[Read, ...] = ()
     anchor: str = ""
@@ -95,7 +100,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything at one moment."""
+    """All facts of one moment."""
 
     now: float
     authorities: tuple[AuthoritySecret, ...] = ()
@@ -107,18 +112,18 @@ class Seen:
     others: tuple[Holder, ...] = ()
     """Holders that are no members: brokers, administrators."""
     unaware: tuple[str, ...] = ()
-    """Brokers that have not started since the newest authority was published: they may not trust it yet."""
+    """Brokers that have not started since the newest authority was published, so they may not trust it yet."""
     lagging: tuple[str, ...] = ()
     """Brokers that may still present a certificate of an older authority than the one that is signing."""
     confirmed: bool = False
-    """A person says that what is unaware or lagging need not be waited for."""
+    """A user has confirmed that brokers need not be waited for."""
     named: Named = field(default_factory=Named)
-    """What the spec names of other people's."""
+    """The user's authorities that the spec names."""
     revoked: str | None = None
     """The file of revoked certificates, as members are to have it; None: the spec says nothing."""
     issued: tuple[Issued, ...] | None = None
-    """What somebody else issues; None where the operator signs."""
+    """Certificates of an external issuer; None if the operator signs."""
     rotation_asked: bool = False
-    """A person asks for another authority."""
+    """A user has requested a new authority."""
     names_taken: frozenset[int] = field(default_factory=frozenset)
-    """Generations whose Secret's name is used by something else."""
+    """Generations whose Secret name is used by another object."""

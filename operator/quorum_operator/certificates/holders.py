@@ -1,7 +1,8 @@
-"""Who holds a certificate of a quorum, and which names it bears.
+"""The holders of certificates of a quorum, and their names.
 
-The identity that nodes judge by is the URI (`quorum_node.security.certificate_identity`). The subject is for people, and for
-Kafka's own mapping rules: CN the holder, OU the role, O the quorum and its namespace. Hosts are checked against DNS names.
+Nodes identify a holder by the URI (`quorum_node.security.certificate_identity`). The subject is for people and for
+Kafka's mapping rules: CN is the holder, OU the role, O the quorum and its namespace. Hosts are checked against DNS
+names.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ MOST_CN_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One holder. `name`: as people call it, unique within the quorum. `node_id`: of a member or a broker."""
+    """One holder. `name`: unique within the quorum. `node_id`: of a member or a broker."""
 
     name: str
     role: Role
@@ -38,9 +39,9 @@ class Holder:
 
 
 def member(owner: Owner, node_id: int, number: int, cluster_domain: str = "") -> Holder:
-    """The holder of one incarnation. `cluster_domain`: such as cluster.local, where it is known.
+    """The holder for one incarnation. `cluster_domain`: such as cluster.local, if known.
 
-    The names are the pod's own, those of the Services that lead to it, and localhost, which quorumctl in the pod dials.
+    Its DNS names are those of the pod and of its Services, and localhost for quorumctl in the pod.
     """
     name = owner.member(node_id, number)
     space = owner.namespace
@@ -65,12 +66,12 @@ def person(name: str, role: Role = Role.ADMIN) -> Holder:
 
 
 def broker(name: str, node_id: int, dns_names: tuple[str, ...] = ()) -> Holder:
-    """A stock broker; brokers serve on their own listeners, with certificates of their own choice."""
+    """A broker. Its own listeners may use other certificates."""
     return Holder(name, Role.BROKER, node_id, dns_names)
 
 
 def named(name: str, role: str, node_id: int | None, dns_names: tuple[str, ...] = ()) -> Holder:
-    """Whom the spec names."""
+    """A holder from spec.tls.identities."""
     if node_id is not None:
         return broker(name, node_id, dns_names)
     return Holder(name, Role(role), None, dns_names)

@@ -1,8 +1,8 @@
-"""Certificates that cert-manager issues: what is asked of it, and what there is of the answer. Objects to facts; pure.
+"""Certificates from cert-manager: the requested objects and their state. Pure.
 
-For each holder there is one `Certificate` (cert-manager.io/v1), which cert-manager fulfils into a Secret of the same name. Members
-never read that Secret: the operator takes the pair over into the holder's own one, together with the bundle and when all trust it.
-The `ca.crt` that cert-manager writes beside a certificate is never trusted.
+For each holder there is one `Certificate` (cert-manager.io/v1), which cert-manager writes into a Secret of the same
+name. Members never read that Secret: the operator copies the key pair into the holder's own Secret, together with the
+bundle, once all members trust it. The `ca.crt` written by cert-manager is never trusted.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,14 @@ from quorum_operator.tls_crd import IssuerRef
 Object = dict[str, Any]
 
 GRACE_S = 60.0
-"""Of an issuer that has not answered yet: until it is called late."""
+"""Time after which an unanswered request is reported as late."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedObjects:
-    """Of one holder, as the API server returned them, None for what is not there. `refused`: the operator may not read them."""
+    """The objects of one holder as returned by the API server, None for missing ones. `refused`: the operator may not
+    read them.
+    """
 
     certificate: Object | None = None
     secret: Object | None = None
@@ -36,12 +38,12 @@ class IssuedObjects:
 
 
 def request_name(owner: Owner, holder: Holder) -> str:
-    """Of the Certificate, and of the Secret that cert-manager writes."""
+    """Name of the Certificate and of the Secret that cert-manager writes."""
     return f"{documents.leaf_name(owner, holder).removesuffix('-tls')}-issued"
 
 
 def request(owner: Owner, holder: Holder, issuer: IssuerRef) -> Object:
-    """What is asked of cert-manager for a holder."""
+    """The Certificate for a holder."""
     name = request_name(owner, holder)
     life_s = lifetimes.MEMBER_S if holder.role is Role.MEMBER else lifetimes.CLIENT_S
     spec: Object = {
@@ -114,7 +116,7 @@ def issued(
 
 
 def pair_of(found: IssuedObjects) -> Pair:
-    """The pair that was issued, with its chain. Raises Unreadable."""
+    """The issued key pair with its chain. Raises Unreadable."""
     data = checks.decoded((found.secret or {}).get("data"))
     leaf, *others = read_all(data.get(checks.CERTIFICATE, b"")) or (None,)
     if leaf is None:
@@ -131,7 +133,7 @@ def _with(made: Issued, waits: str, trouble: Trouble | None) -> Issued:
 
 
 def _late(what: str, name: str, there: Object | None, now: float) -> Trouble | None:
-    """Why cert-manager has not issued it, if it is not just about to."""
+    """Why cert-manager has not issued it, if it is overdue."""
     if there is None:
         return None
     status = there.get("status") or {}
@@ -148,7 +150,7 @@ def _late(what: str, name: str, there: Object | None, now: float) -> Trouble | N
     if since is None or now - since < GRACE_S:
         return None
     said = f"{ready.get('reason', 'cert-manager')}: {ready.get('message', 'has not answered')}"
-    text = f"{what} has not been issued since {checks.time_text(since)} ({said}). {see}"
+    text = f"{what} has not been issued; requested at {checks.time_text(since)} ({said}). {see}"
     return Trouble("IssuerLate", text)
 
 
@@ -160,5 +162,5 @@ def _time(text: object) -> float | None:
 
 
 def _hours(seconds: float) -> str:
-    """As Go's durations are written by the API server."""
+    """A duration as the API server writes Go durations."""
     return f"{int(seconds // 3600)}h0m0s"

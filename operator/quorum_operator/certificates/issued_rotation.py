@@ -1,7 +1,7 @@
-"""The next step of certificates that somebody else issues: ask for them, spread trust, and take over what was issued. Pure.
+"""The next step for certificates of an external issuer: request, distribute trust, take over. Pure.
 
-Who issues decides when a certificate is renewed and by which authority. What is decided here is when it is taken over: one member at a
-time, the leader last, and never before every member that may be alive trusts the authority that it leads to.
+The issuer decides when to renew and which authority signs. This module decides when an issued certificate is used:
+one member at a time, the leader last, and only if every member that may be running trusts its authority.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from quorum_operator.certificates.trust import Trust, names_of
 
 
 class IssuedRotation(Trust):
-    """Authorities whose keys somebody else has."""
+    """Rotation with an external issuer."""
 
     def steps(self) -> Iterator[Step]:
-        """In this order: what brings trust goes first, what needs it last."""
+        """Steps that distribute trust come first, steps that depend on it last."""
         waits: list[WaitFor] = []
         yield from self._spread()
         for step in self._taken():
@@ -40,7 +40,7 @@ class IssuedRotation(Trust):
 
     @cached_property
     def signer(self) -> AuthoritySecret | None:
-        """Nobody here signs."""
+        """The operator signs nothing here."""
         return None
 
     @cached_property
@@ -59,7 +59,7 @@ class IssuedRotation(Trust):
                 )
 
     def _taken(self) -> Iterator[Step]:
-        """Those that have none first, of the rest one at a time."""
+        """Key pairs to take over: holders without one first, then one at a time."""
         due = [each for each in self.holders if self._is_due(each)]
         blocked = self._unloaded()
         due.sort(key=lambda each: (not self._has_no_pair(each), *self._rank(each)))
@@ -73,7 +73,7 @@ class IssuedRotation(Trust):
                 version = "" if leaf is None else leaf.version
                 yield TakePair(
                     *(holder, pair.chain[0], self.wanted_bundle, version),
-                    f"{holder.name}: another certificate was issued",
+                    f"{holder.name}: a new certificate was issued",
                     self._marks,
                     self.revoked_for(holder),
                 )
@@ -87,11 +87,11 @@ class IssuedRotation(Trust):
         return leaf is None or leaf.certificate != pair.chain[0]
 
     def _why_not(self, holder: Holder, pair: Issued) -> WaitFor | None:
-        """Somebody would not trust it."""
+        """Why the certificate can't be used yet: a member does not trust its authority."""
         ignorant = self._distrusting(pair.anchor)
         if ignorant is not None:
             return WaitFor(
-                f"the certificate of {holder.name} waits until {ignorant} trusts who issued it"
+                f"the certificate of {holder.name} waits until {ignorant} trusts its issuer"
             )
         if self.usable and self.seen.unaware and not self.seen.confirmed:
             listed = ", ".join(self.seen.unaware)
@@ -102,7 +102,7 @@ class IssuedRotation(Trust):
         return None
 
     def _distrusting(self, anchor: str) -> str | None:
-        """A member that may be alive and show a valid certificate, and does not say that it trusts this authority."""
+        """A member that may be running with a valid certificate and does not report that it trusts this authority."""
         for each in self.seen.members:
             if not each.running or self._waits_for_a_pair(each):
                 continue
@@ -120,7 +120,7 @@ class IssuedRotation(Trust):
                 yield WaitFor(f"{each.holder}: {each.waits}")
 
     def _forget(self) -> Iterator[Step]:
-        """Authorities that the operator has made or copied before."""
+        """Retire authorities that the operator created or copied earlier."""
         for each in sorted(self.usable.values(), key=lambda one: one.generation):
             assert each.certificate is not None
             name = f"authority {each.generation}"
@@ -131,9 +131,13 @@ class IssuedRotation(Trust):
                 text = f"{name} is kept until these brokers have been restarted: {listed}"
                 yield WaitFor(text, self.seen.lagging)
             else:
-                yield Retire(each.generation, each.version, f"nobody presents what {name} signed")
+                yield Retire(
+                    each.generation,
+                    each.version,
+                    f"no certificate signed by {name} is in use any more",
+                )
 
     def _due_at(self) -> float:
-        """When two thirds of the first certificate are over: cert-manager renews it then."""
+        """When the next certificate is due: cert-manager renews it after two thirds of its lifetime."""
         ends = [e.certificate.validity.leaf_due_at for e in self.seen.leaves if e.certificate]
         return min(ends, default=float("inf"))

@@ -1,6 +1,6 @@
-"""Draws keys and signs certificates: ECDSA on P-256, PEM, keys in PKCS#8, which Java reads as well.
+"""Generates keys and signs certificates: ECDSA on P-256, PEM, keys in PKCS#8, which Java can read.
 
-The only place of this package where chance plays a part. A new certificate has a new key, always.
+The only module of this package that uses randomness. Each certificate has a new key.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _OIDS = {
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its key. The key never shows in a log: `repr` leaves it out. `above`: who issued it, up to the one that is trusted."""
+    """A certificate and its key, which `repr` omits. `above`: the issuers, up to the trusted one."""
 
     certificate: Read
     key_pem: str = field(repr=False)
@@ -34,12 +34,14 @@ class Pair:
 
     @property
     def chain_pem(self) -> str:
-        """The certificate, then those above."""
+        """The certificate followed by its issuers."""
         return "".join(each.pem for each in (self.certificate, *self.above))
 
 
 def new_authority(owner: Owner, generation: int, now: float) -> Pair:
-    """The authority of a quorum, self-signed. Its name has the generation: two of one name are mistaken for each other."""
+    """The self-signed authority of a quorum. Its name contains the generation, because authorities with equal names
+    are confused.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name((("O", f"{owner.name}.{owner.namespace}"), ("CN", f"quorum CA {generation}")))
     signs = _usage(sign=False, authority=True)
@@ -77,8 +79,9 @@ def issue(owner: Owner, holder: Holder, authority: Pair, now: float) -> Pair:
 
 
 def _issuer_key_id(parent: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """As the authority itself writes its identifier, which not all compute in one way: OpenSSL passes by an issuer whose identifier
-    is another one."""
+    """The authority's subject key identifier as it is written there. It has to be copied, because OpenSSL ignores an
+    issuer with a different identifier.
+    """
     try:
         own = parent.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""Which authorities are those of this quorum, by all that is seen. Pure."""
+"""Determines which authorities belong to this quorum. Pure."""
 
 from collections import Counter
 
@@ -7,10 +7,11 @@ from quorum_operator.certificates.pem import Read
 
 
 def known_authorities(seen: Seen) -> tuple[Read, ...]:
-    """Those with a Secret, and those that more than half of the holders' Secrets, or of the members that answer, trust.
+    """Authorities with a Secret, and those trusted by more than half of the holders' Secrets or of the answering
+    members.
 
-    A single Secret that somebody has written, or a single member that says so, makes no authority; nor does the ConfigMap
-    with the trust, which many may write. Else any of them could make himself an administrator of the quorum.
+    A single edited Secret, a single member, or the trust ConfigMap is not sufficient. Otherwise write access to one
+    of them would allow its holder to become an administrator of the quorum.
     """
     found = {
         each.certificate.fingerprint: each.certificate
@@ -33,7 +34,7 @@ def known_authorities(seen: Seen) -> tuple[Read, ...]:
 
 
 def extras_in_secrets(seen: Seen) -> tuple[Read, ...]:
-    """What more than half of the holders' Secrets trust beside the quorum's own authorities."""
+    """Additional authorities that more than half of the holders' Secrets trust."""
     return _of_most(
         [
             tuple(each for each in leaf.bundle if each.fingerprint in leaf.extras)

@@ -1,8 +1,9 @@
-"""How long certificates live, and when each is replaced. Pure arithmetic on seconds since 1970.
+"""Lifetimes of certificates and renewal times. Pure arithmetic on seconds since 1970.
 
-A leaf is replaced when two thirds of its life are over: of 90 days a month is left, in which an operator that was away comes
-back. An authority is replaced at four fifths of five years, since stock brokers have to be restarted for it. A clock may be wrong
-by a day, and a certificate is valid some minutes before it is issued, for clocks that are behind.
+A leaf certificate is renewed after two thirds of its lifetime: of 90 days a month remains for an operator that was
+down. An authority is replaced after four fifths of five years, because stock brokers have to be restarted for it.
+Clocks may differ by up to a day. A certificate is valid from some minutes before it is issued, for clocks that are
+behind.
 """
 
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ MEMBER_S = 90 * DAY_S
 CLIENT_S = 365 * DAY_S
 OPERATOR_S = DAY_S
 SURELY_OVER_S = 2 * DAY_S
-"""After its end nobody's clock, if it is wrong by less than a day, holds a certificate valid."""
+"""After this time no clock that is wrong by less than a day considers an expired certificate valid."""
 SPREAD_S = 600.0
-"""After so long a kubelet that works has brought a changed Secret into its pods; they take two minutes."""
+"""After this time a working kubelet has updated a mounted Secret; it takes two minutes."""
 CLOSING_S = 90 * DAY_S
-"""Of the life of an authority; then nothing but members is waited for."""
+"""Remaining lifetime of an authority below which only members are waited for."""
 
 _LIFE_S = {Role.MEMBER: MEMBER_S, Role.OPERATOR: OPERATOR_S}
 
@@ -33,27 +34,29 @@ class Validity:
     not_after: float
 
     def part(self, share: float) -> float:
-        """The moment at which so much of it is over."""
+        """The time at which this fraction of it has passed."""
         return self.not_before + share * (self.not_after - self.not_before)
 
     @property
     def leaf_due_at(self) -> float:
-        """When a certificate that no other was signed by is replaced."""
+        """When a leaf certificate is renewed."""
         return self.part(2 / 3)
 
     @property
     def urgent_at(self) -> float:
-        """When a certificate is replaced without waiting for others: half of the time for it is over."""
+        """When a certificate is renewed without waiting for others: half of the time between renewal and expiry has
+        passed.
+        """
         return self.part(5 / 6)
 
     @property
     def authority_due_at(self) -> float:
-        """When the next authority is made."""
+        """When the next authority is created."""
         return self.part(4 / 5)
 
 
 def of_leaf(role: Role, now: float, authority: Validity) -> Validity:
-    """A new one. It ends with its authority at the latest: a chain is as long as its shortest part."""
+    """Validity of a new leaf certificate. It ends no later than its authority."""
     return Validity(now - BACKDATED_S, min(now + _LIFE_S.get(role, CLIENT_S), authority.not_after))
 
 

@@ -1,4 +1,4 @@
-"""From the objects of one quorum to the facts of its certificates. Pure; the objects were read elsewhere."""
+"""Converts the objects of one quorum to facts about its certificates. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class Objects:
     leaves: Mapping[str, Object]
     trust: Object | None
     issued: Mapping[str, IssuedObjects] | None = None
-    """By the holder's name; None where the operator signs."""
+    """By the holder's name; None if the operator signs."""
 
 
 def look(
@@ -36,7 +36,7 @@ def look(
     given: Named | None = None,
     issuer: IssuerRef | None = None,
 ) -> Seen:
-    """What `rotation.plan` judges; what brokers and people say is filled in by the caller."""
+    """The input of `rotation.plan`; the caller adds the facts about brokers and annotations."""
     authorities = tuple(
         documents.read_authority(owner, generation, secret, now)
         for generation, secret in sorted(found.authorities.items())
@@ -96,7 +96,7 @@ def _issued(
     given: Named,
     issuer: IssuerRef | None,
 ) -> tuple[Issued, ...] | None:
-    """What cert-manager was asked for; by authorities that the spec names alone."""
+    """The state of cert-manager's certificates; only authorities that the spec names count."""
     if issuer is None:
         return None
     there = found.issued or {}

@@ -1,4 +1,4 @@
-"""From what was seen of a quorum to the members that hold certificates. Pure."""
+"""Converts the observation of a quorum to the members that hold certificates. Pure."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def members_of(owner: Owner, incarnations: Iterable[Incarnation]) -> tuple[Holder, ...]:
-    """Those that run, or are to run: what has left and stopped needs no certificate any more."""
+    """Members that run or should run. Removed and stopped members need no certificate."""
     return tuple(
         holders.member(owner, each.node_id, each.number)
         for each in incarnations
@@ -27,8 +27,9 @@ def members_of(owner: Owner, incarnations: Iterable[Incarnation]) -> tuple[Holde
 
 
 def others_of(spec: MetadataQuorumSpec) -> tuple[Holder, ...]:
-    """An administrator, whom the spec names, an archiver where backups are asked for, and the operator where it can't sign for
-    itself."""
+    """The other holders: an administrator, the identities of the spec, an archiver for backups, and the operator if
+    it can't sign for itself.
+    """
     named = (spec.tls.identities if spec.tls is not None else None) or []
     archiver = (holders.person(backup.HOLDER, Role.ARCHIVER),) if spec.backup is not None else ()
     issued = spec.tls is not None and spec.tls.issuer_ref is not None
@@ -49,7 +50,7 @@ def members_seen(
     view: QuorumView | None,
     known: tuple[Read, ...],
 ) -> tuple[MemberSeen, ...]:
-    """`known`: certificates by which the fingerprints that processes tell are resolved."""
+    """`known`: certificates that resolve the reported fingerprints."""
     there = [each for each in incarnations if each.replicas > 0 or each.pod is not None]
     by_name = {each.fingerprint: each for each in known}
     down = {} if view is None else {each.key: not each.fetching for each in view.voters}
@@ -67,8 +68,9 @@ def members_seen(
 
 
 def _may_be_alive(pod: PodFacts | None) -> bool:
-    """A container that was never started presents nothing: it reads what its Secret holds when it starts. Nor does one that was told
-    of no certificate."""
+    """Whether a process with a certificate may be running. A container that never started reads its Secret when it
+    starts, and a process without TLS has no certificate.
+    """
     if pod is None or pod.tls_stage is TlsStage.PLAIN:
         return False
     return pod.phase not in _ENDED and (pod.running or pod.started)

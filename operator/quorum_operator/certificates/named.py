@@ -1,6 +1,6 @@
-"""What `spec.tls` names of other people's: an authority in a Secret, and further authorities to trust. Objects to facts; pure.
+"""The user's objects that `spec.tls` names: an authority in a Secret, and additional trusted authorities. Pure.
 
-What can't be used is told in one message each, and takes nothing away: what is in use stays in use.
+An unusable object is reported with one message, and everything in use stays in use.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ from quorum_operator.tls_crd import TlsSpec, TrustedCa
 Object = dict[str, Any]
 
 MOST_TRUSTED = 64
-"""Certificates of `spec.tls.trustedCAs` together; a Secret of each holder has all of them."""
+"""Maximum number of certificates in `spec.tls.trustedCAs`, because each holder's Secret contains all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedObjects:
-    """As the API server returned them, None for what is not there. `trusted`: in the order of the spec."""
+    """The objects as returned by the API server, None for missing ones. `trusted`: in the order of the spec."""
 
     authority: Object | None = None
     trusted: tuple[Object | None, ...] = ()
@@ -32,21 +32,23 @@ class NamedObjects:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """`secret`: name of the Secret with the authority, empty if the spec names none; `authority`: None if it can't be used."""
+    """`secret`: name of the Secret with the authority, empty if the spec names none; `authority`: None if it can't be
+    used.
+    """
 
     secret: str = ""
     authority: Read | None = None
     trusted: tuple[Read, ...] = ()
     """Authorities that are trusted beside the quorum's own."""
     is_whole: bool = True
-    """All of them could be read; else those that are trusted already stay."""
+    """Whether all of them could be read; otherwise the trusted ones are kept."""
     troubles: tuple[Trouble, ...] = ()
     revoked: Revoked | None = None
     """None: the spec says nothing of revoked certificates."""
 
 
 def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> Named:
-    """What there is of it. `space`: the namespace, for messages."""
+    """The named objects as facts. `space`: the namespace, for messages."""
     if spec is None:
         return Named()
     trusted, is_whole, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
@@ -65,7 +67,9 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
 
 
 def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:
-    """An authority that has the name of another one, which is trusted beside it for a while, must be told apart from it."""
+    """Reject an authority with the same subject as the current one that can't be distinguished from it while both are
+    trusted.
+    """
     mine = given.authority
     if mine is None:
         return given
@@ -74,8 +78,9 @@ def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:
             continue
         if not mine.key_id or not each.key_id or mine.key_id == each.key_id:
             text = (
-                f"Secret {space}/{given.secret}: {checks.CERTIFICATE} has the subject {mine.subject!r} of the authority that it replaces,"
-                " another key, and no subject key identifier of its own to tell them apart. Give it another subject or an identifier."
+                f"Secret {space}/{given.secret}: {checks.CERTIFICATE} has the same subject ({mine.subject!r}) as the "
+                "authority that it replaces, a different key, and no subject key identifier to tell them apart. Give "
+                "it a different subject or a subject key identifier."
                 f" {checks.STAYS}"
             )
             trouble = Trouble(Reason.SAME_NAME.value, text)
@@ -95,8 +100,8 @@ def pair_of(found: NamedObjects) -> Pair:
 def _ends_soon(where: str, authority: Read) -> Trouble:
     end = checks.time_text(authority.validity.not_after)
     text = (
-        f"{where}: the authority ends at {end}, and no certificate is valid for longer. Put its successor, with the key, into this"
-        " Secret: all members trust both before the new one signs"
+        f"{where}: the certificate authority expires at {end}, and so do all its certificates. Put its successor, "
+        "with its key, into this Secret: all members trust both before the new one signs"
     )
     return Trouble("EndsSoon", text)
 
@@ -120,16 +125,16 @@ def _trusted(
             else:
                 good[each.fingerprint] = each
     if len(good) > MOST_TRUSTED:
-        text = f"spec.tls.trustedCAs names {len(good)} authorities; {MOST_TRUSTED} are the most. Name fewer. {checks.STAYS}"
+        text = f"spec.tls.trustedCAs names {len(good)} authorities, more than the limit of {MOST_TRUSTED}. {checks.STAYS}"
         return (), False, (*troubles, Trouble("TooMany", text))
     return tuple(good.values()), is_whole, tuple(troubles)
 
 
 def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Trouble:
-    wanted = f"spec.tls.trustedCAs names it for {key}, which is to hold certificates of authorities in PEM. {checks.STAYS}"
+    wanted = f"spec.tls.trustedCAs names it for {key}, which has to hold CA certificates in PEM. {checks.STAYS}"
     data = _data(there)
     if data is None:
-        return Trouble("TrustedMissing", f"{what} is not there: {wanted}")
+        return Trouble("TrustedMissing", f"{what} does not exist: {wanted}")
     if not data.get(key, b"").strip():
         return Trouble("TrustedMissing", f"{what} has no {key}: {wanted}")
     try:
@@ -144,17 +149,22 @@ def _bundle(what: str, key: str, there: Object | None) -> tuple[Read, ...] | Tro
 def _why_not(what: str, key: str, each: Read, now: float) -> Trouble | None:
     name = f"{what}: {key} has {each.subject!r}"
     if not each.is_authority:
-        text = f"{name}, which is the certificate of no authority. It is not trusted; the others are. Take it out"
+        text = (
+            f"{name}, which is not a CA certificate. It is not trusted; the others are. Remove it"
+        )
         return Trouble("TrustedUnreadable", text)
     if now >= each.validity.not_after:
         end = checks.time_text(each.validity.not_after)
-        text = f"{name}, which has expired at {end}. It is trusted no more; the others are. Take it out, or put its successor in"
+        text = (
+            f"{name}, which has expired at {end}. It is no longer trusted; the others are. Remove it, or replace it "
+            "by its successor"
+        )
         return Trouble("TrustedExpired", text)
     return None
 
 
 def _data(found: Object | None) -> Mapping[str, bytes] | None:
-    """Of a Secret, or of a ConfigMap."""
+    """The data of a Secret or a ConfigMap."""
     if found is None:
         return None
     data = found.get("data") or {}

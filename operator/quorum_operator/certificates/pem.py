@@ -1,7 +1,4 @@
-"""Certificates as they are read from PEM: what the operator knows of each.
-
-A private key is looked at to see whether it fits, and never kept.
-"""
+"""Parses certificates from PEM. A private key is only checked against its certificate and never kept."""
 
 import functools
 import hashlib
@@ -22,21 +19,23 @@ _NUMBER = re.compile(r" CA ([1-9][0-9]{0,8})$")
 
 
 MIN_RSA_BITS = 2048
-"""What OpenSSL takes at its default level."""
+"""Minimum RSA key size of OpenSSL's default security level."""
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
 class Unreadable(ValueError):
-    """Not PEM, cut off, or of a kind that is not used here."""
+    """Not PEM, truncated, or of an unsupported kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of who signed it, as text.
 
-    `key`: SHA-256 of its public key. Two certificates with one subject and one key are of one authority: what one has signed
-    the other one has signed, too. `key_id`: its subject key identifier in hex, by which authorities of one name are told apart.
+    `key`: SHA-256 of its public key. Two certificates with one subject and one key are of one authority: what one has
+    signed
+    the other one has signed, too. `key_id`: its subject key identifier in hex, by which authorities of one name are
+    told apart.
     """
 
     pem: str
@@ -53,7 +52,7 @@ class Read:
 
     @property
     def generation(self) -> int | None:
-        """Of an authority of a quorum, as its name says; None for any other certificate."""
+        """The generation in the name of a quorum's authority; None for other certificates."""
         found = _NUMBER.search(self.common_name) if self.is_authority else None
         return int(found[1]) if found is not None else None
 
@@ -71,7 +70,7 @@ def read_all(text: str | bytes) -> tuple[Read, ...]:
     data = text.encode() if isinstance(text, str) else text
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(b"-----BEGIN CERTIFICATE"):
-        raise Unreadable("a certificate in it is cut off")
+        raise Unreadable("a certificate in it is truncated")
     return tuple({each.fingerprint: each for each in map(_read, blocks)}.values())
 
 
@@ -111,7 +110,9 @@ def _alternative_names(found: x509.Certificate) -> x509.SubjectAlternativeName:
 
 
 def _may_sign(found: x509.Certificate) -> bool:
-    """RFC 5280, 4.2.1.9 and 4.2.1.3: an authority says so, and may sign certificates unless its key usages leave that out."""
+    """RFC 5280, 4.2.1.9 and 4.2.1.3: an authority says so, and may sign certificates unless its key usages leave that
+    out.
+    """
     try:
         if not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             return False
@@ -136,7 +137,7 @@ def _key_id(found: x509.Certificate) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def signed_by(leaf: Read, authority: Read) -> bool:
-    """Whether this authority's key has signed it; equal names prove nothing."""
+    """Whether this authority's key signed the certificate. Equal names are not sufficient."""
     child = x509.load_pem_x509_certificate(leaf.pem.encode())
     parent = x509.load_pem_x509_certificate(authority.pem.encode())
     try:
@@ -147,7 +148,7 @@ def signed_by(leaf: Read, authority: Read) -> bool:
 
 
 def anchor_of(chain: tuple[Read, ...], trusted: tuple[Read, ...]) -> Read | None:
-    """The trusted authority that the first of a chain leads to, by signatures; None if there is none. The others are who issued it."""
+    """The trusted authority at the end of a chain, by signatures; None if there is none."""
     current = chain[0]
     for _ in chain:
         for each in trusted:
@@ -161,7 +162,7 @@ def anchor_of(chain: tuple[Read, ...], trusted: tuple[Read, ...]) -> Read | None
 
 
 def is_same_authority(one: Read, other: Read) -> bool:
-    """Of one subject and one key, as a certificate and the one that it was renewed by."""
+    """Whether both have the same subject and key, like a certificate and its renewal."""
     return (one.subject, one.key) == (other.subject, other.key)
 
 
@@ -171,16 +172,16 @@ def key_fits(key_pem: str | bytes, certificate: Read) -> bool:
 
 
 def load_key(key_pem: str | bytes) -> PrivateKey:
-    """An unencrypted key of a kind that OpenSSL takes. Raises Unreadable, whose text never has any of the key in it."""
+    """Load an unencrypted key of a supported kind. Raises Unreadable, whose text contains no part of the key."""
     data = key_pem.encode() if isinstance(key_pem, str) else key_pem
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise Unreadable("not an unencrypted private key in PEM, or cut off") from None
+        raise Unreadable("not an unencrypted private key in PEM, or truncated") from None
     if isinstance(key, rsa.RSAPrivateKey) and key.key_size < MIN_RSA_BITS:
-        raise Unreadable(f"a key of RSA with {key.key_size} bits; {MIN_RSA_BITS} are the least")
+        raise Unreadable(f"an RSA key of {key.key_size} bits; the minimum is {MIN_RSA_BITS}")
     if not isinstance(
         key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
     ):
-        raise Unreadable("a key that is neither of an elliptic curve, nor of RSA, nor Ed25519")
+        raise Unreadable("a key that is not an elliptic-curve, RSA or Ed25519 key")
     return key

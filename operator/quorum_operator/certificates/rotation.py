@@ -1,18 +1,19 @@
-"""The next step of the certificates of a quorum: issue, renew, and change the authority (trust both → reissue → forget).
+"""The next certificate step of a quorum: issue, renew, rotate the authority (trust both, reissue, retire the old
+one).
 
-A function of what is seen. It remembers nothing, so a killed operator, or another one, goes on from what is there. Each step
-is one write: a creation, or a patch bound to the version that was read.
+A pure function of the observation, so a killed or second operator continues from the current state. Each step is one
+write: a creation, or a patch conditional on the version that was read. Invariants at every moment, also after an
+interruption:
 
-What it holds to, at every moment and wherever it is cut off:
+* An authority signs only if every member that may be running reports that it trusts it, and every bundle in
+  Kubernetes contains it.
+* An authority is retired only if no member that may be running presents a certificate of it, and no Secret contains
+  one.
 
-* An authority signs only when every member that may be alive trusts it, by its own word, and every bundle in Kubernetes has it.
-* An authority is forgotten only when no member that may be alive presents a certificate of it, and no Secret holds one.
-
-Hence each member trusts each other one, whichever of the files that it was given it has loaded. A member that is
-alive and silent is waited for: until it can be asked, is gone, or everything it can present has surely expired.
-
-It counts on nodes to take over the bundle and the pair independently: a Secret without a pair brings a bundle to a
-process that keeps the pair it has.
+Hence all members trust each other, whichever version of its files a member has loaded. The operator waits for a
+running member that does not answer until it can be queried, is gone, or all its certificates have certainly expired.
+Nodes load the bundle and the key pair independently, so a Secret without a key pair can deliver a bundle to a running
+process.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def plan(seen: Seen) -> Step:
 
 
 def signer_of(seen: Seen) -> AuthoritySecret | None:
-    """The authority that signs now; None while there is none, or its key is lost."""
+    """The authority that currently signs; None if there is none or its key is lost."""
     return _planner(seen).signer
 
 
@@ -57,7 +58,7 @@ def _planner(seen: Seen) -> "Rotation | IssuedRotation":
 
 
 class Rotation(Trust):
-    """Authorities whose keys the operator has."""
+    """Rotation with authorities whose keys the operator has."""
 
     def steps(self) -> Iterator[Step]:
         """In this order: what brings trust goes first, what needs it last."""
@@ -74,21 +75,23 @@ class Rotation(Trust):
         if self.usable and (self.signer is not None or self._candidate is not None):
             return
         lost = bool(self.known) or bool(self.seen.authorities)
-        reason = "there is no authority"
+        reason = "there is no certificate authority"
         if lost:
-            reason = "the key of the authority is lost: the next one takes over once all trust it"
+            reason = "the key of the certificate authority is lost: a new authority takes over once all members trust it"
         yield self._make(not lost and not self._anyone, reason)
 
     def _make(self, signing: bool, reason: str) -> Step:
-        """The next authority: of the operator, or the one that is given. Nothing takes the place of one that can't be used."""
+        """Create the next authority: a new one, or a copy of the user's. An unusable user authority is never replaced
+        by a new one.
+        """
         given = self.seen.named
         if given.secret and given.authority is None:
             why = next((each.message for each in given.troubles), "")
-            return WaitFor(f"no authority can sign: {why}")
+            return WaitFor(f"no certificate authority can sign: {why}")
         return CreateAuthority(self._next_generation(), signing, reason, given.authority)
 
     def _is_wanted(self, authority: AuthoritySecret) -> bool:
-        """Whether the spec asks for such an authority: for this one, or for one that the operator makes."""
+        """Whether an authority is of the kind that the spec asks for: the user's, or one created by the operator."""
         given = self.seen.named
         if not given.secret:
             return not authority.given
@@ -96,12 +99,12 @@ class Rotation(Trust):
 
     @cached_property
     def _anyone(self) -> bool:
-        """Some process may be alive that trusts something else."""
+        """Whether a process may be running that trusts other authorities."""
         return any(each.running for each in self.seen.members)
 
     @cached_property
     def _candidate(self) -> AuthoritySecret | None:
-        """The newest that is not signing yet."""
+        """The newest authority that does not sign yet."""
         signing = max(
             (each.generation for each in self.seen.authorities if each.signing), default=0
         )
@@ -118,7 +121,7 @@ class Rotation(Trust):
         return max(taken, default=0) + 1
 
     def _pairs(self) -> Iterator[Step]:
-        """New pairs: who has none first, of the rest one at a time, the leader last."""
+        """Issue new key pairs: holders without one first, then one at a time, the leader last."""
         signer = self.signer
         if signer is None or not self._can_sign(signer):
             return
@@ -134,7 +137,7 @@ class Rotation(Trust):
             yield WaitFor(blocked)
 
     def _can_sign(self, signer: AuthoritySecret) -> bool:
-        """What an authority signs ends with it."""
+        """Whether the authority is valid long enough to sign."""
         assert signer.certificate is not None
         return self.seen.now < signer.certificate.validity.not_after
 
@@ -153,14 +156,14 @@ class Rotation(Trust):
         yield WriteLeaf(holder, signer.generation, bundle, version, why, marks, told)
 
     def _why_due(self, holder: Holder) -> str | None:
-        """Why it gets a new pair now."""
+        """Why the holder needs a new key pair."""
         leaf, signer = self.leaves.get(holder.name), self.signer
         assert signer is not None
         assert signer.certificate is not None
         if leaf is None:
             return f"{holder.name} has no Secret"
         if leaf.certificate is None:
-            return f"{holder.name}: {leaf.problem or 'its Secret has no pair yet'}"
+            return f"{holder.name}: {leaf.problem or 'its Secret holds no key pair yet'}"
         if self.issuer_of(leaf) != signer.certificate.fingerprint:
             return f"{holder.name}: its certificate is not signed by authority {signer.generation}"
         if not set(holder.dns_names) <= leaf.certificate.dns_names:
@@ -171,11 +174,11 @@ class Rotation(Trust):
         ).not_after
         # Near the end of its authority a new one would hardly end later.
         if due and new_end > leaf.certificate.validity.not_after + lifetimes.DAY_S:
-            return f"{holder.name}: two thirds of its certificate's life are over"
+            return f"{holder.name}: two thirds of its certificate's lifetime have passed"
         return None
 
     def _next_authority(self) -> Iterator[Step]:
-        """Make the next one in time, and let it sign when all trust it."""
+        """Create the next authority in time, and let it sign once all members trust it."""
         candidate, signer = self._candidate, self.signer
         if candidate is None:
             assert signer is not None
@@ -198,19 +201,21 @@ class Rotation(Trust):
             yield BeginSigning(candidate.generation, candidate.version, f"all trust {name}")
 
     def _why_another(self, signer: AuthoritySecret, certificate: Read) -> str | None:
-        """Why the next authority is made now. One that is given is followed by what is put in its place, and by nothing else."""
+        """Why the next authority is created. A user's authority is replaced only by its successor in the same Secret."""
         given = self.seen.named
         if given.secret:
             other = given.authority is not None and not self._is_wanted(signer)
-            return f"Secret {given.secret} has another one" if other else None
+            return f"Secret {given.secret} holds a different authority" if other else None
         if signer.given:
-            return "the spec names no Secret with an authority any more"
+            return "spec.tls.caSecret was removed"
         if self.seen.now >= certificate.validity.authority_due_at:
-            return "four fifths of its life are over"
-        return "another one is asked for" if self.seen.rotation_asked else None
+            return "four fifths of its lifetime have passed"
+        return "a new authority was requested" if self.seen.rotation_asked else None
 
     def _ignorant(self, authority: Read) -> str | None:
-        """A member that may be alive and does not say that it trusts it. Bundles in Kubernetes have it by now."""
+        """A member that may be running and does not report that it trusts the authority. The bundles in Kubernetes
+        already contain it.
+        """
         for each in self.seen.members:
             if not each.running or self._waits_for_a_pair(each):
                 continue
@@ -223,8 +228,9 @@ class Rotation(Trust):
 
     @cached_property
     def _all_has_ended(self) -> bool:
-        """The authority has ended, nobody answers any more, and kubelets have had the time to bring the bundle with the next one: there
-        is nothing left that could be torn apart."""
+        """Whether the authority has expired, no member answers, and kubelets had time to deliver the new bundle. Then
+        no connection remains that a change could break.
+        """
         signer, candidate = self.signer, self._candidate
         if signer is None or signer.certificate is None or candidate is None:
             return False
@@ -233,7 +239,9 @@ class Rotation(Trust):
         return ended and nobody and self.seen.now > candidate.made_at + SPREAD_S
 
     def _mute(self) -> bool:
-        """Whatever a silent member could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""
+        """Whether all certificates of a member that does not answer have certainly expired: it can't communicate
+        before it loads the new Secret.
+        """
         ends = [last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
         without_secret = {
             name: each.validity.not_after
@@ -244,7 +252,9 @@ class Rotation(Trust):
         return all(self._surely_over(end) for end in (*ends, *without_secret.values()))
 
     def _must_wait(self, brokers: tuple[str, ...], signer: AuthoritySecret | None) -> bool:
-        """Not when a person says so, and not when the authority that they know is about to end."""
+        """Whether to wait for brokers: not after a user's confirmation, and not if their authority is about to
+        expire.
+        """
         if not brokers or self.seen.confirmed:
             return False
         ends = [
@@ -255,7 +265,7 @@ class Rotation(Trust):
         return self.seen.now < min(ends, default=0.0) - CLOSING_S
 
     def _forget(self) -> Iterator[Step]:
-        """Others than the signer, when nobody presents what they have signed."""
+        """Retire other authorities whose certificates are no longer in use."""
         signer = self.signer
         if signer is None or self._candidate is not None:
             return
@@ -273,7 +283,11 @@ class Rotation(Trust):
                     self.seen.lagging,
                 )
             else:
-                yield Retire(each.generation, each.version, f"nobody presents what {name} signed")
+                yield Retire(
+                    each.generation,
+                    each.version,
+                    f"no certificate signed by {name} is in use any more",
+                )
 
     def _must_wait_lagging(self, old: AuthoritySecret) -> bool:
         if not self.seen.lagging or self.seen.confirmed:

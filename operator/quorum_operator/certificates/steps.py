@@ -1,4 +1,4 @@
-"""The steps of `rotation.py`: each is one write, a creation or a patch bound to the version that was read."""
+"""The steps of `rotation.py`. Each is one write: a creation, or a patch conditional on the version that was read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +9,9 @@ from quorum_operator.certificates.pem import Read
 
 @dataclass(frozen=True, slots=True)
 class CreateAuthority:
-    """Create-only. `signing`: it is the first, nobody has to learn of it. `given`: what the Secret that the spec names holds is
-    copied; None: a new one is made."""
+    """Create an authority. `signing`: it is the first one, so no member has to learn of it. `given`: copy the user's
+    authority; None: generate one.
+    """
 
     generation: int
     signing: bool
@@ -29,7 +30,7 @@ class ApplyTrust:
 
 @dataclass(frozen=True, slots=True)
 class RaiseSignedUntil:
-    """Before something is signed: so it is known how long certificates of this authority may be about."""
+    """Record, before signing, until when certificates of this authority may be valid."""
 
     generation: int
     version: str
@@ -47,7 +48,7 @@ class WriteLeaf:
     version: str
     reason: str
     extras: frozenset[str] = frozenset()
-    """Which of the bundle are not this quorum's own."""
+    """Certificates of the bundle that are not authorities of this quorum."""
     revoked: str | None = None
     """The file of revoked certificates; None: what the Secret has of it stays."""
 
@@ -76,7 +77,7 @@ class RequestCertificate:
 
 @dataclass(frozen=True, slots=True)
 class TakePair:
-    """The pair that was issued for a holder, and a bundle, in one write. `version`: empty creates."""
+    """Write an issued key pair and a bundle for a holder. `version`: empty creates the Secret."""
 
     holder: Holder
     certificate: Read
@@ -89,7 +90,7 @@ class TakePair:
 
 @dataclass(frozen=True, slots=True)
 class BeginSigning:
-    """All trust it: from now on it signs."""
+    """All members trust the authority: from now on it signs."""
 
     generation: int
     version: str
@@ -98,7 +99,7 @@ class BeginSigning:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Nobody presents what it has signed: it is forgotten."""
+    """No certificate of the authority is in use: it is no longer trusted."""
 
     generation: int
     version: str
@@ -107,7 +108,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """Nothing to do until this has changed. `brokers`: who has to be restarted for it."""
+    """Wait. `brokers`: brokers that have to be restarted."""
 
     reason: str
     brokers: tuple[str, ...] = ()
@@ -115,7 +116,7 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """All is as it should be, until `due_at`."""
+    """Nothing to do until `due_at`."""
 
     due_at: float
 

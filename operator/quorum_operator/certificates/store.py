@@ -1,7 +1,7 @@
-"""Reads the objects that hold certificates, and carries out one step of the planner: one write.
+"""Reads the objects with certificates, and executes one step of the planner as one write.
 
-A write is a creation, or a patch bound to the version that was read: of two operators, or of one that was held up, only one has its
-way. Secrets are read by name; nobody lists them.
+A write is a creation, or a patch conditional on the version that was read, so of two operators only one succeeds.
+Secrets are read by name and never listed.
 """
 
 import asyncio
@@ -24,13 +24,14 @@ from quorum_operator.kube.finding import Reads, is_owned
 from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
 MOST_GENERATIONS = 64
-"""That are looked for beyond those that some bundle names."""
+"""Number of generations to look for beyond those that a bundle names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is there of a quorum's certificates. `taken`: generations whose Secret's name somebody else uses. `named`: what the spec
-    names of other people's."""
+    """The certificate objects of a quorum. `taken`: generations whose Secret name is used by another owner. `named`:
+    the user's objects.
+    """
 
     objects: Objects
     taken: frozenset[int] = frozenset()
@@ -40,7 +41,7 @@ class Found:
 async def read(
     reads: Reads, owner: Owner, holders: tuple[Holder, ...], spec: TlsSpec | None = None
 ) -> Found:
-    """All of them. Only objects of this very resource count. Raises ApiError."""
+    """Read all of them. Only objects owned by this resource count. Raises ApiError."""
     space = owner.namespace
     names = [documents.leaf_name(owner, each) for each in holders]
     trust, *secrets = await asyncio.gather(
@@ -65,7 +66,7 @@ async def read(
 async def _issued(
     reads: Reads, owner: Owner, holders: tuple[Holder, ...], spec: TlsSpec | None
 ) -> dict[str, IssuedObjects] | None:
-    """What cert-manager was asked for, and what it wrote."""
+    """Read cert-manager's Certificates and Secrets."""
     if spec is None or spec.issuer_ref is None:
         return None
 
@@ -83,7 +84,7 @@ async def _issued(
 
 
 async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects:
-    """Of other people's: nobody has to own them."""
+    """Read the user's objects, which need no owner."""
     if spec is None:
         return NamedObjects()
 
@@ -149,7 +150,7 @@ async def _authorities(
 
 
 async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now: float) -> Found:
-    """Carry out one step that writes; what is there afterwards. Raises ApiError."""
+    """Execute one step; returns the objects afterwards. Raises ApiError."""
     objects = found.objects
     match step:
         case steps.CreateAuthority(generation, signing, _, given):
@@ -228,7 +229,7 @@ def subject_of(owner: Owner, step: steps.Step) -> str:
 
 
 def pair_in(secret: Object) -> issuing.Pair | None:
-    """The pair in a holder's Secret; None if there is none to be read. Whether it may be used is judged elsewhere."""
+    """The key pair in a holder's Secret; None if unreadable. It is validated elsewhere."""
     data = checks.decoded(secret.get("data"))
     try:
         certificate, *above = pem.read_all(data.get(checks.CERTIFICATE, b""))
@@ -239,14 +240,14 @@ def pair_in(secret: Object) -> issuing.Pair | None:
 
 
 def authority_in(secret: Object) -> issuing.Pair:
-    """The pair of an authority whose Secret was found in order. Raises pem.Unreadable."""
+    """The key pair of an authority with a valid Secret. Raises pem.Unreadable."""
     data = checks.decoded(secret.get("data"))
     certificate = pem.read(data.get(checks.AUTHORITY_CERTIFICATE, b""))
     return issuing.Pair(certificate, data[checks.AUTHORITY_KEY].decode())
 
 
 def certificates_in(owner: Owner, holders: tuple[Holder, ...], found: Found) -> tuple[Read, ...]:
-    """All authorities that any object shows, for telling which ones a process names."""
+    """All authorities in any object, to resolve fingerprints reported by processes."""
     objects = found.objects
     shown = list(documents.read_trust(owner, objects.trust)) if objects.trust is not None else []
     for each in holders:
@@ -264,7 +265,7 @@ def certificates_in(owner: Owner, holders: tuple[Holder, ...], found: Found) -> 
 def _authority(objects: Objects, generation: int) -> issuing.Pair:
     secret = objects.authorities.get(generation)
     if secret is None:
-        raise Conflict(409, "Conflict", f"authority {generation} is gone")
+        raise Conflict(409, "Conflict", f"authority {generation} no longer exists")
     return authority_in(secret)
 
 
@@ -277,7 +278,7 @@ def _given(found: NamedObjects, planned: Read) -> issuing.Pair:
     """What the Secret that the spec names holds."""
     pair = pair_of(found)
     if pair.certificate != planned:
-        raise Conflict(409, "Conflict", f"Secret {given_by(found)} has another authority by now")
+        raise Conflict(409, "Conflict", f"Secret {given_by(found)} now holds a different authority")
     return pair
 
 
@@ -291,11 +292,11 @@ async def _ask(api: KubeApi, request: Object, version: str) -> Object:
 
 
 def _taken(objects: Objects, holder: Holder, planned: Read) -> issuing.Pair:
-    """What was issued, if it still is what was judged."""
+    """The issued key pair, if it is still the one that was planned."""
     found = (objects.issued or {}).get(holder.name, IssuedObjects())
     pair = issued_pair(found)
     if pair.certificate != planned:
-        raise Conflict(409, "Conflict", f"another certificate of {holder.name} was issued")
+        raise Conflict(409, "Conflict", f"a new certificate of {holder.name} was issued")
     return pair
 
 
@@ -324,7 +325,7 @@ async def _annotate(
 
 
 async def _put(api: KubeApi, plural: str, body: Object, version: str) -> Object:
-    """Create it, or replace what it holds. Keys that the body does not name stay."""
+    """Create the object, or replace its data. Keys that are not in the body are kept."""
     meta = body["metadata"]
     if not version:
         return await api.create(paths.namespaced(plural, meta["namespace"]), body)

@@ -1,4 +1,4 @@
-"""What everybody in a quorum is to trust, and how it is spread: the part of the planners that does not depend on who signs. Pure."""
+"""Which authorities a quorum trusts, and how they are distributed, independent of who signs. Pure."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,7 +13,7 @@ from quorum_operator.certificates.steps import ApplyTrust, Step, WriteBundle
 
 
 class Trust:
-    """What follows from what is seen."""
+    """The trusted authorities, derived from the observation."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
@@ -23,7 +23,7 @@ class Trust:
 
     @cached_property
     def usable(self) -> dict[int, AuthoritySecret]:
-        """By generation: those whose key is at hand and which are not retired."""
+        """Authorities by generation that have a key and are not retired."""
         return {
             each.generation: each
             for each in self.seen.authorities
@@ -32,7 +32,7 @@ class Trust:
 
     @cached_property
     def signer(self) -> AuthoritySecret | None:
-        """The newest that is signing; None while there is none, or its key is lost."""
+        """The newest signing authority; None if there is none or its key is lost."""
         signing = [each for each in self.usable.values() if each.signing]
         found = max(signing, key=lambda each: each.generation, default=None)
         newest_signing = max((e.generation for e in self.seen.authorities if e.signing), default=0)
@@ -45,12 +45,14 @@ class Trust:
 
     @cached_property
     def wanted_bundle(self) -> tuple[Read, ...]:
-        """What everybody is to trust."""
+        """The bundle that everyone should trust."""
         return (*self.own_bundle, *self.extras)
 
     @cached_property
     def extras(self) -> tuple[Read, ...]:
-        """What the spec names beside the quorum's own. While some of that can't be read what was trusted stays."""
+        """Additional authorities of the spec. While some of them are unreadable, the previously trusted ones are
+        kept.
+        """
         if self.seen.issued is not None:
             return ()
         own = names_of(self.own_bundle)
@@ -60,7 +62,7 @@ class Trust:
 
     @cached_property
     def own_bundle(self) -> tuple[Read, ...]:
-        """Authorities that are not retired, and those without a Secret that may still be presented."""
+        """Authorities that are not retired, and those without a Secret whose certificates may still be in use."""
         retired = {
             each.certificate.fingerprint
             for each in self.seen.authorities
@@ -80,11 +82,11 @@ class Trust:
 
     @cached_property
     def issuers(self) -> tuple[Read, ...]:
-        """Authorities of whoever issues the certificates, where that is not the operator."""
+        """Authorities of an external issuer."""
         return self.seen.named.trusted if self.seen.issued is not None else ()
 
     def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
-        """Whether some member that may be alive, or some Secret, may have a certificate that only this one proves."""
+        """Whether a running member or a Secret may have a certificate that only this authority verifies."""
         if any(each != authority and is_same_authority(each, authority) for each in self._newest):
             return False  # it was renewed with its key: the new one proves them as well
         if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
@@ -113,17 +115,19 @@ class Trust:
 
     @cached_property
     def _newest(self) -> tuple[Read, ...]:
-        """Authorities that certificates are to be of now."""
+        """Authorities that certificates should currently come from."""
         own = self.signer.certificate if self.signer is not None else None
         return (own,) if own is not None else self.issuers
 
     # ---- Steps and what they wait for
 
     def _spread(self) -> Iterator[Step]:
-        """The trust, and every bundle."""
+        """Update the trust ConfigMap and every bundle."""
         wanted, marks = self.wanted_bundle, self._marks
         if self.seen.trust is None or names_of(self.seen.trust) != names_of(wanted):
-            yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
+            yield ApplyTrust(
+                wanted, self.seen.trust_version, "the trust bundle holds different authorities"
+            )
         for holder in self.holders:
             leaf = self.leaves.get(holder.name)
             same = leaf is not None and self._is_as_wanted(leaf)
@@ -148,8 +152,11 @@ class Trust:
 
     @cached_property
     def _marks(self) -> frozenset[str]:
-        """Which certificates are none of this quorum's own. Those that the spec names no more are marked as long as somebody has them:
-        else they would be taken for authorities of this quorum whose Secret is lost."""
+        """Certificates to mark as not belonging to this quorum.
+
+        Authorities that were removed from the spec stay marked while a bundle contains them. Otherwise they would be
+        taken for authorities of this quorum whose Secret is lost.
+        """
         seen = self.seen
         bundles = [leaf.bundle for leaf in seen.leaves]
         bundles += [each.loaded.bundle for each in seen.members if each.loaded is not None]
@@ -162,11 +169,13 @@ class Trust:
         return leaf is None or leaf.certificate is None
 
     def _unloaded(self) -> str | None:
-        """A member that has not taken over the pair in its Secret yet, or is not heard: the next pair waits for it."""
+        """A member that has not loaded the key pair in its Secret yet, or does not fetch. The next key pair waits for
+        it.
+        """
         for each in self.seen.members:
             leaf = self.leaves.get(each.holder.name)
             if each.voter_down:
-                return f"{each.holder.name}, a voter, is not heard by the leader"
+                return f"{each.holder.name} is a voter that does not fetch from the leader"
             if each.loaded is None or leaf is None or leaf.certificate is None:
                 continue
             if each.loaded.certificate != leaf.certificate.fingerprint:
@@ -174,7 +183,7 @@ class Trust:
         return None
 
     def _is_urgent(self, holder: Holder) -> bool:
-        """A certificate that has little time left is replaced whoever is down; who can't be asked holds up nobody by it."""
+        """Whether a certificate is about to expire, so that it is renewed even if members are down."""
         leaf, seen = self.leaves.get(holder.name), self.members.get(holder.name)
         if leaf is None or leaf.certificate is None:
             return True
@@ -186,13 +195,13 @@ class Trust:
         return (seen is not None and seen.leader, holder.name)
 
     def _waits_for_a_pair(self, member: MemberSeen) -> bool:
-        """It does not run and can't start: its Secret holds no pair. When it has one it reads the bundle with it."""
+        """Whether the member can't start because its Secret has no key pair."""
         leaf = self.leaves.get(member.holder.name)
         return member.stopped and (leaf is None or leaf.certificate is None)
 
 
 def last_end(secret: AuthoritySecret) -> float:
-    """When everything that it has signed has ended; its own end where that is not noted."""
+    """Time at which all certificates of the authority have expired; its own expiry if this is not recorded."""
     if secret.certificate is None:
         return secret.signed_until or float("inf")
     end = secret.certificate.validity.not_after

@@ -1,6 +1,6 @@
-"""A StatefulSet from the template that the API server has accepted before, where it refuses the one that the spec makes.
+"""Builds a StatefulSet from a template that the API server accepted before, if it rejects the current one.
 
-A member whose disk died is replaced all the same; its template is brought up to date when the spec is corrected.
+So a member with a failed disk is replaced in any case; its template is updated when the spec is corrected.
 """
 
 import copy
@@ -12,7 +12,9 @@ Object = dict[str, Any]
 
 
 def with_accepted_template(refused: Object, accepted: Object) -> Object:
-    """`refused` with the pod of `accepted`, another member's StatefulSet, and its own arguments; out of date by its marks."""
+    """The rejected StatefulSet with the pod template of `accepted` (another member's), but its own arguments. It is
+    marked as out of date.
+    """
     made = copy.deepcopy(refused)
     template = made["spec"]["template"]
     arguments = template["spec"]["containers"][0]["args"]

@@ -1,7 +1,7 @@
-"""The CronJob that writes backups, and how a founder gets at what it is restored from. Pure.
+"""The CronJob for backups, and the founder's access to a backup for a restore. Pure.
 
-Its pods are no members: they carry none of the labels that select members. They are clients of the quorum, as the network policy
-knows them, and show the certificate of an archiver, which may read the log and nothing else.
+Its pods are not members and have none of the members' labels. For the network policy they are clients of the quorum,
+and they use the certificate of an archiver, which may only read the log.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 
 def labels(owner: Owner) -> dict[str, str]:
-    """Of its Jobs and pods."""
+    """Labels of its Jobs and pods."""
     return {
         LABEL_BACKUP: "true",
         LABEL_QUORUM: owner.name,
@@ -120,7 +120,7 @@ def _tls_volume(owner: Owner) -> Object:
 
 
 def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
-    """Of the founder's process, as long as it may format its directory."""
+    """Arguments of the founder's process while it may format its directory."""
     asked = spec.restore_from
     if asked is None:
         return []
@@ -130,7 +130,7 @@ def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
 
 
 def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
-    """What is restored, on the founder's pod."""
+    """The volume with the backup in the founder's pod."""
     if spec.restore_from is None:
         return []
     claim = {"claimName": spec.restore_from.claim_name, "readOnly": True}
@@ -138,7 +138,7 @@ def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
 
 
 def restore_mount(spec: MetadataQuorumSpec) -> list[Object]:
-    """Where that is."""
+    """The mount of that volume."""
     if spec.restore_from is None:
         return []
     return [{"name": "restore", "mountPath": RESTORE_PATH, "readOnly": True}]

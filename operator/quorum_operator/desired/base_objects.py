@@ -1,4 +1,4 @@
-"""Everything that belongs to a quorum but to no member: what it is, and whether it is current."""
+"""The objects of a quorum that belong to no single member, and whether they are current."""
 
 import hashlib
 import json
@@ -35,10 +35,13 @@ def build_all(
     identity: Identity | None = None,
     drain_floor: int | None = None,
 ) -> list[Object]:
-    """The config, the Services, the disruption budget and the network policy, annotated with their content's hash.
-    `stage`: what members are told of certificates. Those that take both are told by their own arguments, not by the config:
-    a container that starts again while the stage changes has what its pod was made for. `identity`: of the newest formation; it
-    says which configuration is proven. `drain_floor`: what the disruption budget has, which follows the voters (planner/drains.py)."""
+    """The ConfigMap, Services, disruption budget and network policy, annotated with a hash of their content.
+
+    `stage`: of the TLS migration. Members that accept both TLS and clear text get it by arguments instead of the
+    ConfigMap, so that a container that restarts during a change of the stage keeps the stage of its pod. `identity`:
+    of the newest formation; it records the configuration that all members have run. `drain_floor`: the current value
+    of the disruption budget, which depends on the voters (planner/drains.py).
+    """
     secured = stage is TlsStage.CLOSED
     shared = revision.for_member(spec, identity, None).config or {}
     candidate = (spec.config or {}) if spec.update is not None else None
@@ -60,7 +63,7 @@ def build_all(
 
 
 def _digest(built: Object) -> str:
-    """Of the content, but for what changes with the voters."""
+    """Hash of the content without the parts that depend on the voters."""
     fixed = {**built}
     if built["kind"] == disruption_budget.KIND:
         fixed["spec"] = {**built["spec"], "minAvailable": None}

@@ -1,4 +1,4 @@
-"""The config ConfigMap: the node properties that all members share."""
+"""The ConfigMap with the node properties shared by all members."""
 
 from typing import Any
 
@@ -18,8 +18,9 @@ from quorum_operator.desired.revision import CANDIDATE_FILE
 def properties(
     owner: Owner, overrides: dict[str, str], *, secured: bool, revoking: bool = False
 ) -> dict[str, str]:
-    """Property → value; `overrides` come from spec.config, whose keys the CRD restricts. `secured`: with certificates; `revoking`:
-    with a file of those that are revoked."""
+    """Properties by name; `overrides` come from spec.config, whose keys the CRD restricts. `secured`: with
+    certificates.
+    """
     own = {
         "metadata.log.dir": DATA_PATH,
         "controller.quorum.bootstrap.servers": owner.bootstrap_servers,
@@ -38,7 +39,9 @@ def build(
     candidate: dict[str, str] | None = None,
     revoking: bool = False,
 ) -> dict[str, Any]:
-    """The ConfigMap. `candidate`: of the spec, where members may be on an earlier one; a canary reads it."""
+    """The ConfigMap. `candidate`: the new properties, which only a canary reads while other members keep earlier
+    ones.
+    """
     files = {CONFIG_FILE: _text(owner, overrides, secured, revoking)}
     if candidate is not None:
         files[CANDIDATE_FILE] = _text(owner, candidate, secured, revoking)

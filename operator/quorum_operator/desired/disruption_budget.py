@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget: a drain never takes the majority away, and waits for nobody but for it."""
+"""The PodDisruptionBudget: a drain never breaks the majority, and is not blocked for any other reason."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ KIND = "PodDisruptionBudget"
 
 
 def build(owner: Owner, least_ready: int) -> dict[str, Any]:
-    """So many pods stay ready. A member that is not ready may be evicted: it can't get worse."""
+    """The budget with `minAvailable`. A member that is not ready may always be evicted."""
     return {
         "apiVersion": "policy/v1",
         "kind": KIND,
@@ -24,6 +24,6 @@ def build(owner: Owner, least_ready: int) -> dict[str, Any]:
 
 
 def floor_of(found: dict[str, Any] | None) -> int | None:
-    """The number on a budget as it is; None where it has none."""
+    """The current `minAvailable` of a budget; None if it has none."""
     told = (found or {}).get("spec", {}).get("minAvailable")
     return told if isinstance(told, int) else None

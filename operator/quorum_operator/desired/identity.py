@@ -1,4 +1,4 @@
-"""The identity ConfigMap: immutable, create-only, one per formation (design, Safety)."""
+"""The identity ConfigMap: immutable, create-only, one per formation."""
 
 from typing import Any
 
@@ -27,11 +27,11 @@ def build(
     tls: bool = False,
     migration: TlsStage = TlsStage.PLAIN,
 ) -> dict[str, Any]:
-    """The ConfigMap; whoever creates it first decides, every later attempt is refused.
+    """The ConfigMap; the first creation wins, later ones are rejected.
 
-    `formed`: it is made again for a quorum that has formed. That stands in its data, which nobody can change.
-    `network_policy`: what is so unless the spec says otherwise; identities of an earlier version don't have it.
-    `tls`: whether its members have certificates, for as long as the quorum is there. `migration`: how far one without is on the way.
+    `formed`: it is recreated for a quorum that has formed; this is in its immutable data. `network_policy`: the
+    default unless the spec sets it; identities of an earlier version don't have it. `tls`: whether its members have
+    certificates, permanently. `migration`: the stage of a TLS migration.
     """
     meta = metadata(owner, owner.identity(index))
     meta["labels"] = labels(owner, index)

@@ -1,4 +1,4 @@
-"""Names, labels, annotations, ports and paths: where the operator's objects are found again."""
+"""Names, labels, annotations, ports and paths of the operator's objects."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 APP = "metadataquorum"
 OPERATOR_APP = "metadataquorum-operator"
-"""LABEL_NAME of the operator's own pods."""
+"""Value of LABEL_NAME of the operator's own pods."""
 MANAGER = "metadataquorum-operator"
 PREFIX = "metadataquorum.dev"
 
@@ -15,20 +15,22 @@ LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_QUORUM = f"{PREFIX}/quorum"
-"""The name of the quorum, by which StatefulSets select: Argo CD prunes claims that carry LABEL_INSTANCE."""
+"""Name of the quorum, used by selectors of StatefulSets. LABEL_INSTANCE is not used there, because Argo CD prunes
+claims with it.
+"""
 LABEL_ROLE = f"{PREFIX}/role"
-"""On pods of others: broker or client of the quorum that LABEL_QUORUM names."""
+"""On other pods: broker or client of the quorum in LABEL_QUORUM."""
 LABEL_BACKUP = f"{PREFIX}/backup"
-"""On Jobs and pods that write backups of the quorum that LABEL_QUORUM names."""
+"""On Jobs and pods that write backups of the quorum in LABEL_QUORUM."""
 LABEL_NODE_ID = f"{PREFIX}/node-id"
 LABEL_INCARNATION = f"{PREFIX}/incarnation"
 LABEL_FORMATION = f"{PREFIX}/formation"
 
 FORMATION_KEYS = "formation."
-"""What the properties begin with that let the founder format its directory."""
+"""Prefix of the properties that allow the founder to format its directory."""
 
 FORMATION_OPTIONS = frozenset({"--restore-from", "--restore-cluster-id"})
-"""Options of the founder's process that go with them; each has a value."""
+"""Options of the founder's process with these properties; each has a value."""
 
 ANNOTATION_UUID = f"{PREFIX}/replica-uuid"
 ANNOTATION_FAILED = f"{PREFIX}/failed"
@@ -49,28 +51,30 @@ ANNOTATION_FENCED = f"{PREFIX}/fenced"
 ANNOTATION_REMOVED = f"{PREFIX}/removed"
 ANNOTATION_CONTENT = f"{PREFIX}/content-hash"
 ANNOTATION_NETWORK_POLICY = f"{PREFIX}/network-policy"
-"""On claims: their quorum was formed with a NetworkPolicy. It tells that where the identity is gone."""
+"""On claims: the quorum was formed with a NetworkPolicy. Used if the identity was deleted."""
 ANNOTATION_TLS = f"{PREFIX}/tls"
-"""On claims: their quorum was formed with certificates. It tells that where the identity is gone."""
+"""On claims: the quorum was formed with certificates. Used if the identity was deleted."""
 ANNOTATION_CERTIFICATES = f"{PREFIX}/certificates"
-"""On pods: version of the Secret with their certificate. The change makes the kubelet look at the Secret at once."""
+"""On pods: version of the Secret with their certificate. A change makes the kubelet update the mounted Secret at
+once.
+"""
 ANNOTATION_TLS_STAGE = f"{PREFIX}/tls-stage"
-"""On an identity that was formed in clear text: how far its quorum is on the way to TLS."""
+"""On an identity that was formed in clear text: the stage of the TLS migration."""
 ANNOTATION_UPDATE = f"{PREFIX}/update"
-"""On an identity: what all members have run together, and how far the update from it is."""
+"""On an identity: the revision that all members have run, and the state of the update from it."""
 ANNOTATION_ROTATE = f"{PREFIX}/rotate-ca"
-"""On a MetadataQuorum: the generation of the authority that is wanted at least."""
+"""On a MetadataQuorum: the minimum generation of the authority that the user requests."""
 ANNOTATION_BROKERS_TRUST = f"{PREFIX}/brokers-trust"
-"""On a MetadataQuorum: a person says that all brokers trust the authority of this generation."""
+"""On a MetadataQuorum: the user confirms that all brokers trust the authority of this generation."""
 ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
-"""On a MetadataQuorum: a person says that all brokers present certificates of this authority, or a later one."""
+"""On a MetadataQuorum: the user confirms that all brokers use certificates of this or a later authority."""
 
 ASKED_BY_NOTE = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
 
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
 SECURE_ADMIN_PORT = 8443
-"""The admin API of a quorum with certificates; ADMIN_PORT then serves probes and metrics alone."""
+"""Port of the admin API of a quorum with certificates; ADMIN_PORT then serves only probes and metrics."""
 
 DATA_PATH = "/var/lib/metadataquorum"
 LATCH_PATH = "/run/metadataquorum"
@@ -98,7 +102,7 @@ class Owner:
     namespace: str
     uid: str
     operator_namespace: str = ""
-    """Where the operator's own pods are; empty: not known, or outside of the cluster."""
+    """Namespace of the operator's pods; empty if unknown or outside of the cluster."""
 
     def reference(self) -> dict[str, object]:
         """Owner reference: deleting the resource deletes its objects, without any finalizer."""
@@ -123,7 +127,7 @@ class Owner:
 
     @property
     def claim_selector(self) -> str:
-        """Label selector of this quorum's claims; those of the version before have `selector`."""
+        """Label selector of this quorum's claims; claims of the previous version have the labels of `selector`."""
         return f"{LABEL_NAME}={APP},{LABEL_QUORUM}={self.name}"
 
     @property
@@ -143,12 +147,12 @@ class Owner:
 
     @property
     def network_policy(self) -> str:
-        """Who reaches the members."""
+        """The NetworkPolicy of the members."""
         return f"{self.name}-members"
 
     @property
     def config_map(self) -> str:
-        """The common node properties."""
+        """The ConfigMap with the shared node properties."""
         return f"{self.name}-config"
 
     @property
@@ -178,20 +182,20 @@ class Owner:
         return f"data-{member}-0"
 
     def parse_member(self, name: str) -> tuple[int, int] | None:
-        """Node id and incarnation that the name of a StatefulSet says, if it is one of this quorum's."""
+        """Node id and incarnation in the name of a StatefulSet of this quorum, else None."""
         return self._parse(_MEMBER, name)
 
     def parse_pod(self, name: str) -> tuple[int, int] | None:
-        """The same of a pod's name."""
+        """The same for the name of a pod."""
         return self._parse(_POD, name)
 
     def parse_claim(self, name: str) -> tuple[int, int] | None:
-        """The same of a claim's name."""
+        """The same for the name of a claim."""
         prefix = "data-"
         return self._parse(_POD, name.removeprefix(prefix)) if name.startswith(prefix) else None
 
     def parse_identity(self, name: str) -> int | None:
-        """Which formation an identity object is of, by its name."""
+        """The formation number in the name of an identity object."""
         first = self.identity(1)
         if name == first:
             return 1
@@ -199,7 +203,7 @@ class Owner:
         return int(index) if _NUMBER.fullmatch(index) and index != "1" else None
 
     def _parse(self, pattern: re.Pattern[str], name: str) -> tuple[int, int] | None:
-        """One quorum's name may begin with another's: what follows must be the numbers, and nothing else."""
+        """Parse strictly, because the name of one quorum may be a prefix of another's."""
         prefix = f"{self.name}-"
         found = pattern.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
         return (int(found[1]), int(found[2])) if found is not None else None
@@ -210,7 +214,7 @@ class Owner:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where a node without voters finds some: ready pods first, then any pod."""
+        """Bootstrap servers: ready pods first, then any pod."""
         return (
             f"{self.bootstrap_service}.{self.namespace}.svc:{CONTROLLER_PORT},"
             f"{self.nodes_service}.{self.namespace}.svc:{CONTROLLER_PORT}"
@@ -218,7 +222,7 @@ class Owner:
 
 
 def asked_by_notes(meta: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """What people ask for by annotations of a MetadataQuorum; `meta`: its metadata."""
+    """User requests in annotations of a MetadataQuorum; `meta`: its metadata."""
     notes = meta.get("annotations") or {}
     return tuple(notes.get(name) for name in ASKED_BY_NOTE)
 

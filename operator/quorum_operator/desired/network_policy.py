@@ -1,7 +1,7 @@
-"""The NetworkPolicy of the members: who reaches which port, and whom members reach. Pure.
+"""The NetworkPolicy of the members: allowed incoming and outgoing connections. Pure.
 
-New quorums have it. Whether a quorum is new stands in its identity, which was written when it formed: an upgrade of the
-operator isolates nobody.
+New quorums have it by default. The default is recorded in the identity when the quorum forms, so an upgrade of the
+operator isolates no client.
 """
 
 from typing import Any
@@ -26,18 +26,18 @@ from quorum_operator.planner.tls_stage import TlsStage
 
 KIND = "NetworkPolicy"
 ROLES = ("broker", "client")
-"""Values of LABEL_ROLE of pods that reach the Kafka port."""
+"""Values of LABEL_ROLE of pods that may reach the Kafka port."""
 DNS_PORTS = (53, 5353)
-"""A policy judges the port of the pod that serves; the DNS pods of OpenShift listen on 5353."""
+"""DNS ports. A policy applies to the port of the serving pod; DNS pods of OpenShift listen on 5353."""
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""Label of every namespace; the API server sets it, and nobody can change it."""
+"""Label of every namespace with its name, set by the API server."""
 
 Rule = dict[str, Any]
 
 
 def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool | None:
-    """Whether there should be one. None: not known, as there is no identity; then nothing is made and nothing deleted."""
+    """Whether the policy should exist. None: unknown without an identity; then nothing is created or deleted."""
     asked = spec.network_policy.mode if spec.network_policy is not None else None
     if asked is not None:
         return asked is NetworkPolicyMode.ENABLED
@@ -49,8 +49,9 @@ def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> boo
 def build(
     owner: Owner, spec: MetadataQuorumSpec, stage: TlsStage = TlsStage.PLAIN
 ) -> dict[str, Any]:
-    """The policy. With TLS alone the admin API and the metrics have a port each; while a quorum is on the way to it the admin API
-    has both. Probes of the kubelet pass in any case."""
+    """The policy. With TLS the admin API and the metrics have separate ports; during a migration the admin API has
+    both. Kubelet probes are always allowed.
+    """
     secured = stage is TlsStage.CLOSED
     asked = spec.network_policy or NetworkPolicySpec()
     members: Rule = {"podSelector": {"matchLabels": _members(owner)}}
@@ -103,7 +104,7 @@ def _members(owner: Owner) -> dict[str, str]:
 
 
 def _operator(owner: Owner) -> list[Rule]:
-    """An operator that runs outside of the cluster is let in by spec.networkPolicy.adminFrom."""
+    """The peer of the operator's pods. An operator outside of the cluster needs spec.networkPolicy.adminFrom."""
     if not owner.operator_namespace:
         return []
     space = {"matchLabels": {_NAMESPACE_NAME: owner.operator_namespace}}

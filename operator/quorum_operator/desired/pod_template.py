@@ -1,6 +1,6 @@
-"""What `spec.podTemplate` adds to the pod of a member. Pure.
+"""Additions of `spec.podTemplate` to the pod of a member. Pure.
 
-Without the field nothing here changes a template, and so no hash of one: `tests/unit/operator_desired/test_pod_template.py`.
+Without the field no template changes, and no hash of one: `tests/unit/operator_desired/test_pod_template.py`.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ Object = dict[str, Any]
 
 
 def asked(spec: MetadataQuorumSpec) -> PodTemplateSpec:
-    """What the resource says."""
+    """The resource's podTemplate."""
     return spec.pod_template or _NOTHING
 
 
 def of_pod(spec: MetadataQuorumSpec) -> Object:
-    """Fields of the pod; also those that a pod always has."""
+    """Fields of the pod, including those that every pod has."""
     wanted = asked(spec)
     made: Object = {
         "serviceAccountName": wanted.service_account_name or "default",
@@ -45,7 +45,7 @@ def of_container(spec: MetadataQuorumSpec) -> Object:
 def with_metadata(
     spec: MetadataQuorumSpec, labels: dict[str, str], notes: dict[str, str]
 ) -> Object:
-    """Metadata of the template; the operator's own labels and annotations win."""
+    """Metadata of the template; the operator's own labels and annotations take precedence."""
     wanted = asked(spec)
     return {
         "labels": {**(wanted.labels or {}), **labels},
@@ -70,7 +70,7 @@ def zones(spec: MetadataQuorumSpec, selector: Object) -> list[Object]:
 
 
 def restarts(spec: MetadataQuorumSpec) -> list[object]:
-    """What of it a running pod must be restarted for; empty without any."""
+    """The parts for which a running pod is restarted; empty if there are none."""
     wanted = asked(spec)
     parts: Object = {}
     if wanted.service_account_name and wanted.service_account_name != "default":

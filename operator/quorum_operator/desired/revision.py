@@ -1,7 +1,7 @@
-"""Which revision of the spec a member is to run: the wanted one, or the one that is proven.
+"""Which revision of the spec a member should run: the new one, or the one that all members have run. Pure.
 
-While an update is held back, or a canary has it alone, all other members stay on what the record on the identity says: also a
-pod that is made again meanwhile. Pure.
+While an update is held back, or only a canary has it, all other members keep the revision recorded on the identity,
+including recreated pods.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from quorum_operator.quantity import canonical
 
 _PARTS = ("image", "resources", "config", "podTemplate")
 CANDIDATE_FILE = "candidate.properties"
-"""Key of the ConfigMap with the configuration that is wanted, which the canary reads first."""
+"""Key of the ConfigMap with the new configuration, which the canary reads first."""
 
 
 def wanted(spec: MetadataQuorumSpec) -> Revision:
-    """Of the spec as it is."""
+    """The revision of the current spec."""
     told = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     parts = {key: told[key] for key in _PARTS if key in told}
     program = [spec.image, resources(spec), spec.config or {}, *pod_template.restarts(spec)]
@@ -35,7 +35,7 @@ def wanted(spec: MetadataQuorumSpec) -> Revision:
 def for_member(
     spec: MetadataQuorumSpec, identity: Identity | None, member: str | None
 ) -> MetadataQuorumSpec:
-    """The spec with the revision that this member is to run; `member`: name of its StatefulSet, None for what all share."""
+    """The spec with the revision of this member; `member`: name of its StatefulSet, None for objects shared by all."""
     record = identity.update if identity is not None else None
     if spec.update is None or record is None:
         return spec
@@ -47,7 +47,7 @@ def for_member(
 
 
 def is_candidate(spec: MetadataQuorumSpec, identity: Identity, member: str) -> bool:
-    """Whether a member is ahead of the others, and so has the configuration that they do not have yet."""
+    """Whether a member runs the new configuration before the others."""
     record = identity.update
     if spec.update is None or record is None or record.outcome is not UpdateOutcome.SOAKING:
         return False
@@ -57,7 +57,7 @@ def is_candidate(spec: MetadataQuorumSpec, identity: Identity, member: str) -> b
 
 
 def resources(spec: MetadataQuorumSpec) -> dict[str, Any] | None:
-    """Requests and limits in one form: another way of writing the same quantity restarts nothing."""
+    """Requests and limits in canonical form, so that a different notation of the same quantity causes no restart."""
     if spec.resources is None:
         return None
     return {

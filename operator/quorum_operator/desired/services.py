@@ -31,7 +31,9 @@ def _both(port: int) -> dict[str, Any]:
 
 
 def build_nodes(owner: Owner, stage: TlsStage) -> dict[str, Any]:
-    """Headless; not-ready pods are published, because formation needs them to find each other."""
+    """The headless Service. Pods that are not ready are published, because members have to find each other during the
+    formation.
+    """
     spec = {"type": "ClusterIP", "clusterIP": "None", "publishNotReadyAddresses": True}
     return _service(owner, owner.nodes_service, [_CONTROLLER, *_admin(stage)], spec)
 

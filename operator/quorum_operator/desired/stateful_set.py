@@ -1,8 +1,8 @@
 """The single-replica StatefulSet of one incarnation of a member.
 
-Owns the pod: unprivileged, read-only root, fast probes, spread over hosts. What only this member
-has (its id, its names, the founder's permission) is given as arguments; what all share lies in the
-config ConfigMap. `hashes` says whether a template, and whether a running pod, is out of date.
+Owns the pod: unprivileged, read-only root, fast probes, spread over hosts. Properties of only this member (id, names,
+the founder's permission) are arguments; shared properties are in the ConfigMap. `hashes` shows whether a template,
+and whether a running pod, is out of date.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ from quorum_operator.planner.tls_stage import TlsStage
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
 _MORE_HOSTS_THAN_THERE_ARE = 1_000_000
 _HEALTH = {"name": "health", "containerPort": ADMIN_PORT, "protocol": "TCP"}
-"""Probes and metrics, for whom has no certificate: a kubelet shows none."""
+"""Listener for probes and metrics without certificates, because a kubelet presents none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Member:
     founder: bool = False
     replaces: int | None = None
     recovery: Survivor | None = None
-    """Its node makes itself the sole voter of a lost quorum, once."""
+    """Its node becomes the sole voter of a lost quorum, once."""
     replica_uuid: str | None = None
-    """Of a replica that is there already: on a claim whose StatefulSet is made again."""
+    """UUID of an existing replica, on a claim whose StatefulSet is recreated."""
     storage: StorageChoice | None = None
-    """What that claim was made with."""
+    """The storage that the claim was created with."""
     recovery_note: str | None = None
 
     @property
@@ -75,7 +75,7 @@ class Member:
 
 
 def founder_or_member(each: Incarnation, identity: Identity) -> Member:
-    """The builder's input for an incarnation that exists: the founder has the founder's UUID."""
+    """The builder's input for an existing incarnation: the founder has the founder's UUID."""
     founder = each.node_id == identity.founder_id and each.uuid == identity.founder_uuid
     recovery = None if each.recovery_given_up else each.recovery
     return Member(each.node_id, each.number, identity, founder, each.replaces, recovery)
@@ -120,20 +120,20 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
 
 
 def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
-    """Scaling to zero never touches a claim; deleting follows spec.deletionPolicy."""
+    """PVC retention: scaling to zero keeps the claim; deletion follows spec.deletionPolicy."""
     delete = spec.deletion_policy is DeletionPolicy.DELETE
     return {"whenDeleted": "Delete" if delete else "Retain", "whenScaled": "Retain"}
 
 
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
-    """What a template that is up to date is annotated with."""
+    """Hashes that an up-to-date template is annotated with."""
     name = owner.member(member.node_id, member.number)
     spec = revision.for_member(spec, member.identity, name)
     return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
 
 
 def storage_text(storage: StorageChoice) -> str:
-    """The storage that the claim was made with, as it is annotated."""
+    """The storage of the claim as annotation text."""
     return json.dumps({"size": storage.size, "storageClass": storage.storage_class})
 
 
@@ -147,12 +147,12 @@ def _digest(document: object) -> str:
 
 
 def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
-    """All that may change on a StatefulSet while it lives."""
+    """Hash of everything that may change on an existing StatefulSet."""
     return _digest([build_template(owner, spec, member), retention(spec)])
 
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
-    """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
+    """Hash of everything for which a running pod is restarted: image, resources, properties, a recovery."""
     stage = member.identity.tls_stage
     secured, revoking = stage is TlsStage.CLOSED, tls.revokes(spec)
     common = config.properties(owner, spec.config or {}, secured=secured, revoking=revoking)
@@ -175,7 +175,7 @@ def labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str,
 
 
 def claim_labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str, str]:
-    """Labels of its claim, which has no owner: none that a tool prunes by what it does not know."""
+    """Labels of its claim. The claim has no owner, so it must not have labels by which tools prune objects."""
     shared = labels(owner, node_id, number, formation)
     return {key: value for key, value in shared.items() if key != LABEL_INSTANCE}
 
@@ -234,7 +234,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
 
 
 def _config_volume(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
-    """A canary reads what the others get later, under the same name."""
+    """The volume with the configuration; for a canary it contains the new configuration under the same name."""
     source: dict[str, Any] = {"name": owner.config_map}
     name = owner.member(member.node_id, member.number)
     if revision.is_candidate(spec, member.identity, name):
@@ -314,7 +314,7 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
 
 
 def overrides(owner: Owner, member: Member) -> dict[str, str]:
-    """The properties that only this incarnation has."""
+    """Properties of only this incarnation."""
     identity = member.identity
     host = owner.host(owner.member(member.node_id, member.number))
     stage = identity.tls_stage

@@ -1,7 +1,7 @@
-"""What certificates change in the objects of a quorum: properties of its nodes, a volume, and ports. Pure.
+"""The effect of certificates on the objects of a quorum: node properties, a volume, and ports. Pure.
 
-Whether a quorum has certificates stands in its identity: in what was written when it formed, or in the stage that it has come to
-since (`planner/tls_migration.py`). No upgrade of the operator makes members that speak TLS and members that do not.
+Whether a quorum uses TLS is recorded in its identity: at the formation, or as the stage of a migration
+(`planner/tls_migration.py`). An upgrade of the operator never mixes members with and without TLS.
 """
 
 from typing import Any
@@ -14,35 +14,32 @@ from quorum_operator.tls_crd import TlsMode
 
 
 def stage_of(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> TlsStage:
-    """What the members are told. Before there is an identity the spec tells."""
+    """The TLS stage of the members. Before there is an identity it follows from the spec."""
     if not identities:
         return first_stage(spec.tls.mode if spec.tls is not None else None)
     return max(identities, key=lambda each: each.index).tls_stage
 
 
 def takes_tls_everywhere(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool:
-    """Whether a client is to come by TLS: every member takes it, and as long as some client comes in clear text the ports stay open."""
+    """Whether clients should use TLS: every member accepts it, though clear text may still be accepted."""
     return stage_of(spec, identities) in (TlsStage.DIALLING, TlsStage.CLOSED)
 
 
 def is_certified(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], stage: TlsStage
 ) -> bool:
-    """Whether its members have certificates, or are to get some before they are told of them."""
+    """Whether its members have certificates, or get them before they use them."""
     asked = spec.tls.mode if spec.tls is not None else None
     coming = bool(identities) and asked in (TlsMode.MANAGED, TlsMode.MIGRATING)
     return stage is not TlsStage.PLAIN or coming
 
 
 def contradiction(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> str | None:
-    """The spec asks for a way back that there is not: what to do. None if it does not."""
+    """The message if the spec asks to go back to clear text after that is no longer possible; else None."""
     asked = spec.tls.mode if spec.tls is not None else None
     if asked is not TlsMode.DISABLED or stage_of(spec, identities) is not TlsStage.CLOSED:
         return None
-    return (
-        "spec.tls.mode is Disabled, and the members of this quorum take TLS alone, from which there is no way back: write"
-        " Managed, or make a new MetadataQuorum"
-    )
+    return "spec.tls.mode is Disabled, but the members of this quorum accept only TLS, and going back is not supported: set Managed, or create a new MetadataQuorum"
 
 
 def admin_port(on: bool) -> int:
@@ -61,7 +58,7 @@ def revokes(spec: MetadataQuorumSpec) -> bool:
 
 
 def properties(*, revoking: bool = False) -> dict[str, str]:
-    """Of all members. The key and the certificate are one file, as stock Kafka reads them. `revoking`: they read who is revoked."""
+    """Properties of all members. Key and certificate are one file, as for stock Kafka."""
     revoked = {"quorum.ssl.revoked.location": f"{TLS_PATH}/{REVOKED_FILE}"} if revoking else {}
     return {
         **revoked,
@@ -77,7 +74,9 @@ def properties(*, revoking: bool = False) -> dict[str, str]:
 
 
 def properties_at(stage: TlsStage) -> dict[str, str]:
-    """Of a member at a stage of the migration. Nobody can be asked for a right as long as some come without a certificate."""
+    """Properties of a member at a stage of the migration. Authorization is impossible while some clients have no
+    certificate.
+    """
     if stage is TlsStage.PLAIN:
         return {}
     if stage is TlsStage.CLOSED:
@@ -88,10 +87,12 @@ def properties_at(stage: TlsStage) -> dict[str, str]:
 
 
 def volume(member: str) -> dict[str, Any]:
-    """The member's pair and what it trusts. As a whole: a key that is missing must not keep the pod from starting."""
+    """The volume with the member's key pair and bundle. It is mounted as a whole and optional, so that a missing key
+    does not keep the pod from starting.
+    """
     return {"name": "tls", "secret": {"secretName": f"{member}-tls", "defaultMode": 0o440}}
 
 
 def mount() -> dict[str, Any]:
-    """Where the volume is; without a subPath, which is never renewed."""
+    """The mount of the volume. It uses no subPath, because such a mount is never updated."""
     return {"name": "tls", "mountPath": TLS_PATH, "readOnly": True}

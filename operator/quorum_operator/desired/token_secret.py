@@ -6,7 +6,7 @@ from quorum_operator.desired.names import TOKEN_KEY, Owner, metadata
 
 
 def build(owner: Owner, token: str) -> dict[str, Any]:
-    """The Secret; `token` is drawn by the caller."""
+    """The Secret; the caller generates `token`."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""How the Jobs that write backups have ended, by what Kubernetes keeps of them. Pure but for the two reads."""
+"""Results of the backup Jobs that Kubernetes still keeps. Pure except for two reads."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ _ENDS = {"Complete": True, "Failed": False}
 
 
 async def read_runs(api: Reads, owner: Owner) -> tuple[BackupRun, ...]:
-    """Of scheduled Jobs, and of those that people made from the CronJob. Raises ApiError."""
+    """Read the runs of scheduled Jobs and of Jobs created manually from the CronJob. Raises ApiError."""
     selected = f"{LABEL_BACKUP}=true,{LABEL_QUORUM}={owner.name}"
     jobs, pods = await asyncio.gather(
         api.find(paths.namespaced("jobs", owner.namespace), labels=selected),
@@ -26,7 +26,7 @@ async def read_runs(api: Reads, owner: Owner) -> tuple[BackupRun, ...]:
 
 
 def runs_of(jobs: list[Object], pods: list[Object]) -> tuple[BackupRun, ...]:
-    """Those that have ended, oldest first."""
+    """Completed runs, oldest first."""
     said: dict[str, str] = {}
     for each in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
         job = (each["metadata"].get("labels") or {}).get(_JOB_NAME)
@@ -55,7 +55,7 @@ def _message(pod: Object) -> str:
 
 
 def _words(condition: Object) -> str:
-    """Of a Job whose pods are gone, or never ran."""
+    """Message of a Job whose pods were deleted or never ran."""
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     text = f"{reason}: {message}".strip(": ")
     return json.dumps({"error": text}) if text else ""

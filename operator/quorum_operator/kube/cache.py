@@ -1,9 +1,9 @@
-"""What the reconciles of all quorums read, from watches that the API server selects for.
+"""A cache for the reconciles of all quorums, filled by watches with label selectors.
 
-Owns which collections are watched, and which read a copy can answer. It answers like `client.KubeApi`: what is not
-watched, or can't be answered for sure, is read live. An object that a label selects may have lost that label, so one
-that the copy does not have is not missing for that. Nothing may be done because of what stands here: whoever wants to
-change something looks again, live.
+Owns the list of watched collections, and which reads the cache can answer. It has the interface of `client.KubeApi`:
+reads that it can't answer reliably go to the API server. Since an object may have lost its label, an object that is
+absent from the cache is not necessarily missing. No step may be based on the cache: before a change everything is
+read from the API server.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from quorum_operator.kube.watch import Collection, Watch, key_of, without_manage
 
 Object = dict[str, Any]
 Wake = Callable[[str, str], None]
-"""Told the namespace and the name of a quorum of which something changed."""
+"""Called with namespace and name of a quorum whose objects changed."""
 
 
 class Kind(NamedTuple):
-    """Where a kind is served; `name` is its plural."""
+    """API path of a kind; `name` is its plural."""
 
     base: str
     name: str
@@ -47,24 +47,25 @@ SELECTED = (
     Kind("/apis/policy/v1", "poddisruptionbudgets"),
     Kind("/apis/networking.k8s.io/v1", "networkpolicies"),
 )
-"""Only those with the operator's label: of other people's there may be any number."""
+"""Kinds of which only objects with the operator's label are watched."""
 QUORUMS = Kind(f"/apis/{GROUP}/{VERSION}", PLURAL)
 VOLUMES = Kind("/api/v1", "persistentvolumes")
 HOSTS = Kind("/api/v1", "nodes")
 CLASSES = Kind("/apis/storage.k8s.io/v1", "storageclasses")
 SHARED = (VOLUMES, HOSTS, CLASSES)
-"""All of the cluster's, none of which has a namespace."""
+"""Cluster-scoped kinds, watched completely."""
 
 _PATH = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?")
 _OTHER = re.compile(r"[^A-Za-z0-9./_-]")
-"""What the name of a label never has: the selector says something else."""
+"""Characters that no label name contains; with them it is another kind of selector."""
 _CLAIM = re.compile(r"data-(.+)-\d+-\d+-0")
 
 
 class Cache:
-    """Copies of `namespaces`, or of the whole cluster; `wake` is told whom a change concerns.
+    """Cached objects of `namespaces`, or of the whole cluster.
 
-    `watching` holds a connection for each watch; `live` answers what the copies can't.
+    `wake` is called for the affected quorum. `watching` has a connection for each watch; `live` answers what the
+    cache can't.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Cache:
         self._tasks.clear()
 
     async def get(self, path: str) -> Object | None:
-        """One object; read live unless the copy tells for sure."""
+        """Read one object; from the API server unless the cache is reliable."""
         kind, space, name = _parsed(path)
         watch = self._current(kind, space)
         if watch is not None and name:
@@ -106,7 +107,7 @@ class Cache:
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
     ) -> list[Object]:
-        """All objects that match; read live unless the copy has all that could."""
+        """Find all matching objects; from the API server unless the cache contains all that could match."""
         kind, space, name = _parsed(path)
         watch = self._current(kind, space)
         wanted, field = _terms(labels), _terms(fields)
@@ -127,11 +128,11 @@ class Cache:
         ]
 
     async def names(self, path: str) -> frozenset[str]:
-        """A search goes beyond what labels select."""
+        """List names from the API server, because a search covers objects without labels."""
         return await self._live.names(path)
 
     def lists(self) -> int:
-        """How many lists were read so far."""
+        """Number of lists read so far."""
         return sum(watch.lists for watch in self._watches.values())
 
     def _add(self, kind: Kind, space: str) -> None:
@@ -148,7 +149,7 @@ class Cache:
         self._watches[kind, space] = Watch(self._watching, collection, changed, keep, indexed)
 
     def _current(self, kind: Kind | None, space: str) -> Watch | None:
-        """The copy that has this namespace, if it can be trusted now."""
+        """The watch for this namespace, if it is current."""
         if kind is None:
             return None
         watched = "" if kind in SHARED or not self._namespaces else space
@@ -156,7 +157,7 @@ class Cache:
         return watch if watch is not None and watch.is_current() else None
 
     def _concerned(self, kind: Kind, old: Object | None, new: Object | None) -> set[Key]:
-        """The quorums that a change is about, as namespace and name."""
+        """The quorums affected by a change, as namespace and name."""
         objects = [each for each in (old, new) if each is not None]
         if kind in SELECTED:
             return {each for found in objects for each in _owners(found)}
@@ -169,7 +170,7 @@ class Cache:
         return set()
 
     def _bound(self, volume: Object) -> Iterator[Key]:
-        """Whose claim a volume is bound to; the name tells it also when a label is gone."""
+        """Quorums whose claim a volume is bound to, also by name in case a label is missing."""
         claim = (volume.get("spec") or {}).get("claimRef") or {}
         space, name = claim.get("namespace", ""), claim.get("name", "")
         watch = self._current(Kind("/api/v1", "persistentvolumeclaims"), space)
@@ -180,7 +181,7 @@ class Cache:
             yield space, matched[1]
 
     def _on_host(self, host: Object) -> Iterator[Key]:
-        """Whose pods are bound to a Node, or whose volumes are tied to it."""
+        """Quorums with pods on a Node or with volumes local to it."""
         name, labels = host["metadata"]["name"], _labels(host).items()
         for (kind, _), watch in self._watches.items():
             for found in watch.objects.values():
@@ -192,7 +193,7 @@ class Cache:
 
 
 def _parsed(path: str) -> tuple[Kind | None, str, str]:
-    """Kind, namespace and name; no kind for what is none, such as a subresource."""
+    """Kind, namespace and name of a path; kind None for other paths such as subresources."""
     matched = _PATH.fullmatch(path)
     if matched is None:
         return None, "", ""
@@ -200,7 +201,7 @@ def _parsed(path: str) -> tuple[Kind | None, str, str]:
 
 
 def _terms(selector: str | None) -> dict[str, str | None] | None:
-    """Of a selector that only says what must be equal, or must be there (None); None for any other."""
+    """Terms of a selector with only equality and existence (value None) requirements; None for any other selector."""
     terms: dict[str, str | None] = {}
     for term in (selector or "").split(","):
         name, equals, value = term.partition("=")
@@ -222,7 +223,7 @@ def _labels(found: Object) -> dict[str, str]:
 
 
 def _owners(found: Object) -> Iterator[Key]:
-    """The quorum that an object belongs to, by its label and by its name."""
+    """The quorum that an object belongs to, by its label and its name."""
     meta = found["metadata"]
     if (instance := _labels(found).get(LABEL_INSTANCE)) is not None:
         yield meta["namespace"], instance
@@ -235,14 +236,14 @@ def _ties(volume: Object) -> tuple[facts.Tie, ...]:
 
 
 def _wanted(quorum: Object) -> object:
-    """What of a quorum is news; its status is the operator's own."""
+    """The parts of a quorum whose change matters; the status is written by the operator itself."""
     meta = quorum["metadata"]
     state = meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp")
     return state, asked_by_notes(meta)
 
 
 def _host(found: Object) -> Object:
-    """Of a Node what tells whether it is there and works; the rest, which is long, changes all the time."""
+    """The parts of a Node that show whether it exists and is ready. The rest is large and changes constantly."""
     meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
     kept = ("name", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
     conditions = [
@@ -257,6 +258,6 @@ def _host(found: Object) -> Object:
 
 
 def _state(host: Object) -> object:
-    """What of a host is news; its heartbeats are none."""
+    """The parts of a Node whose change matters; heartbeats don't."""
     conditions = {each["type"]: each["status"] for each in host["status"]["conditions"]}
     return conditions.get("Ready"), host["spec"], "deletionTimestamp" in host["metadata"]

@@ -1,7 +1,7 @@
-"""Writes marks on claims, each on the very claim that was judged.
+"""Writes annotations on exactly the claims that were observed.
 
-A write names the claim's UID: a claim of the same name that was made since then belongs to another volume, and gets none
-of them. A claim that is gone needs no marks.
+A write is conditional on the claim's UID, because a newer claim of the same name belongs to another volume. A deleted
+claim needs no annotations.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ class ClaimWriter:
         return paths.namespaced("persistentvolumeclaims", self._owner.namespace, name)
 
     async def write(self, note: ClaimNote) -> None:
-        """What is missing of the marks of one claim. Raises ApiError where the API server refuses it."""
+        """Write missing marks of one claim. Raises ApiError on rejection."""
         body = _body(note.uid, _changed(note.before, note.marks), note.resource_version)
         try:
             await self._api.merge(self._path(note.claim), body)
@@ -35,7 +35,7 @@ class ClaimWriter:
             pass  # another claim, or another version of it: the next look judges that one
 
     async def mark(self, each: Incarnation, **marks: Any) -> None:
-        """Some marks of a member's claim; before the same is done to its StatefulSet."""
+        """Write marks on a member's claim, before the same is written on its StatefulSet."""
         claim = each.claim
         if claim is None:
             return
@@ -48,7 +48,7 @@ class ClaimWriter:
             pass
 
     async def mark_stopped(self, each: Incarnation, why: str) -> None:
-        """Why a member is stopped, with the replica that it is."""
+        """Write why a member is stopped, with its replica UUID."""
         if each.failed is not None:
             await self.mark(each, uuid=each.uuid, failed=each.failed)
         elif why.startswith(FENCED):
@@ -57,7 +57,7 @@ class ClaimWriter:
             await self.mark(each, uuid=each.uuid, removed=why)
 
     async def own(self, each: Incarnation) -> bool:
-        """Makes a member's StatefulSet an owner of its claim; whether the claim is still the one that was judged."""
+        """Make a member's StatefulSet an owner of its claim; returns whether the claim is still the observed one."""
         assert each.claim is not None
         path = self._path(each.claim.name)
         found = await self._api.get(path)
@@ -75,13 +75,13 @@ class ClaimWriter:
         return True
 
     async def release(self, lone: LoneClaim) -> str | None:
-        """Makes a claim ready for the member that is to run on it again; or what has become of it meanwhile."""
+        """Prepare a claim for the member that will use it again; returns what changed meanwhile, if anything."""
         found = await self._api.get(self._path(lone.claim.name))
         now = None if found is None else claim_facts(found)
         if now is None or now.deleting or now.uid != lone.claim.uid:
             return f"{lone.claim.name} is gone"
         if now.marks != lone.claim.marks:
-            return f"{lone.claim.name} is marked otherwise now"
+            return f"{lone.claim.name} has different marks now"
         marks = replace(now.marks, fenced=None, resource_uid=self._owner.uid)
         if marks != now.marks:
             body = _body(now.uid, marks_notes(marks), now.resource_version)
@@ -90,7 +90,9 @@ class ClaimWriter:
 
 
 def _changed(before: Marks, marks: Marks) -> dict[str, str | None]:
-    """Annotations; None takes one away. What is as it should be is not named: somebody else may have changed it since."""
+    """Changed annotations; None removes one. Unchanged ones are left out, since another client may have changed them
+    meanwhile.
+    """
     old = marks_notes(before)
     return {key: text for key, text in marks_notes(marks).items() if text != old[key]}
 

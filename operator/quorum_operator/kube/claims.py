@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims ↔ the planner's facts: the marks on them, and claims whose StatefulSet is gone."""
+"""Converts PersistentVolumeClaims to the planner's facts and back: marks, and claims without a StatefulSet."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def claim_facts(claim: Object) -> ClaimFacts:
 
 
 def marks_facts(meta: Object) -> Marks:
-    """The annotations of a claim. The label says the formation where no annotation does: all versions set it."""
+    """The facts in the annotations of a claim. Without an annotation the label has the formation, in all versions."""
     notes = meta.get("annotations") or {}
     formation = notes.get(names.ANNOTATION_FORMATION)
     formation = formation or (meta.get("labels") or {}).get(names.LABEL_FORMATION) or ""
@@ -42,7 +42,7 @@ def marks_facts(meta: Object) -> Marks:
 
 
 def marks_notes(marks: Marks) -> dict[str, str | None]:
-    """The inverse of `marks_facts`, to be merged; None takes an annotation away."""
+    """The inverse of `marks_facts` as a merge patch; None removes an annotation."""
     return {
         names.ANNOTATION_UUID: marks.uuid,
         names.ANNOTATION_CLUSTER_ID: marks.cluster_id,
@@ -58,7 +58,7 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
 def lone_claims(
     owner: Owner, claims: dict[Place, Object], sets: set[Place]
 ) -> tuple[LoneClaim, ...]:
-    """Those of `claims` without a StatefulSet of that name. `sets`: all places that have one, whoever owns it."""
+    """Claims without a StatefulSet of that name. `sets`: all existing StatefulSets, whoever owns them."""
     return tuple(
         LoneClaim(
             node_id=node_id,
@@ -73,7 +73,7 @@ def lone_claims(
 
 
 def _storage(claim: Object) -> StorageChoice:
-    """As it was asked for, else as it is."""
+    """The requested size, else the actual size."""
     spec = claim["spec"]
     size = spec.get("resources", {}).get("requests", {}).get("storage", "")
     made = StorageChoice(size, spec.get("storageClassName"))

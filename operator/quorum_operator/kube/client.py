@@ -27,13 +27,14 @@ from quorum_operator.transport import Transport
 FIELD_MANAGER = "metadataquorum-operator"
 TIMEOUT_S = 15.0
 CALLS_AT_ONCE = 32
-"""Of one client, watches apart. Further calls wait here, where a cancelled one leaves nothing behind: in a pool that
-is full a cancelled call may keep its place for ever."""
+"""Maximum number of concurrent calls of one client, without watches. Further calls wait here instead of in httpx's
+pool, where a cancelled call may keep its place.
+"""
 
 Object = dict[str, Any]
 
 NAMES_CHUNK = 250
-"""Of a list of names: no answer is larger than half a megabyte or so."""
+"""Page size of lists of names, about half a megabyte per answer."""
 NAMES = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
@@ -51,15 +52,18 @@ def load_configuration() -> Any:
 
 
 def authorization(configuration: Any) -> str:
-    """Scheme and token for the Authorization header; empty when certificates identify us."""
+    """Value of the Authorization header; empty if certificates authenticate the client."""
     value = configuration.get_api_key_with_prefix("authorization")
     value = value or configuration.get_api_key_with_prefix("BearerToken")
     return str(value or "")
 
 
 class KubeApi:
-    """One connection pool to one API server. `before_change` may raise, and a call that changes something is not made;
-    `count` is told the method of each call and the seconds that it has waited here."""
+    """One connection pool to one API server.
+
+    `before_change` may raise to prevent a writing call; `count` is called with the method of each call and the
+    seconds that it was delayed here.
+    """
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class KubeApi:
         return items
 
     async def names(self, path: str) -> frozenset[str]:
-        """Names of all objects of a collection, read live, together with whoever else asks for them now."""
+        """Names of all objects of a collection, read from the API server. Concurrent callers share one read."""
         return await self._names.names(path)
 
     async def _read_names(self, path: str) -> frozenset[str]:
@@ -143,7 +147,7 @@ class KubeApi:
             yield _parsed(answer)
 
     async def create(self, path: str, body: Object) -> Object:
-        """Create-only; AlreadyExists when someone was first."""
+        """Create only; raises AlreadyExists if the object exists."""
         return await self._call("POST", path, {"fieldManager": FIELD_MANAGER}, body)
 
     async def apply(self, path: str, body: Object) -> Object:
@@ -164,7 +168,7 @@ class KubeApi:
     async def delete(
         self, path: str, *, uid: str, resource_version: str | None = None, orphan: bool = False
     ) -> None:
-        """Delete the very object that was judged."""
+        """Delete exactly the observed object."""
         preconditions = {"uid": uid}
         if resource_version is not None:
             preconditions["resourceVersion"] = resource_version
@@ -216,7 +220,9 @@ class KubeApi:
 
 
 async def _parsed(answer: httpx.Response) -> AsyncIterator[Object]:
-    """One document a line. Only a line feed ends one: httpx's own lines end at separators that JSON may hold, too."""
+    """Parse one document per line. Only a line feed ends a line: httpx splits lines at other separators that JSON may
+    contain.
+    """
     rest = b""
     async for part in answer.aiter_bytes():
         *lines, rest = (rest + part).split(b"\n")

@@ -1,7 +1,7 @@
-"""The API server's clock, as its answers tell it.
+"""The API server's clock, from the Date header of its answers.
 
-Whatever the operator compares with a time that it reads in Kubernetes, or writes there for another operator, is of this
-clock: its own may be wrong by minutes, and may be set while it runs.
+All times that are compared with times in Kubernetes, or written there, come from this clock, because the operator's
+own clock may be wrong or be changed while it runs.
 """
 
 import time
@@ -9,11 +9,13 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 RESOLUTION_S = 1.0
-"""The Date header tells full seconds."""
+"""Resolution of the Date header."""
 
 
 class ServerClock:
-    """Reads the Date of answers. `monotonic` measures the time in between; `wall` serves until there was an answer."""
+    """Reads the Date header of answers. `monotonic` measures the time in between; `wall` is used before the first
+    answer.
+    """
 
     def __init__(
         self,
@@ -28,11 +30,11 @@ class ServerClock:
         return self._wall() if self._offset is None else self._monotonic() + self._offset
 
     def begin(self) -> float:
-        """To be handed to `told` with the answer to the request that begins now."""
+        """Start time of a request, for `told`."""
         return self._monotonic()
 
     def told(self, date: str | None, begun: float) -> None:
-        """An answer with this Date header has come. A malformed one says nothing."""
+        """Process the Date header of an answer. A malformed one is ignored."""
         try:
             at = parsedate_to_datetime(date or "").timestamp()
         except (TypeError, ValueError):

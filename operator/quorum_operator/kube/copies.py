@@ -1,7 +1,7 @@
-"""The objects of one watched collection, kept so that many of them are small, and found by their labels.
+"""The objects of one watched collection, stored compactly and indexed by label.
 
-Objects of a kind are alike: what one has in common with the one that came before it, or with what it was before, the two
-share. Hence nobody may change them. Knows nothing of where the objects come from and of what they mean.
+Equal parts are shared with the previous object of the kind, and with the object's earlier version. Therefore the
+objects must not be modified. Knows neither the source nor the meaning of the objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,14 +10,14 @@ from typing import Any
 
 Object = dict[str, Any]
 Key = tuple[str, str]
-"""Namespace, empty for what has none, and name."""
+"""Namespace (empty if cluster-scoped) and name."""
 
 INTERNED_MOST = 128
-"""Longer strings are hardly ever the same."""
+"""Longer strings are rarely equal and are not shared."""
 
 
 class Copies:
-    """`indexed`: labels by whose value objects are found without a look at all of them."""
+    """The cached objects. `indexed`: labels with an index."""
 
     def __init__(self, indexed: tuple[str, ...] = ()) -> None:
         self._indexed = indexed
@@ -31,7 +31,7 @@ class Copies:
         return self._objects
 
     def put(self, key: Key, found: Object) -> Object:
-        """Keep it instead of what is there; the object as it is kept."""
+        """Store the object in place of its earlier version; returns the stored object."""
         old = self._objects.get(key)
         kept: Object = sharing(found, old or self._latest)
         self._latest = self._objects[key] = kept
@@ -42,14 +42,14 @@ class Copies:
         return kept
 
     def pop(self, key: Key) -> Object | None:
-        """It is gone; what it was."""
+        """Remove an object; returns it."""
         old = self._objects.pop(key, None)
         if old is not None:
             self._forget(key, old)
         return old
 
     def matching(self, labels: Mapping[str, str | None]) -> Iterable[Object]:
-        """All that may have these labels: those of one indexed label, where one is asked for, else all."""
+        """Candidates for these labels: those of one indexed label if possible, else all."""
         for name in self._indexed:
             value = labels.get(name)
             if value is not None:
@@ -69,7 +69,7 @@ class Copies:
 
 
 def sharing(new: Any, old: Any) -> Any:
-    """`new`, made of the parts of `old` that are equal to its own; `old` itself where all of it is."""
+    """`new` with equal parts replaced by those of `old`; `old` itself if both are equal."""
     kind = type(new)
     if kind is str:
         if new == old:

@@ -1,4 +1,4 @@
-"""What the StatefulSets' controller says of a pod, or of its claim, that it can't make. Pure functions over events."""
+"""Events of the StatefulSet controller about a pod or claim that it can't create. Pure functions."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ Object = dict[str, Any]
 
 _FAILED, _MADE = "FailedCreate", "SuccessfulCreate"
 _BEFORE_CAUSE = "failed error: "
-"""What precedes the API server's answer in the controller's message."""
+"""Text before the API server's answer in the controller's message."""
 _MESSAGE_MOST = 500
 
 
 def needs_events(owned: Object, pod: Object | None) -> bool:
-    """Whether only the StatefulSet's events can tell why it has no pod."""
+    """Whether only the StatefulSet's events can explain why it has no pod."""
     meta, spec = owned["metadata"], owned["spec"]
     return pod is None and "deletionTimestamp" not in meta and spec.get("replicas", 1) > 0
 
 
 def not_made(events: list[Object]) -> NotMade | None:
-    """What the API server answered last, if nothing of this StatefulSet was made since then."""
+    """The API server's last answer, if the StatefulSet created nothing since then."""
     failures = [each for each in events if each.get("reason") == _FAILED]
     latest = max(failures, key=said_at, default=None)
     if latest is None:

@@ -1,7 +1,7 @@
-"""What somebody has changed on an object that the operator owns.
+"""Detects changes by other clients to objects that the operator owns.
 
-Owns the comparison of a live object with the one that is wanted. The API server adds defaults and other controllers add
-notes: what is wanted must be there, and only where an addition changes what the object does it counts, too. Pure.
+Owns the comparison of an existing object with the wanted one. The API server adds defaults, and other controllers add
+annotations; all wanted fields must be present, and an addition counts only if it changes what the object does. Pure.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _EXACT = {
     "NetworkPolicy": ("spec",),
     "PodDisruptionBudget": ("spec.selector", "spec.minAvailable", "spec.maxUnavailable"),
 }
-"""Parts of a kind in which nothing may be added."""
+"""Parts of a kind in which any addition counts."""
 
 _WITHOUT_DEFAULT = frozenset(
     {
@@ -28,11 +28,11 @@ _WITHOUT_DEFAULT = frozenset(
         *("volumeDevices", "workingDir"),
     }
 )
-"""Fields of a pod template that the API server never fills in: who has set one has changed the pod."""
+"""Fields of a pod template without API server defaults: if one is set, another client has changed the pod."""
 
 
 def drift(wanted: Object, live: Object) -> str | None:
-    """The first difference, as the path of a field; None without any."""
+    """Path of the first differing field; None if there is no difference."""
     found = _difference(wanted, live, "")
     if found is not None:
         return found
@@ -44,7 +44,7 @@ def drift(wanted: Object, live: Object) -> str | None:
 
 
 def removals(wanted: Object, live: Object) -> Object | None:
-    """A merge patch that takes away what applying `wanted` would leave; None without any."""
+    """A merge patch that removes what applying `wanted` would leave; None if there is nothing to remove."""
     patch: Object = {}
     for path in _EXACT.get(wanted["kind"], ()):
         there, should = _at(live, path), _at(wanted, path)
@@ -64,7 +64,9 @@ def removals(wanted: Object, live: Object) -> Object | None:
 
 
 def _ports_without_additions(wanted: Object, live: Object) -> list[Object] | None:
-    """The wanted ports, where somebody has added one: applying leaves that, as it is another's. Numbers on the hosts stay."""
+    """The wanted ports if another client has added one, because apply keeps entries of other managers. Node ports are
+    kept.
+    """
     told, there = _at(wanted, "spec.ports") or [], _at(live, "spec.ports") or []
     by_place = {(each["port"], each.get("protocol", "TCP")): each for each in there}
     places = [(each["port"], each.get("protocol", "TCP")) for each in told]
@@ -76,7 +78,7 @@ def _ports_without_additions(wanted: Object, live: Object) -> list[Object] | Non
 
 
 def _instead(there: Any, should: Any) -> Object:
-    """What is wanted, and None for what is there beside it, however deep."""
+    """The wanted values, and None for additional existing ones, recursively."""
     result: Object = {key: None for key in there if key not in should}
     for key, value in should.items():
         old = there.get(key)
@@ -86,7 +88,7 @@ def _instead(there: Any, should: Any) -> Object:
 
 
 def template_drift(wanted: Object, live: Any) -> str | None:
-    """The first difference of a StatefulSet that changes what it runs, or what becomes of its pods and claims."""
+    """The first difference of a StatefulSet that affects its pods or claims."""
     if not isinstance(live, dict) or "spec" not in live:
         return None  # it was not read from an API server
     for path in ("spec.updateStrategy", _POLICY):
@@ -120,7 +122,7 @@ def _addition(wanted: Any, live: Any, path: str) -> str | None:
 
 
 def _difference(wanted: Any, live: Any, path: str) -> str | None:
-    """Where `live` lacks something of `wanted`."""
+    """The first path at which `live` lacks something of `wanted`."""
     if isinstance(wanted, dict):
         there = live if isinstance(live, dict) else {}
         for key, value in wanted.items():

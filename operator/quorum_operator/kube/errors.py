@@ -1,8 +1,8 @@
-"""What a call to the Kubernetes API can fail with, by what it means to the caller."""
+"""Errors of calls to the Kubernetes API, by their meaning for the caller."""
 
 
 class ApiError(Exception):
-    """The API server refused, or could not be reached. `status` is 0 when there was no answer."""
+    """The API server rejected the call or could not be reached. `status` is 0 without an answer."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -12,27 +12,27 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """There is no such object (any more)."""
+    """The object does not exist."""
 
 
 class Gone(ApiError):
-    """That version of a collection is not known any more: it has to be listed again."""
+    """The version of a collection has expired: it has to be listed again."""
 
 
 class AlreadyExists(ApiError):
-    """Create-only: someone was first."""
+    """The object exists already."""
 
 
 class Conflict(ApiError):
-    """The object is not the one that was judged: its UID or resourceVersion differs."""
+    """The object is not the observed one: its UID or resourceVersion differs."""
 
 
 class Invalid(ApiError):
-    """The API server rejects the object itself; repeating it won't help."""
+    """The API server rejects the object; a retry does not help."""
 
 
 class Forbidden(ApiError):
-    """The operator's role lacks a permission, or an admission policy refuses."""
+    """The operator's role lacks a permission, or an admission policy rejects the call."""
 
 
 class Unavailable(ApiError):

@@ -32,7 +32,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def identity_facts(config_map: Object, index: int) -> Identity:
-    """An identity ConfigMap; `index` is what its name says."""
+    """The facts of an identity ConfigMap; `index` comes from its name."""
     data, meta = config_map["data"], config_map["metadata"]
     notes = meta.get("annotations") or {}
     return Identity(
@@ -52,12 +52,12 @@ def identity_facts(config_map: Object, index: int) -> Identity:
 
 
 def _stage(text: str | None) -> TlsStage:
-    """Of the annotation. What nobody has written down is none."""
+    """The TLS stage in the annotation; unknown values count as none."""
     return TlsStage(text) if text in list(TlsStage) else TlsStage.PLAIN
 
 
 def update_facts(text: str | None) -> UpdateRecord | None:
-    """The annotation that says what is proven, and how far an update is. What nobody can read says nothing."""
+    """The annotation with the state of updates. An unreadable value is ignored."""
     try:
         told = json.loads(text or "")
         return UpdateRecord(
@@ -86,7 +86,7 @@ _GIVEN_UP = " given up"
 
 
 def recovery_facts(text: str | None) -> tuple[Survivor | None, bool]:
-    """The annotation that makes an incarnation's replica the sole voter, and whether that was given up."""
+    """The annotation that makes an incarnation the sole voter, and whether that was cancelled."""
     if text is None:
         return None, False
     try:
@@ -101,7 +101,7 @@ def recovery_text(survivor: str, *, given_up: bool) -> str:
 
 
 def latch_facts(text: str | None) -> FailureLatch | None:
-    """The annotation that holds an incarnation's failure."""
+    """The annotation with an incarnation's failure."""
     if text is None:
         return None
     try:
@@ -130,11 +130,11 @@ def latch_text(latch: FailureLatch) -> str:
 
 
 TAKEN_BACK_KEPT = 60
-"""As many failures as `repair.maxReplacementsPerHour` can allow."""
+"""Number of stored failures: the maximum of `repair.maxReplacementsPerHour`."""
 
 
 def taken_back_facts(text: str | None) -> tuple[float, ...]:
-    """The annotation that says when latches were written that have been taken back."""
+    """The annotation with the times of revoked failure marks."""
     try:
         return tuple(float(each) for each in json.loads(text or "[]"))
     except (ValueError, TypeError):
@@ -147,7 +147,7 @@ def taken_back_text(times: tuple[float, ...]) -> str:
 
 
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
-    """The annotation that holds what a claim was made with; `fallback` where there is none, or somebody wrote something else."""
+    """The annotation with the storage of a claim; `fallback` if it is missing or invalid."""
     try:
         told = json.loads(text or "null")
         size, storage_class = told["size"], told.get("storageClass")
@@ -159,7 +159,7 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
 
 
 def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageChoice:
-    """What a StatefulSet's claim was made with, by its template, which nobody can edit; the note knows of a later expansion."""
+    """The storage in a StatefulSet's claim template, which is immutable; later expansions are in the annotation."""
     notes = stateful_set["metadata"].get("annotations") or {}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or []:
         size = template["spec"].get("resources", {}).get("requests", {}).get("storage")
@@ -170,17 +170,17 @@ def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageCho
 
 
 def replaces_facts(text: str | None) -> int | None:
-    """The annotation with the number of the incarnation that this one stands in for."""
+    """The annotation with the number of the replaced incarnation."""
     return int(text) if text is not None and text.isdecimal() else None
 
 
 def overrides_of(stateful_set: Object) -> dict[str, str]:
-    """The properties that the process of a StatefulSet is started with, beside those that all members share."""
+    """Properties of a StatefulSet's process in addition to the shared ones."""
     return overrides_in(stateful_set["spec"].get("template", {}).get("spec", {}))
 
 
 def overrides_in(pod_spec: Object) -> dict[str, str]:
-    """Those among the arguments of a pod's containers."""
+    """Properties in the arguments of a pod's containers."""
     containers = pod_spec.get("containers", [])
     arguments = [text for each in containers for text in each.get("args") or []]
     pairs = pairwise(arguments)
@@ -189,7 +189,7 @@ def overrides_in(pod_spec: Object) -> dict[str, str]:
 
 
 def founding_facts(overrides: dict[str, str]) -> Founding | None:
-    """The permission to form a quorum among the properties of a process."""
+    """The permission to form a quorum in the properties of a process."""
     found = [overrides.get(f"formation.{key}", "") for key in ("founder.id", "initial.voters")]
     uuid = overrides.get("formation.founder.uuid", "")
     if not (uuid and all(text.isdecimal() for text in found)):
@@ -216,19 +216,19 @@ _HOST_KEY = re.compile(r"(node|host)([-_.]?(name|id))?", re.IGNORECASE)
 
 
 class Tie(NamedTuple):
-    """A node label, and the value of the host that a volume is tied to."""
+    """A node label with the value of the host that a volume is local to."""
 
     key: str
     value: str
 
     @property
     def by_id(self) -> bool:
-        """The value is no name of a Node."""
+        """Whether the value is not the name of a Node."""
         return self.key.lower().endswith("id")
 
 
 def volume_facts(volume: Object, ties: tuple[Tie, ...], host_exists: bool) -> VolumeFacts:
-    """A PersistentVolume; `host_exists`: one of the hosts that it is tied to."""
+    """A PersistentVolume; `host_exists`: whether one of its hosts exists."""
     return VolumeFacts(
         name=volume["metadata"]["name"],
         phase=volume.get("status", {}).get("phase", "Bound"),
@@ -238,10 +238,10 @@ def volume_facts(volume: Object, ties: tuple[Tie, ...], host_exists: bool) -> Vo
 
 
 def ties_of(volume: Object, selected_node: str | None = None) -> tuple[Tie, ...]:
-    """The hosts that a volume is tied to; none when it can be reached without a particular one.
+    """The hosts that a volume is local to; empty if it is reachable from several hosts.
 
-    Drivers of local volumes have a label of their own, such as `topology.topolvm.io/node` or `openebs.io/nodename`.
-    What the volume was made for, by its claim, is a host whatever the label is called.
+    Drivers of local volumes have labels of their own, such as `topology.topolvm.io/node` or `openebs.io/nodename`.
+    The node that the claim was provisioned for is a host, whatever the label is called.
     """
     spec = volume["spec"]
     terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
@@ -267,7 +267,7 @@ def _names_host(key: str) -> bool:
 def pod_facts(
     pod: Object, failure: MountFailure | None, unusable_volume: str | None = None
 ) -> PodFacts:
-    """A pod; `failure`, `unusable_volume`: what is said of its data volume (`mounts.py`)."""
+    """A pod; `failure`, `unusable_volume`: problems of its data volume (`mounts.py`)."""
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {entry["type"]: entry for entry in status.get("conditions", [])}
     container: Object = next(iter(status.get("containerStatuses", [])), {})
@@ -307,7 +307,7 @@ def pod_facts(
 
 
 def held_by(meta: Object) -> tuple[str, ...]:
-    """The finalizers that keep an object which is being deleted; those of Kubernetes' own pass by themselves."""
+    """Finalizers that block the deletion of an object, without Kubernetes' own."""
     if "deletionTimestamp" not in meta:
         return ()
     return tuple(each for each in meta.get("finalizers") or () if each not in _PASSING)
@@ -315,11 +315,11 @@ def held_by(meta: Object) -> tuple[str, ...]:
 
 _PASSING = frozenset({"foregroundDeletion", "orphan"})
 _SHOWN = 600
-"""Of what a process said when it ended: what is to be done stands at the end."""
+"""Maximum length of a termination message; its end, which says what to do, is kept."""
 
 
 def _message(ended: Object) -> str | None:
-    """The node's termination message, which is one JSON object, in short."""
+    """The node's termination message (a JSON object), shortened."""
     text = ended.get("message")
     if not text:
         return None
@@ -337,7 +337,7 @@ def _unschedulable(scheduled: Object) -> str | None:
 
 
 def needs_events(pod: Object) -> bool:
-    """Whether only the pod's events can tell why its container does not run."""
+    """Whether only the pod's events can explain why its container does not run."""
     container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
     waiting = container.get("state", {}).get("waiting", {}).get("reason")
     scheduled = pod["spec"].get("nodeName") is not None

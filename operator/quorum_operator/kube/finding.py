@@ -1,11 +1,11 @@
-"""Which objects of a namespace are parts of a quorum: by their names and their owners.
+"""Finds the objects of a quorum in a namespace, by name and owner.
 
-Labels can be edited by anyone, and Kubernetes drops a pod's owner together with a label of its selector. They only
-narrow the first look down; what must be there by its name and is missing there is read by its name. A look `wide` at
-the names of all objects of the namespace finds what nothing else names any more.
+Labels can be edited by anyone, and Kubernetes removes a pod's owner together with a label of its selector. So labels
+are used only for the first, fast search; expected objects that are missing there are read by name. A `wide` search
+lists the names of all objects of the namespace.
 
-A StatefulSet is ours when the resource owns it. A pod is ours when its process is that member's and nothing else
-controls it: arguments of a running container can't be edited. A claim is that of the StatefulSet that its name says.
+A StatefulSet is ours if the resource owns it. A pod is ours if its process is that member's and no other controller
+owns it, because arguments of a running container are immutable. A claim belongs to the StatefulSet in its name.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 class Reads(Protocol):
-    """The two ways of reading: `client.KubeApi` reads live; whoever keeps what it has read answers in the same way."""
+    """Interface for reads: `client.KubeApi` reads from the API server, a cache answers in the same way."""
 
     async def get(self, path: str) -> Object | None:
         """One object, or None when it does not exist."""
@@ -44,10 +44,10 @@ class WideReads(Reads, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one quorum, by node id and incarnation.
+    """The objects of one quorum, by node id and incarnation.
 
-    `pods` and `claims` include those whose StatefulSet is gone. `taken`: places whose names are used by anything,
-    foreign objects included. `unlabelled`: places that only a wide look has found; the next look is to be told.
+    `pods` and `claims` include those without a StatefulSet. `taken`: names used by any object, including those of
+    other owners. `unlabelled`: objects found only by a wide search, for the next search.
     """
 
     identities: dict[int, Object]
@@ -67,8 +67,9 @@ async def find_parts(
     wide: bool = False,
     older_claims: bool = True,
 ) -> Parts:
-    """Read them; `known` are places that are looked up by name in any case. `older_claims`: there may be claims with the
-    labels of the version before; a wide look finds them in any case."""
+    """Find the objects; `known` are always read by name. `older_claims`: look for claims with labels of the previous
+    version, as a wide search always does.
+    """
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
         return api.find(paths.namespaced(plural, owner.namespace), labels=selector)
@@ -111,7 +112,7 @@ async def _nothing() -> list[Object]:
 
 
 class _Seen:
-    """Objects by kind and place, while they are gathered."""
+    """Objects found so far, by kind and place."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -130,7 +131,7 @@ class _Seen:
                 self._found[kind][place] = each
 
     async def read(self, api: Reads, kind: str, places: Iterable[Place]) -> None:
-        """Those that no list has shown, by their names."""
+        """Read objects that no list contains, by name."""
         missing = sorted(set(places) - self._found[kind].keys())
         space, plural = self._owner.namespace, _PLURALS[kind]
         found = await asyncio.gather(
@@ -142,12 +143,14 @@ class _Seen:
         self.take(kind, [each for each in found if each is not None])
 
     async def read_named(self, api: Reads, kind: str, names: Iterable[str]) -> None:
-        """Those of this quorum that no list has shown, of all names of a namespace."""
+        """Read objects of this quorum that no list contains, from all names of a namespace."""
         places = (_place(self._owner, kind, each) for each in names)
         await self.read(api, kind, {each for each in places if each is not None})
 
     def without_set(self) -> set[Place]:
-        """Pods, and each member's newest claim: of an older one, and of a member that left, the set is meant to be gone."""
+        """Pods, and each member's newest claim, without a StatefulSet. Older claims and removed members have none on
+        purpose.
+        """
         newest: dict[int, int] = {}
         for node_id, number in self._found["PersistentVolumeClaim"]:
             newest[node_id] = max(newest.get(node_id, 0), number)
@@ -223,7 +226,7 @@ def _name(owner: Owner, kind: str, place: Place) -> str:
 async def _identities(
     api: Reads, owner: Owner, maps: list[Object], formations: set[int]
 ) -> dict[int, Object]:
-    """Also those that no list has shown: of every formation that has members, or from the first one on."""
+    """Identities, including those not found by label: of every formation with members, or from the first one on."""
     found = {
         index: each
         for each in maps
@@ -245,13 +248,13 @@ async def _identities(
 
 
 def is_owned(found: Object, owner: Owner) -> bool:
-    """Whether this very resource owns it; what belongs to an earlier one of its name is not ours."""
+    """Whether this resource owns it; an earlier resource of the same name does not count."""
     references = found["metadata"].get("ownerReferences") or []
     return any(reference.get("uid") == owner.uid for reference in references)
 
 
 def formation_of(found: Object) -> int | None:
-    """Of a StatefulSet: from the template of its claim, which can't be edited, else from its label."""
+    """Formation of a StatefulSet: from its immutable claim template, else from its label."""
     spec = found["spec"]
     sources = [*(spec.get("volumeClaimTemplates") or []), found, spec.get("template") or {}]
     for each in sources:
@@ -262,7 +265,7 @@ def formation_of(found: Object) -> int | None:
 
 
 def _is_members(pod: Object, owner: Owner, place: Place) -> bool:
-    """Whether it is the pod of a member's StatefulSet, be it one of that name that is gone."""
+    """Whether it is the pod of a member's StatefulSet, which may have been deleted."""
     controller = _controller(pod)
     if controller is not None:
         of_set = controller.get("kind") == "StatefulSet"

@@ -1,6 +1,7 @@
-"""The Nodes of members whose pods are not ready: whether they are there and ready, and whether their whole zone is away.
+"""The Nodes of members whose pods are not ready: whether they exist and are ready, and whether the whole zone is
+down.
 
-In the steady state nothing is read. What can't be read is held to be well: nobody is called unreachable for that.
+Nothing is read in the steady state. An unreadable Node counts as ready, so its member is not called unreachable.
 """
 
 import asyncio
@@ -20,8 +21,9 @@ ZONE = "topology.kubernetes.io/zone"
 async def read_hosts(
     api: Reads, members: tuple[Incarnation, ...], copies: Reads | None = None
 ) -> dict[Place, HostFacts]:
-    """Of members that should run and are not ready. A host that `copies` call ready is not read again: a copy that is out
-    of date hides a fault for a moment, and nothing is done because of a host that is well."""
+    """Hosts of members that should run and are not ready. A host that is ready in the cache is not read again: a
+    stale cache delays detection, and no step is based on a ready host.
+    """
     asked = {
         (each.node_id, each.number): host
         for each in members
@@ -39,7 +41,7 @@ async def read_hosts(
 
 
 def _host_of(each: Incarnation) -> str | None:
-    """Where its pod is, else the only host that can mount its volume."""
+    """The host of its pod, else the only host that can mount its volume."""
     if each.pod is not None and each.pod.host is not None:
         return each.pod.host
     hosts = each.volume.hosts if each.volume is not None else ()
@@ -61,12 +63,12 @@ async def _read(api: Reads, host: str) -> HostFacts | None:
 
 
 async def _is_away(api: Reads, zone: str) -> bool:
-    """Of a zone with a single Node nobody can tell."""
+    """Whether all Nodes of the zone are down; unknown for a zone with a single Node."""
     nodes = await api.find(paths.NODES, labels=f"{ZONE}={zone}")
     return len(nodes) > 1 and not any(map(_is_ready, nodes))
 
 
 def _is_ready(node: Object) -> bool:
-    """Without a word from its kubelet yet it is taken for ready."""
+    """Whether the Node is ready; a Node without a status yet counts as ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")

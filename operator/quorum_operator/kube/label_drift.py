@@ -1,7 +1,7 @@
-"""Labels of our objects that somebody has edited.
+"""Detects edited labels of our objects.
 
-Kubernetes itself goes by labels: Services leave a pod out that lacks one, and its StatefulSet gives it up; with its
-labels back it is adopted again. Labels of others are left alone.
+Kubernetes depends on labels: a Service drops a pod that lacks one, and its StatefulSet releases it. Restored labels
+undo this. Labels of others are not changed.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def label_drift(owner: Owner, parts: Parts) -> tuple[LabelDrift, ...]:
-    """Of identities, StatefulSets, pods and claims; not of what is being deleted."""
+    """Edited labels of identities, StatefulSets, pods and claims, except objects being deleted."""
     return tuple(_drift(owner, parts))
 
 

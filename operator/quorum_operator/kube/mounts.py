@@ -1,8 +1,8 @@
-"""What events and container states say of a pod's data volume. Pure functions over plain dictionaries.
+"""Problems of a pod's data volume in events and container states. Pure functions over plain dictionaries.
 
-Owns which of them count: those that name the data volume, speak of a fault of its own, and are not over. A volume that is
-attached elsewhere, an operation that takes long, a driver that is not there, a ConfigMap or Secret that comes late say
-nothing of the disk: a successor would meet the same.
+Owns which of them count: those that name the data volume, describe a fault of its own, and are not over. A volume
+attached elsewhere, a slow operation, a missing driver, or a late ConfigMap or Secret are not faults of the disk: a
+new member would have them too.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 Object = dict[str, Any]
 
 DATA_VOLUME = "data"
-"""Its name in the pod; the kubelet's messages name the PersistentVolume."""
+"""Name of the data volume in the pod; messages of the kubelet contain the PersistentVolume."""
 
 _FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNTED = frozenset(
@@ -22,7 +22,7 @@ _MOUNTED = frozenset(
         *("Pulling", "Pulled", "Created", "Started", "Failed", "BackOff"),
     }
 )
-"""The kubelet comes to these when all volumes of the pod are mounted, not before."""
+"""Event reasons that the kubelet reports only after all volumes of the pod are mounted."""
 
 _VOLUME = re.compile(r'for volume "([^"]+)"')
 _NOT_ITS_OWN = re.compile(
@@ -56,14 +56,14 @@ _UNREADABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MountFailure:
-    """The data volume can't be mounted. `at`: when that was said last, seconds since 1970."""
+    """The data volume can't be mounted. `at`: time of the last event, seconds since 1970."""
 
     message: str
     at: float
 
 
 def mount_failure(pod: Object, events: list[Object], volume: str | None) -> MountFailure | None:
-    """A failure of the PersistentVolume `volume` that is still there by the pod's own events, or None."""
+    """A current failure of the PersistentVolume `volume` in the pod's events, or None."""
     if volume is None or _is_past_mounting(pod):
         return None
     said = [each for each in events if _names(each, volume, pod)]
@@ -81,7 +81,7 @@ def mount_failure(pod: Object, events: list[Object], volume: str | None) -> Moun
 
 
 def unusable_volume(pod: Object, volume: str | None) -> str | None:
-    """What the container runtime says of a mounted data volume that can't be read, or None."""
+    """The container runtime's message about a mounted data volume that can't be read, or None."""
     if volume is None:
         return None
     container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
@@ -105,7 +105,7 @@ def _is_past_mounting(pod: Object) -> bool:
 
 
 def _names(event: Object, volume: str, pod: Object) -> bool:
-    """A volume of the same name that is no claim makes the word ambiguous: then it says nothing."""
+    """Whether the message names the data volume; ambiguous if another volume has the same name."""
     found = _VOLUME.search(_message(event))
     if found is None or found.group(1) not in {volume, DATA_VOLUME}:
         return False
@@ -120,7 +120,7 @@ def _message(event: Object) -> str:
 
 
 def said_at(event: Object) -> float:
-    """When it was posted last: by the API server's clock where it says so, else by the clock of who posted it."""
+    """Time of the last occurrence: by the API server's clock if available, else by the reporter's."""
     meta = event["metadata"]
     stamps = [each["time"] for each in meta.get("managedFields") or [] if each.get("time")]
     if not stamps:

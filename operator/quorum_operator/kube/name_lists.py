@@ -1,7 +1,7 @@
-"""Names of all objects of a collection, read live, for whoever searches a whole namespace.
+"""Lists the names of all objects of a collection, for searches of a whole namespace.
 
-Owns that those who ask at the same time share one read, and that it begins after each of them has asked: when an
-operator starts, every quorum is searched for, and a namespace may hold thousands of objects.
+Concurrent callers share one read that begins after each of them has called. When an operator starts it searches for
+every quorum, and a namespace may hold thousands of objects.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ class NameLists:
         self._read = read
         self._running: dict[str, asyncio.Task[frozenset[str]]] = {}
         self._next: dict[str, asyncio.Task[frozenset[str]]] = {}
-        """Those that have not begun to read: everybody may still join."""
+        """Reads that have not started yet, which further callers may join."""
 
     async def names(self, path: str) -> frozenset[str]:
-        """As of a moment after this call. Raises what the read raises."""
+        """The names as of a moment after this call. Raises what the read raises."""
         task = self._next.get(path)
         if task is None:
             task = asyncio.create_task(self._read_after(self._running.get(path), path))
@@ -42,6 +42,6 @@ class NameLists:
 
 
 def _retrieve(task: "asyncio.Task[frozenset[str]]") -> None:
-    """An error that nobody waits for any more is none of the event loop's."""
+    """Consume an error that no caller waits for any more."""
     if not task.cancelled():
         task.exception()

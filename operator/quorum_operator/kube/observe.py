@@ -1,7 +1,7 @@
-"""One live look at everything a MetadataQuorum is made of.
+"""Observes all objects of a MetadataQuorum.
 
-Reads run at once; nothing is cached between reconciles, because a stale read must never justify a
-destructive step. Node reports and the quorum description come from `quorum_client.py`.
+Reads run concurrently; nothing is cached between reconciles, because a stale read must never justify a destructive
+step. Node reports and the description of the quorum come from `quorum_client.py`.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ from quorum_operator.planner.tls_stage import TlsStage, stage_left, stage_of_pro
 Object = dict[str, Any]
 
 SOON_S = 3.0
-"""What was made so long ago may well come by itself: nobody is asked yet why it has not."""
+"""Age below which a missing container or pod is not investigated yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A member's pod whose StatefulSet is gone; it can be asked all the same."""
+    """A member's pod whose StatefulSet was deleted; it can still be queried."""
 
     node_id: int
     ip: str
@@ -64,14 +64,14 @@ class Stray:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the Kubernetes API holds of one quorum, before any node was asked."""
+    """The Kubernetes objects of one quorum, before any node is queried."""
 
     identities: tuple[Identity, ...]
     stale_objects: tuple[str, ...]
     label_drift: tuple[LabelDrift, ...]
     foreign_objects: tuple[ForeignObject, ...]
     unlabelled: frozenset[Place]
-    """Members of which only a wide look has found something."""
+    """Members of which a wide search found additional objects."""
     strays: tuple[Stray, ...]
     incarnations: tuple[Incarnation, ...]
     used_numbers: dict[int, int]
@@ -79,15 +79,15 @@ class Cluster:
     storage_class_exists: bool
     lone_claims: tuple[LoneClaim, ...] = ()
     token: str | None = None
-    """The admin token, where the objects were checked."""
+    """The admin token, if the objects were checked."""
     config_created_at: float | None = None
-    """When the ConfigMap of the nodes was made, where the objects were checked."""
+    """Creation time of the nodes' ConfigMap, if the objects were checked."""
     drain_floor: int | None = None
-    """Of the disruption budget, where the objects were checked."""
+    """`minAvailable` of the disruption budget, if the objects were checked."""
     tls_stage: TlsStage = TlsStage.PLAIN
-    """What its members are told of certificates."""
+    """TLS stage of the members."""
     certified: bool = False
-    """It has certificates, or is to get some."""
+    """Whether it has certificates or will get them."""
 
 
 async def observe(
@@ -102,10 +102,10 @@ async def observe(
     copies: Reads | None = None,
     now: float = inf,
 ) -> Cluster:
-    """Read everything live; services and the like only when `check_objects` is set.
+    """Read everything; Services and similar objects only if `check_objects` is set.
 
-    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`);
-    `now`: seconds since 1970 by the API server's clock, as far as it is known.
+    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: the cache for cluster-scoped objects
+    (`volumes.read_volumes`); `now`: seconds since 1970 by the API server's clock if known.
     """
     parts, has_class = await asyncio.gather(
         find_parts(api, owner, known=known, wide=wide, older_claims=older_claims),
@@ -154,7 +154,7 @@ async def observe(
 def _tls_stage(
     spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts
 ) -> TlsStage:
-    """Where the identity is gone, its claims and StatefulSets tell."""
+    """The TLS stage; without an identity it follows from claims and StatefulSets."""
     if identities or not (parts.sets or parts.claims):
         return tls.stage_of(spec, identities)
     if any(facts.claim_facts(each).tls for each in parts.claims.values()):
@@ -170,7 +170,9 @@ def _strays(parts: Parts) -> Iterator[Stray]:
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
-    """Of a member that is called failed by a circumstance all is read live: that is taken back when it is seen to be gone."""
+    """Volumes; for members marked failed by an indirect sign they are read from the API server, because the mark is
+    revoked when the sign is gone.
+    """
     sound: list[Object] = []
     doubtful: list[Object] = []
     for place, claim in parts.claims.items():
@@ -202,7 +204,7 @@ async def _with_growth(
     incarnations: tuple[Incarnation, ...],
     copies: Reads | None,
 ) -> tuple[Incarnation, ...]:
-    """With whether the claims of members that want more may grow, by the classes that they have."""
+    """Add whether claims that have to grow can be expanded, by their storage classes."""
     wanted = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
     asked = {
         each.claim.storage_class
@@ -233,7 +235,7 @@ async def _is_expandable(api: Reads, name: str, copies: Reads | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What is missing or changed, or should not be there, and what the objects say."""
+    """Objects that are missing, changed or obsolete, and facts from the others."""
 
     stale: tuple[str, ...] = ()
     token: str | None = None
@@ -279,8 +281,9 @@ async def _check(
 
 
 async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
-    """A network policy may be beyond the rights that an earlier version was given: then there is none to be seen, and
-    making one is refused in words."""
+    """Read a network policy; treated as missing if an older role does not permit it. Creating it is then rejected
+    with a message.
+    """
     try:
         return await api.get(base_objects.path_of(wanted))
     except Forbidden:
@@ -292,8 +295,9 @@ async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
 async def _events(
     api: Reads, space: str, parts: Parts, made_before: float
 ) -> dict[str, list[Object]]:
-    """UID → the events of a pod whose container, or of a StatefulSet whose pod, has not been made yet, and is overdue:
-    for each list of them the API server reads all events of the namespace."""
+    """Events by UID, of pods whose container, or StatefulSets whose pod, is overdue. Each list makes the API server
+    read all events of the namespace.
+    """
     waiting: list[Object] = []
     for place, each in parts.sets.items():
         pod = parts.pods.get(place)
@@ -377,7 +381,7 @@ def _incarnations(
 
 
 def _foreign_sets(owner: Owner, parts: Parts) -> set[Place]:
-    """Places whose StatefulSet belongs to somebody else."""
+    """Member names whose StatefulSet has another owner."""
     sets = (each.name for each in parts.foreign if each.kind == "StatefulSet")
     return {place for name in sets if (place := owner.parse_member(name)) is not None}
 
@@ -412,7 +416,7 @@ def _with_drift(
     identities: tuple[Identity, ...],
     incarnations: tuple[Incarnation, ...],
 ) -> tuple[Incarnation, ...]:
-    """With what somebody has changed on StatefulSets whose template the operator holds to be current."""
+    """Add changes by other clients to StatefulSets whose template should be current."""
     by_index = {each.index: each for each in identities}
     live = {each["metadata"]["name"]: each for each in parts.sets.values()}
 
@@ -427,5 +431,5 @@ def _with_drift(
 
 
 def with_report(each: Incarnation, report: NodeReport | None) -> Incarnation:
-    """The incarnation with what its process said."""
+    """The incarnation with its process's report."""
     return replace(each, report=report)

@@ -1,8 +1,7 @@
-"""Whether a pod was made from another template than its StatefulSet has now, and what of that matters.
+"""Whether a pod was created from a different template than its StatefulSet has now, and which differences matter.
 
-A pod that runs is restarted for another program only. One that can't start is replaced for any difference, as the old
-template may be what keeps it from starting. The founder's permission to format is withdrawn while its pod runs: by itself
-that is no difference.
+A running pod is restarted only for a different program. A pod that can't start is replaced for any difference,
+because the old template may be the cause. The withdrawn permission of the founder to format is not a difference.
 """
 
 from dataclasses import replace
@@ -19,11 +18,13 @@ Object = dict[str, Any]
 _PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "resources")
 _PLACEMENT = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _ADDED_TOLERATIONS = "node.kubernetes.io/"
-"""Keys of those that the API server gives to every pod."""
+"""Keys of tolerations that the API server adds to every pod."""
 
 
 def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
-    """The pod with how it stands to its StatefulSet's template now; as it is where the controller has not said yet."""
+    """The pod with its relation to the StatefulSet's current template; unchanged if the controller has not observed
+    it yet.
+    """
     meta, status = owned["metadata"], owned.get("status") or {}
     current = status.get("updateRevision")
     made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
@@ -42,9 +43,8 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
 
 
 def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
-    """Whether it can't get the image that somebody has written into the pod itself: another pod has the right one.
-
-    One that runs is left alone, as an admission webhook may give every pod the image of another registry.
+    """Whether it can't pull an image that was edited in the pod itself; a new pod has the right one. A running pod is
+    left alone, because an admission webhook may rewrite images.
     """
     if seen.waiting_reason not in IMAGE_FAULTS:
         return False
@@ -53,7 +53,7 @@ def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
 
 
 def _may_format(pod: Object) -> bool:
-    """Whether its process has the founder's permission."""
+    """Whether its process has the founder's permission to format."""
     return any(key.startswith(names.FORMATION_KEYS) for key in overrides_in(pod["spec"]))
 
 
@@ -80,7 +80,7 @@ def _lasting(part: Any) -> Any:
 
 
 def _is_placed_alike(pod: Object, template: Object) -> bool:
-    """Whether the template asks for the same hosts as this pod does."""
+    """Whether the template has the same scheduling requirements as this pod."""
     if any((pod.get(part) or None) != (template.get(part) or None) for part in _PLACEMENT):
         return False
     wanted, tolerated = template.get("tolerations") or [], pod.get("tolerations") or []

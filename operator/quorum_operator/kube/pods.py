@@ -1,4 +1,4 @@
-"""Where the pods of a quorum answer, for who only wants to ask the quorum something."""
+"""Addresses of the pods of a quorum, for simple queries."""
 
 from typing import Any
 
@@ -17,7 +17,9 @@ async def pod_addresses(api: KubeApi, owner: Owner) -> list[str]:
 
 
 def addresses(pods: list[Object]) -> list[str]:
-    """`pod_addresses` of these. The address of a pod that has ended may be somebody else's: the token is not for them."""
+    """`pod_addresses` of these pods. The address of an ended pod may belong to another pod, which must not get the
+    token.
+    """
     running = [
         pod
         for pod in pods

@@ -1,7 +1,7 @@
-"""Limits of the calls to the API server: for the whole operator, and for each resource on whose behalf they are made.
+"""Rate limits for calls to the API server: for the whole operator and for each resource.
 
-Owns the token buckets and who a call is counted for. They hold whatever the planner says: backing off (`attempts.py`) makes
-few calls of what fails, and this makes sure that nothing else makes many.
+Owns the token buckets and the attribution of calls. The limits apply whatever is planned: backoff (`attempts.py`)
+reduces failing calls, this module bounds all calls.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 MOST_BUCKETS = 10_000
-"""Of resources that may be gone; a full bucket is forgotten first."""
+"""Maximum number of buckets; full ones are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`at_once` calls at first, and `per_s` more every second."""
+    """A burst of `at_once` calls, then `per_s` calls every second."""
 
     per_s: float
     at_once: int
@@ -27,9 +27,9 @@ class CallLimits:
     """Of one client."""
 
     all: Limit = Limit(400.0, 2000)
-    """Of all resources together. The repair of one member takes about 80; many may be repaired at once."""
+    """Limit of all resources together. The repair of one member takes about 80 calls; many may be repaired at once."""
     resource: Limit = Limit(40.0, 500)
-    """Of each one."""
+    """Limit of each resource."""
 
 
 USUAL_LIMITS = CallLimits()
@@ -38,12 +38,12 @@ _caller: ContextVar[str] = ContextVar("caller", default="")
 
 
 def call_for(resource: str) -> None:
-    """From here on, calls of this task are counted for this resource."""
+    """Attribute the calls of this task to this resource from here on."""
     _caller.set(resource)
 
 
 class TokenBucket:
-    """`at_once` tokens at first, and `per_s` more every second; `clock` in seconds, monotonic."""
+    """`at_once` tokens at first, then `per_s` every second; `clock` in seconds, monotonic."""
 
     def __init__(
         self, per_s: float, at_once: float, clock: Callable[[], float] = time.monotonic
@@ -53,13 +53,13 @@ class TokenBucket:
         self._filled_at = clock()
 
     def take(self) -> float:
-        """Takes one token; seconds until it is there. Who takes one later waits longer."""
+        """Take one token; returns the seconds until it is available. Later callers wait longer."""
         self._fill()
         self._tokens -= 1.0
         return max(-self._tokens / self._per_s, 0.0)
 
     def full(self) -> bool:
-        """Whether nobody has taken any lately."""
+        """Whether the bucket is full."""
         self._fill()
         return self._tokens >= self._at_once
 
@@ -78,7 +78,7 @@ class RateLimiter:
         self._resources: dict[str, TokenBucket] = {}
 
     async def admit(self) -> None:
-        """Returns when the call may be made: the resource's own limit first, so that it keeps no other one waiting."""
+        """Wait until the call is allowed: by the resource's own limit first, so that it delays no other resource."""
         caller = _caller.get()
         if caller:
             await _sleep(self._bucket_of(caller).take())

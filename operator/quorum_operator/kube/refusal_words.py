@@ -1,18 +1,20 @@
-"""Reasons that the API server's words of refusal tell, and what is to be done about each."""
+"""Reasons in the API server's error messages, with advice for each."""
 
 _WHAT_TO_DO = {
-    "QuotaExceeded": "Raise the ResourceQuota of the namespace, or lower what the spec asks for.",
-    "AdmissionDenied": "Change the policy that refuses it, or the spec so that it complies.",
-    "Invalid": "Correct the spec: the API server does not accept what it makes.",
+    "QuotaExceeded": "Raise the ResourceQuota of the namespace, or request less in the spec.",
+    "AdmissionDenied": "Change the policy that rejects it, or the spec so that it complies.",
+    "Invalid": "Correct the spec: the API server rejects the object made from it.",
     "Forbidden": "Give the operator's service account the right to do so (see its ClusterRole).",
-    "Unauthorized": "The API server does not know the operator's credentials: check its service account.",
-    "AlreadyExists": "It is there and not this resource's: delete or rename it, or use another name.",
+    "Unauthorized": "The API server does not accept the operator's credentials: check its service account.",
+    "AlreadyExists": (
+        "An object of that name exists and is not owned by this resource: delete or rename it, or use another name."
+    ),
     "ServerError": "Nothing was changed: see the API server and its admission webhooks.",
 }
 
 
 def reason_in(message: str) -> str | None:
-    """QuotaExceeded or AdmissionDenied, where the message says so."""
+    """QuotaExceeded or AdmissionDenied if the message shows it."""
     said = message.lower()
     if "exceeded quota" in said or "failed quota" in said:
         return "QuotaExceeded"
@@ -22,5 +24,5 @@ def reason_in(message: str) -> str | None:
 
 
 def advice_on(reason: str) -> str:
-    """What to do about a reason of `Refused`; empty where there is nothing to be said."""
+    """Advice for a reason of `Refused`; may be empty."""
     return _WHAT_TO_DO.get(reason, "")

@@ -1,7 +1,7 @@
-"""When a quorum's parts are searched for among all objects of its namespace, and not only by their labels and names.
+"""Decides when the objects of a quorum are searched for in the whole namespace, not only by label and name.
 
-In the steady state never: at the first look of this process, and from then on only while something is missing, or a
-name turns out to be taken. What is kept between looks only says where to look.
+Never in the steady state: only in the first reconcile of this process, and while something is missing or a name turns
+out to be taken. The memory between reconciles only affects where to search.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,23 @@ from quorum_operator.planner.observed import QuorumView
 from quorum_operator.status_crd import MetadataQuorumStatus
 
 PERIOD_S = 10.0
-"""Between two wide looks for what stays missing."""
+"""Interval of wide searches for objects that stay missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How the next look is to be made."""
+    """How to search next."""
 
     known: frozenset[Place]
     wide: bool
     older_claims: bool
-    """The last wide look has found something without the labels of this version: claims of the one before have others."""
+    """The last wide search found objects without this version's labels: claims of the previous version have different
+    ones.
+    """
 
 
 class Searches:
-    """Of one resource."""
+    """Searches for one resource."""
 
     def __init__(self) -> None:
         self._unlabelled: frozenset[Place] = frozenset()
@@ -35,7 +37,7 @@ class Searches:
         self._wide = False
 
     def begin(self, earlier: MetadataQuorumStatus, now: float) -> Search:
-        """For a look at `now`, in seconds of a monotonic clock; `earlier` names the members as of the last status."""
+        """The next search at `now`, in seconds of a monotonic clock; `earlier`: members of the last status."""
         members = {
             (member.id, member.incarnation)
             for member in earlier.members
@@ -47,7 +49,7 @@ class Searches:
         return Search(self._unlabelled | members, self._wide, bool(self._unlabelled))
 
     def end(self, found: Cluster, view: QuorumView | None) -> None:
-        """What a look has come to: without a confirmed view, or without one of the voters, something is missing."""
+        """Record a result: without a confirmed view, or without one of the voters, something is missing."""
         if self._wide:
             self._unlabelled = found.unlabelled
         there = {each.key for each in found.incarnations}
@@ -55,5 +57,5 @@ class Searches:
         self._missing = view is None or not found.identities or not voters <= there
 
     def widen(self) -> None:
-        """Something has a name that no look has shown."""
+        """An object has a name that no search has found."""
         self._missing, self._wide_at = True, float("-inf")

@@ -18,7 +18,7 @@ async def read_token(api: KubeApi, owner: Owner) -> str | None:
 
 
 def token_of(secret: dict[str, Any]) -> str | None:
-    """The token in a Secret; None without one, and for what is no text."""
+    """The token in a Secret; None if missing or not text."""
     encoded = (secret.get("data") or {}).get(TOKEN_KEY)
     try:
         return base64.b64decode(encoded or "").decode().strip() or None
@@ -27,7 +27,7 @@ def token_of(secret: dict[str, Any]) -> str | None:
 
 
 def has_shape(secret: dict[str, Any] | None, owner: Owner) -> bool:
-    """Whether it is there with a token in it, and belongs to the resource."""
+    """Whether the Secret exists with a token and belongs to the resource."""
     if secret is None:
         return False
     meta = secret["metadata"]

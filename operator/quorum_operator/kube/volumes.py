@@ -1,7 +1,4 @@
-"""The PersistentVolumes of a quorum, and whether the hosts that they are tied to are there.
-
-What can't be read, or can't be told, is held to exist.
-"""
+"""The PersistentVolumes of a quorum, and whether the hosts of local volumes exist. Unreadable ones count as existing."""
 
 import asyncio
 from typing import Any
@@ -16,16 +13,14 @@ Object = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: the Node that the scheduler had the volume made for."""
+"""Annotation of a claim: the Node selected by the scheduler for provisioning."""
 
 
 async def read_volumes(
     api: Reads, claims: list[Object], copies: Reads | None = None
 ) -> dict[str, VolumeFacts]:
-    """Volume name → what is known of it.
-
-    What `copies` call sound is not read again: a copy that is out of date can hide a fault for a moment, and nothing is
-    done because of what is sound. Whatever else they say is read live.
+    """Volumes by name. A volume that is healthy in the cache is not read again: a stale cache delays detection, and
+    no step is based on a healthy volume. All others are read from the API server.
     """
     if copies is None:
         return await _read(api, claims)
@@ -65,7 +60,7 @@ async def _read(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
 
 
 async def _exists(api: Reads, tie: Tie, selected: str | None) -> bool:
-    """Whether the host of a volume is there: by its name, its label, or the name of the Node that it was made for."""
+    """Whether the host of a volume exists: by name, by label, or by the Node that it was provisioned for."""
     try:
         for name in sorted({tie.value, selected or tie.value}):
             if await api.find(paths.NODES, fields=f"metadata.name={name}"):

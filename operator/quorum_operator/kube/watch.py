@@ -1,9 +1,8 @@
-"""One collection of the Kubernetes API, kept by a list and a watch.
+"""A copy of one collection of the Kubernetes API, maintained by list and watch.
 
-Owns the copy, and how far it may be trusted. A watch goes on from the version that it has come to, so that what
-happened while it was cut off comes after; when the API server does not know that version any more (410), or there
-never was one, a new list is read in chunks, and what it does not name any more is gone.
-Knows nothing of what the objects mean. Readers must not change them.
+Owns the copy, and whether it is current. A watch resumes from its last version, so changes during an interruption are
+not missed. If the API server no longer knows that version (410), the collection is listed again in chunks, and absent
+objects count as deleted. Knows nothing of the meaning of the objects. Readers must not modify them.
 """
 
 import asyncio
@@ -23,13 +22,13 @@ from quorum_operator.kube.errors import ApiError, Gone, classify
 Object = dict[str, Any]
 
 CHUNK = 100
-"""A page of larger ones takes more memory for a moment than all that is kept of it, and Python gives none back."""
+"""Page size of lists. Larger pages need more temporary memory than all stored objects."""
 WATCH_S = 280
-"""After this the API server ends a watch, in order; the bookmark before that is where the next one goes on."""
+"""Requested duration of a watch. The next one resumes from the last bookmark."""
 SILENCE_S = 150.0
-"""A connection that brought nothing for so long is dead: a bookmark comes every minute."""
+"""Time without data after which a connection is closed: a bookmark comes every minute."""
 TRUSTED_S = 15.0
-"""For so long the copy is still held to be current after a watch has ended."""
+"""Time for which the copy counts as current after a watch has ended."""
 FIRST_RETRY_S = 0.2
 LAST_RETRY_S = 10.0
 FORBIDDEN = 403
@@ -40,7 +39,7 @@ _log = structlog.get_logger("quorum_operator")
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is watched, as the API server selects it."""
+    """The watched collection with its selector."""
 
     path: str
     labels: str | None = None
@@ -53,23 +52,23 @@ class Collection:
 
 
 Changed = Callable[[Object | None, Object | None], None]
-"""Told of each difference: the object before, the object after."""
+"""Called for each change with the object before and after."""
 
 
 def key_of(found: Object) -> Key:
-    """Where an object is."""
+    """Namespace and name of an object."""
     meta = found["metadata"]
     return meta.get("namespace", ""), meta["name"]
 
 
 def without_managed_fields(found: Object) -> Object:
-    """Nobody here reads who wrote what, and that is a third of an object."""
+    """Remove managedFields, which are not used here and are a third of an object."""
     found["metadata"].pop("managedFields", None)
     return found
 
 
 class Watch:
-    """The copy of one collection. `keep` makes of an object what is to be kept of it; `indexed`: see `Copies`."""
+    """The copy of one collection. `keep` converts an object to what is stored; `indexed`: see `Copies`."""
 
     def __init__(
         self,
@@ -87,21 +86,21 @@ class Watch:
         self._api, self._changed, self._keep = api, changed, keep
         self._version: str | None = None
         self._ended_at: float | None = float("-inf")
-        """When the last watch ended; None while one is open."""
+        """Time at which the last watch ended; None while one is open."""
 
     @property
     def objects(self) -> Mapping[Key, Object]:
-        """What there is, as far as the watch has brought it."""
+        """The objects as of the watch's last event."""
         return self.copies.objects
 
     def is_current(self) -> bool:
-        """Whether the copy is all that there is, but for what is just on its way."""
+        """Whether the copy is complete, except for events in transit."""
         if self._version is None:
             return False
         return self._ended_at is None or _now() - self._ended_at < TRUSTED_S
 
     async def run(self) -> None:
-        """Keep the copy. Never ends by itself, whatever the API server answers."""
+        """Maintain the copy. Never returns, whatever the API server answers."""
         failures = 0
         while True:
             begun, most_s = _now(), LAST_RETRY_S
@@ -129,7 +128,7 @@ class Watch:
         _log.warning("watch interrupted", path=self.collection.path, error=told)
 
     async def _list(self) -> None:
-        """All pages of one moment; a token that has become too old raises Gone, as everything does that is."""
+        """List all pages of one version; an expired continue token raises Gone."""
         listed = Copies(self._indexed)
         token = ""
         while True:
@@ -155,7 +154,7 @@ class Watch:
                 self._changed(old, new)
 
     async def _follow(self) -> None:
-        """One watch, from where the last one came to; returns when the API server ends it."""
+        """One watch from the last version; returns when the API server ends it."""
         query = self.collection.query(
             watch="true",
             allowWatchBookmarks="true",

@@ -1,6 +1,6 @@
-"""What is known of the backups of a quorum, and what people are told of it. Pure.
+"""The backup state of a quorum for its status and condition. Pure.
 
-The Jobs that Kubernetes keeps tell how the last runs ended; the status carries on what of that is to outlive them.
+The Jobs that Kubernetes keeps show the results of the last runs; the status stores what has to outlive them.
 """
 
 import json
@@ -14,7 +14,7 @@ _MOST_WORDS = 500
 
 @dataclass(frozen=True, slots=True)
 class BackupRun:
-    """A Job that has ended. `said`: what its last pod wrote, as JSON."""
+    """A finished Job. `said`: the JSON output of its last pod."""
 
     name: str
     ended_at: float
@@ -24,7 +24,9 @@ class BackupRun:
 
 @dataclass(frozen=True, slots=True)
 class BackupsSeen:
-    """Of a quorum whose spec asks for backups. `refused`: why the CronJob can't be made or its Jobs not be read."""
+    """The backups of a quorum with spec.backup. `refused`: why the CronJob can't be applied or its Jobs can't be
+    read.
+    """
 
     overdue_after_s: float
     status: BackupStatus
@@ -34,7 +36,7 @@ class BackupsSeen:
 def carried_on(
     runs: tuple[BackupRun, ...], earlier: BackupStatus | None, now: float
 ) -> BackupStatus:
-    """The status after these runs."""
+    """The status updated by these runs."""
     found = earlier or BackupStatus()
     if found.since is None:
         found = found.model_copy(update={"since": text_of(now)})
@@ -54,7 +56,9 @@ def carried_on(
     ]
     last = max(failed, key=lambda each: each.ended_at, default=None)
     if last is not None and last.ended_at > _seconds(found.last_failure_at):
-        why = _text(_document(last.said), "error") or f"Job {last.name} says no more: see its pods"
+        why = (
+            _text(_document(last.said), "error") or f"Job {last.name} has no details: see its pods"
+        )
         found = found.model_copy(
             update={"last_failure_at": text_of(last.ended_at), "last_failure": why[:_MOST_WORDS]}
         )
@@ -62,7 +66,7 @@ def carried_on(
 
 
 def is_overdue(seen: BackupsSeen, now: float) -> bool:
-    """Whether there has been no good backup for too long."""
+    """Whether the last successful backup is too old."""
     told = seen.status
     begun = told.last_success_at or told.since
     return begun is not None and now - seconds_of(begun) > seen.overdue_after_s

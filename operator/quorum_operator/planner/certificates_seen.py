@@ -1,25 +1,26 @@
-"""What is told of the certificates of a quorum: by its processes, and by the operator that keeps them. Plain facts."""
+"""Facts about the certificates of a quorum, from its processes and from the certificate manager."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCertificates:
-    """What a process says it uses: fingerprints (SHA-256 of the DER, in hex) of its certificate, of who signed it, and of all
-    that it trusts."""
+    """What a process reports: fingerprints (SHA-256 of the DER, in hex) of its certificate, its issuer and all
+    trusted authorities.
+    """
 
     certificate: str
     authority: str
     bundle: frozenset[str]
     problem: str = ""
-    """Why it does not use what its files hold now."""
+    """Why it does not use its current files."""
     clear_text: frozenset[str] = frozenset()
-    """Addresses that speak clear text to it, or did lately; while it takes that beside TLS."""
+    """Addresses of clients that use clear text now or used it recently, while both are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that the spec names can't be used as it is: one word, and in words what is so and what to do."""
+    """A user's object can't be used: the reason, and a message with what to do."""
 
     reason: str
     message: str
@@ -27,25 +28,25 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class CertificatesSeen:
-    """How far the certificates of a quorum are."""
+    """The certificate state of a quorum."""
 
     usable: bool
-    """Each member has a certificate that can be used."""
+    """Whether each member has a usable certificate."""
     waits: str = ""
-    """What the next step waits for; empty when none is to be done."""
+    """What the next step waits for; empty if there is none."""
     trust_pending: bool = False
-    """There are two authorities: one is on its way in, or out."""
+    """Whether two authorities are in use during a rotation."""
     brokers: tuple[str, ...] = ()
-    """Who has to be restarted for it."""
+    """Brokers that have to be restarted for it."""
     refused: str = ""
-    """What the API server refuses."""
+    """Errors of the API server."""
     problems: tuple[str, ...] = ()
-    """Of Secrets that can't be used."""
+    """Problems of Secrets."""
     troubles: tuple[Trouble, ...] = ()
-    """With what the spec names: an authority, others to trust."""
+    """Problems of the user's objects."""
     by_others: bool = False
-    """An issuer that the spec names issues them."""
+    """Whether an external issuer issues the certificates."""
     authority: int | None = None
     """The generation that signs."""
     renewal_at: float | None = None
-    """When the first certificate is replaced; None while something is to be done. Seconds since 1970."""
+    """Time at which the next certificate is renewed (seconds since 1970); None while steps are pending."""

@@ -1,8 +1,9 @@
-"""Claims that no member runs on without being asked: which, why, and what a person can say.
+"""Claims that need a decision by the user: which, why, and the possible decisions.
 
-Owns two questions. Before there is an identity: claims and objects of an earlier resource of this name, which are run again
-only when `spec.earlierClaims` names their cluster id, and beside which nothing new is founded unless it says so. Later: claims
-whose StatefulSet is gone, and that may hold a voter, but are not certain enough (`rebuilding.py`).
+Two cases. Before there is an identity: claims and objects of an earlier resource of this name. They are adopted only
+if `spec.earlierClaims` names their cluster id, and no new quorum is formed beside them without a decision. Later:
+claims without a StatefulSet that may hold a voter but don't meet the conditions for automatic recreation
+(`rebuilding.py`).
 """
 
 from quorum_operator.planner.observed import ForeignObject, LoneClaim
@@ -14,16 +15,16 @@ RETRY_S = 5.0
 _FIELD = "spec.earlierClaims"
 _NAMED = 8
 _IDENTITY = "ConfigMap"
-_ASKED = "a person's decision"
+_ASKED = "your decision"
 
 
 def plan_earlier(at: Situation) -> Step | None:
-    """What an earlier resource of this name has left, before anything is made for this one."""
+    """The step for objects of an earlier resource of this name, before anything is created for this one."""
     return _foreign(at) or _claims(at)
 
 
 def plan_adoption(at: Situation) -> Step | None:
-    """Objects of this cluster that have lost their owner become this resource's."""
+    """Adopt objects of this cluster without an owner."""
     identity, known = at.recorded_identity, at.seen.known_cluster_id
     cluster_id = at.seen.wanted.adopt or (known if identity is None else identity.cluster_id)
     if cluster_id is None:
@@ -45,20 +46,20 @@ def _foreign(at: Situation) -> Step | None:
     names = _list([f"{each.kind}/{each.name}" for each in blocking])
     if any(each.owners for each in blocking):
         text = (
-            f"objects with the names of this quorum belong to somebody else: {names}. Those of an earlier resource go by"
-            " themselves; delete or rename the others"
+            f"objects with the names of this quorum have another owner: {names}. Those of an earlier resource are "
+            "garbage-collected; delete or rename the others"
         )
         return Wait(text, "objects of another owner", RETRY_S)
     ids = _list(sorted({each.cluster_id for each in blocking if each.cluster_id}))
     text = (
-        f"an earlier resource of this name was deleted without its objects: {names}. To go on with them set {_FIELD} to"
-        f" {{policy: Adopt, clusterId: {ids or '…'}}}; to begin anew delete them"
+        f"an earlier resource of this name was deleted without its objects: {names}. To adopt them set {_FIELD} to"
+        f" {{policy: Adopt, clusterId: {ids or '…'}}}; to start from nothing delete them"
     )
     return Wait(text, _ASKED, RETRY_S)
 
 
 def _blocks(at: Situation, each: ForeignObject) -> bool:
-    """An identity's name can't be given twice; StatefulSets may hold what is wanted."""
+    """Whether an object blocks the formation: an identity by its name, a StatefulSet by the data it may hold."""
     sets = each.kind == "StatefulSet" and not at.seen.wanted.leave_claims
     return each.kind == _IDENTITY or sets
 
@@ -73,17 +74,17 @@ def _claims(at: Situation) -> Step | None:
     # A restore goes on with the cluster in an epoch of its own: who comes back on such a claim is refused.
     if wanted.leave_claims and wanted.cluster_id is not None and same and not wanted.restores:
         text = (
-            f"a quorum with spec.clusterId {wanted.cluster_id} has been founded before, on {names}: go on with it"
-            f" by {_FIELD}, or delete these claims"
+            f"a quorum with spec.clusterId {wanted.cluster_id} exists already, on {names}: adopt it with {_FIELD}, or "
+            "delete these claims"
         )
         return Wait(text, _ASKED, RETRY_S)
     if not left or wanted.leave_claims:
         return None
     ids = sorted({each.claim.marks.cluster_id for each in left if each.claim.marks.cluster_id})
     text = (
-        f"claims of an earlier resource of this name are left: {names}. To go on with their data set {_FIELD} to"
-        f" {{policy: Adopt, clusterId: {_list(ids) or '…'}}}; to begin anew beside them set it to {{policy: Leave}},"
-        " or delete them"
+        f"claims of an earlier resource of this name exist: {names}. To keep using their data set {_FIELD} to"
+        f" {{policy: Adopt, clusterId: {_list(ids) or '…'}}}; to form a new quorum and keep the claims set it to"
+        f" {{policy: Leave}}; otherwise delete them"
     )
     return Wait(text, _ASKED, RETRY_S)
 
@@ -91,15 +92,17 @@ def _claims(at: Situation) -> Step | None:
 def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
     mine = [each for each in left if each.claim.marks.cluster_id == cluster_id and each.key]
     if not mine:
-        text = f"{_FIELD} names the cluster {cluster_id}, and no claim of it is left that could be run again"
+        text = (
+            f"{_FIELD} names the cluster {cluster_id}, but no claim of that cluster can be adopted"
+        )
         return Wait(text, _ASKED, RETRY_S)
     index = max(each.claim.marks.formation or 1 for each in mine)
-    reason = f"{_FIELD} confirms that the cluster {cluster_id} goes on, on {len(mine)} claims"
+    reason = f"{_FIELD} confirms that the cluster {cluster_id} is adopted, with {len(mine)} claims"
     return RebuildIdentity(index, cluster_id, None, True, reason)
 
 
 def earlier_claims(at: Situation) -> tuple[LoneClaim, ...]:
-    """Claims that were not made for this resource, and that nothing bars."""
+    """Claims of an earlier resource without a mark that excludes them."""
     return tuple(
         each
         for each in at.seen.lone_claims
@@ -108,7 +111,7 @@ def earlier_claims(at: Situation) -> tuple[LoneClaim, ...]:
 
 
 def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
-    """Claims that may hold a voter which nothing runs, and why the operator does not run it."""
+    """Claims that may hold a voter, and why they are not used automatically."""
     rebuilding = Rebuilding(at)
     told = rebuilding.told_voters
     missing = None if told is None else told - at.by_key.keys()
@@ -127,7 +130,7 @@ def doubts(at: Situation) -> tuple[tuple[LoneClaim, str], ...]:
 
 
 def way_out(at: Situation) -> str | None:
-    """What a person has to decide about claims, and how; None: nothing."""
+    """The decision that the user has to make about claims; None if there is none."""
     if at.recorded_identity is None:
         step = plan_earlier(at) if at.index == 0 and at.known_voters == 0 else None
         return step.reason if isinstance(step, Wait) else None
@@ -136,9 +139,9 @@ def way_out(at: Situation) -> str | None:
         return None
     named = _list([f"{each.claim.name} ({objection})" for each, objection in found])
     return (
-        f"the StatefulSet is gone, and the claim may hold a voter: {named}. Where you know the replica on it, and that it"
-        " may run, write that on the claim (kubectl annotate pvc CLAIM metadataquorum.dev/replica-uuid=UUID, taking away"
-        " marks that are wrong); where it is given up, write metadataquorum.dev/removed on it, or delete it"
+        f"the StatefulSet was deleted, and the claim may hold a voter: {named}. If the replica may run, annotate the "
+        "claim with its UUID (kubectl annotate pvc CLAIM metadataquorum.dev/replica-uuid=UUID) and remove marks that "
+        "are wrong. To give the replica up, annotate the claim with metadataquorum.dev/removed, or delete it"
     )
 
 

@@ -1,7 +1,8 @@
-"""Marks on claims: what each claim is to say, and what a member is whose StatefulSet has lost its notes.
+"""Marks on claims: which marks each claim should have, and how they complete a StatefulSet that has lost its
+annotations.
 
-Owns the agreement between a StatefulSet and its claim. The claim outlives the StatefulSet, so whatever forbids a member to run
-again stands on both; of the two the stricter one counts.
+Owns the consistency between a StatefulSet and its claim. The claim outlives the StatefulSet, so everything that
+forbids a member to run again is written on both; the stricter one counts.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ NO_VOTER = "no voter of the confirmed set"
 
 @dataclass(frozen=True, slots=True)
 class ClaimNote:
-    """Marks to be written on a claim that has those `before`. `resource_version`: only on the version that was judged."""
+    """Marks to write on a claim with the marks `before`. `resource_version`: only on the observed version."""
 
     claim: str
     uid: str
@@ -26,7 +27,7 @@ class ClaimNote:
 
 
 def merged(each: Incarnation) -> Incarnation:
-    """The member with what its claim says of it: a note that was taken off the StatefulSet is not forgotten."""
+    """The member completed by its claim: an annotation removed from the StatefulSet is restored."""
     if each.claim is None:
         return each
     marks = each.claim.marks
@@ -49,7 +50,7 @@ def merged(each: Incarnation) -> Incarnation:
 
 
 def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
-    """What the claim of this member is to say. The claim is there."""
+    """The marks that the existing claim of this member should have."""
     assert each.claim is not None
     marks = each.claim.marks
     stopped = each.stopped if each.failed is None else None
@@ -73,7 +74,7 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
 
 
 def due_notes(at: Situation) -> tuple[ClaimNote, ...]:
-    """The claims that do not say yet what they should."""
+    """Claims with missing marks."""
     return (*_attached(at), *_departed(at), *_fenced(at))
 
 
@@ -91,7 +92,7 @@ def _attached(at: Situation) -> Iterator[ClaimNote]:
 
 
 def _departed(at: Situation) -> Iterator[ClaimNote]:
-    """A replica that a confirmed leader does not count among the voters is never run again without its StatefulSet."""
+    """A replica without a StatefulSet that is not a voter of a confirmed leader is marked as removed."""
     view, identity = at.view, at.identity
     if view is None or identity is None or view.pending_change or not view.voters_committed:
         return
@@ -103,7 +104,7 @@ def _departed(at: Situation) -> Iterator[ClaimNote]:
 
 
 def _fenced(at: Situation) -> Iterator[ClaimNote]:
-    """While a quorum is recovered from one member no other comes back, its StatefulSet gone or not."""
+    """During a recovery all other members are fenced, with or without a StatefulSet."""
     survivor = under_way(at)
     for each in at.seen.lone_claims if survivor is not None else ():
         marks = each.claim.marks
@@ -118,7 +119,7 @@ def _note(each: LoneClaim, before: Marks, marks: Marks) -> ClaimNote:
 
 
 def _is_ours(at: Situation, each: LoneClaim) -> bool:
-    """Made for this resource and this cluster, and known by its replica UUID."""
+    """Whether the claim belongs to this resource and cluster and has a replica UUID."""
     identity, marks = at.identity, each.claim.marks
     known = marks.uuid is not None and identity is not None and marks.cluster_id is not None
     return known and (marks.resource_uid, marks.cluster_id) == (

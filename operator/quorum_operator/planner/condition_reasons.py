@@ -1,6 +1,6 @@
-"""Which reasons each condition can have. `docs/how-to/conditions/` has a page per type with a row per reason.
+"""The reasons of each condition. `docs/how-to/conditions/` has a page per type with a row per reason.
 
-A test compares this table with the pages, and with the reasons that the code gives.
+A test compares this table with the pages and with the reasons in the code.
 """
 
 from quorum_operator.status_crd import Phase

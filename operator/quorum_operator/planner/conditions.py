@@ -1,6 +1,7 @@
-"""The conditions of a MetadataQuorum: their types, reasons and messages.
+"""The conditions of a MetadataQuorum: types, reasons and messages.
 
-Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`condition_reasons.py`). Every finding says in its message what is so and, where there is something to do, what to do.
+Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`condition_reasons.py`). Each message
+describes the state and, if necessary, what to do.
 """
 
 from collections.abc import Iterator
@@ -25,34 +26,34 @@ from quorum_operator.status_crd import MemberStatus, Phase
 from quorum_operator.tls_crd import TlsMode
 
 READY = "Ready"
-"""All wanted voters are there, live, and their pods ready."""
+"""All wanted voters exist and are live, and their pods are ready."""
 FORMED = "Formed"
-"""All initial voters have joined once; from then on clients may write."""
+"""All initial voters have joined once; clients may write from then on."""
 CONFIRMED = "QuorumConfirmed"
 """A majority confirmed the leader in this reconcile."""
 QUORUM_LOST = "QuorumLost"
-"""No majority can be had; the operator changes nothing."""
+"""No majority is available; the operator changes nothing."""
 PROGRESSING = "Progressing"
-"""Members are being moved."""
+"""The operator is changing members."""
 DEGRADED = "Degraded"
-"""Some voter is not live, or some pod not ready."""
+"""A voter is not live, or a pod is not ready."""
 UNREACHABLE = "MembersUnreachable"
-"""Hosts of members are away, and nobody hears these members."""
+"""Hosts of members are not ready or deleted, and these members are unreachable."""
 DISK_FULL = "DiskFull"
-"""A member's disk is full. Never mended by replacement."""
+"""A member's disk is full. The member is not replaced."""
 EVEN_VOTERS = "EvenVoters"
-"""The voter set has an even size, which was not asked for."""
+"""The voter set has an even size that the spec does not ask for."""
 ALTERATION_PENDING = "AlterationPending"
-"""Somebody set target voters through AlterQuorum; the operator moves no voter meanwhile."""
+"""Another client set target voters through AlterQuorum; the operator changes no voter meanwhile."""
 SPEC_INVALID = "SpecInvalid"
-"""The spec can't be carried out as it is."""
+"""The spec can't be implemented as it is."""
 TOKEN_REFUSED = "TokenRefused"
-"""Reason of `Refused`: a node does not take the admin token."""
+"""Reason of `Refused`: a node rejects the admin token."""
 REFUSED = "Refused"
-"""The API server or a node refuses something that the operator does; the rest goes on."""
+"""The API server or a node rejects a call of the operator; other work continues."""
 
 FOREIGN_OBJECTS = "ForeignObjects"
-"""Objects with names of ours belong to somebody else; they are neither changed nor used."""
+"""Objects with names of this quorum have another owner; they are not changed or used."""
 
 
 IDENTITY_MISSING = "IdentityMissing"
@@ -60,15 +61,15 @@ IDENTITY_MISSING = "IdentityMissing"
 
 
 TLS_READY = "TlsReady"
-"""Each member has a certificate that can be used."""
+"""Each member has a usable certificate."""
 TRUST_PENDING = "TrustPending"
-"""The authority is being replaced, and somebody does not trust the next one yet, or may still present the one before."""
+"""The authority is being replaced, and a member does not trust the next one yet, or may still use the previous one."""
 TLS_BLOCKED = "TlsBlocked"
-"""Something that spec.tls names can't be used as it is; what is in use stays in use."""
+"""An object in spec.tls can't be used; existing certificates stay in use."""
 
 
 CLAIMS_IN_DOUBT = "ClaimsInDoubt"
-"""Claims that may hold a voter, and that no member runs on until a person has decided."""
+"""Claims that may hold a voter and need a decision by the user."""
 
 
 PLACEMENT_BLOCKED = "PlacementBlocked"
@@ -76,20 +77,20 @@ PLACEMENT_BLOCKED = "PlacementBlocked"
 
 
 STORAGE_CHANGING = "StorageChanging"
-"""Other volumes are wanted than there are: they grow where they are, or their members move to new ones."""
+"""The spec asks for different volumes: they are expanded, or their members move to new ones."""
 
 
 UPDATED = "Updated"
-"""All members are to run what the spec says, and do."""
+"""All members run the version and configuration of the spec."""
 
 
 BACKUP_CURRENT = "BackupCurrent"
-"""There is a good backup that is not too old."""
+"""The last successful backup is recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One condition without its times."""
+    """A condition without its timestamps."""
 
     type: str
     holds: bool
@@ -116,7 +117,7 @@ def _findings(
     members: list[MemberStatus],
 ) -> Iterator[Finding]:
     ready = phase is Phase.READY or (phase is Phase.PAUSED and _complete(at))
-    summary = f"{len(at.live)} of {len(at.voters)} voters are live, {at.target} are wanted"
+    summary = f"{len(at.live)} of {len(at.voters)} voters are live; the spec asks for {at.target}"
     yield Finding(READY, ready, "AllVotersLive" if ready else phase.value, summary)
     yield _formed(at)
     confirmed = at.view is not None
@@ -124,7 +125,11 @@ def _findings(
         CONFIRMED,
         confirmed,
         "MajorityConfirmed" if confirmed else "NoConfirmedDescribe",
-        ("a majority confirms the leader" if confirmed else "no majority confirms a leader")
+        (
+            "a majority of the voters confirms the leader"
+            if confirmed
+            else "no majority confirms a leader"
+        )
         + _older(at),
     )
     yield Finding(
@@ -175,17 +180,17 @@ def _findings(
 
 _NAMED_OBJECTS = 6
 OLDER_QUORUM = "voters from before a recovery"
-"""How the message of Confirmed names them."""
+"""Their name in the message of QuorumConfirmed."""
 
 
 def _older(at: Situation) -> str:
-    """Words for voters from before a recovery that lead themselves."""
+    """Message about voters from before a recovery that have a leader of their own."""
     older = at.seen.older_quorum
     if older is None:
         return ""
     return (
-        f"; {OLDER_QUORUM} confirm {older.leader.id} as their leader in epoch {older.epoch}, which is"
-        " older than what was confirmed before: their answers are ignored. Stop their processes, and keep their volumes"
+        f"; {OLDER_QUORUM} confirm {older.leader.id} as their leader in epoch {older.epoch}, which is older than the "
+        "epoch confirmed before, so their answers are ignored. Stop their processes, and keep their volumes"
     )
 
 
@@ -206,7 +211,7 @@ def _formed(at: Situation) -> Finding:
 def _unreachable(at: Situation) -> Finding:
     away = at.reachability
     if not away.unreachable:
-        return Finding(UNREACHABLE, False, "AllReachable", "no member is on a host that is away")
+        return Finding(UNREACHABLE, False, "AllReachable", "no member is on an unreachable host")
     zone = any(each.host.zone_is_away for each in away.unreachable.values())
     return Finding(UNREACHABLE, True, "ZoneAway" if zone else "HostsAway", away.advice())
 
@@ -214,9 +219,8 @@ def _unreachable(at: Situation) -> Finding:
 def _disk_full(members: list[MemberStatus]) -> Finding:
     full = [str(member.id) for member in members if member.condition == "DiskFull"]
     message = (
-        f"the disk of member {', '.join(full)} is full: enlarge the volume or the pool that it comes from, or raise"
-        " spec.storage.size to move the members to larger ones. Nothing is replaced: a member goes on under its"
-        " identity when there is room"
+        f"the disk of member {', '.join(full)} is full: enlarge the volume or its storage pool, or raise "
+        "spec.storage.size. The member is not replaced: it continues when there is free space"
         if full
         else "no disk is full"
     )
@@ -227,7 +231,7 @@ def _even(at: Situation) -> Finding:
     size = len(at.voters)
     even = size % 2 == 0 and size > 0 and size != at.target
     message = (
-        f"{size} voters tolerate no more failures than {size - 1}: the next move makes it odd"
+        f"{size} voters tolerate no more failures than {size - 1}: the next step makes the number odd"
         if even
         else f"{size} voters"
     )
@@ -246,9 +250,9 @@ def _refused(at: Situation) -> Finding:
     if token:
         reasons.append(TOKEN_REFUSED)
         said.append(
-            f"{', '.join(token)}: the admin token of the Secret is not taken. The node reads a renewed token within"
-            " two minutes; one of an older version is restarted for it when all voters are live. Where that can't be,"
-            " put the earlier token back into the Secret, or delete these pods one by one"
+            f"{', '.join(token)}: the node rejects the admin token of the Secret. A node reads a changed token within "
+            "two minutes; a node of an older version is restarted for it when all voters are live. If that does not "
+            "happen, restore the earlier token in the Secret, or delete these pods one by one"
         )
     if not said:
         return Finding(REFUSED, False, "NothingRefused", "nothing is refused")
@@ -259,7 +263,7 @@ def _refused(at: Situation) -> Finding:
 def _foreign(at: Situation) -> Finding:
     found = at.seen.foreign_objects
     if not found:
-        message = "all objects with the quorum's names are its own"
+        message = "all objects with the quorum's names are owned by it"
         return Finding(FOREIGN_OBJECTS, False, "NoForeignObjects", message)
     named = [
         f"{each.kind}/{each.name} ({each.owners or 'without an owner'})"
@@ -267,15 +271,15 @@ def _foreign(at: Situation) -> Finding:
     ]
     more = " …" if len(found) > _NAMED_OBJECTS else ""
     message = (
-        f"not this resource's, and therefore neither used nor changed: {', '.join(named)}{more}. Find out whose they"
-        " are; they may hold data of an earlier resource of this name. Delete or rename what is not needed"
+        f"not owned by this resource, so not used or changed: {', '.join(named)}{more}. Find their owner: they may "
+        "hold data of an earlier resource of this name. Delete or rename what is not needed"
     )
     return Finding(FOREIGN_OBJECTS, True, "NamesTaken", message)
 
 
 def _identity(at: Situation) -> Finding:
     if at.recorded_identity is not None or (at.index == 0 and at.known_voters == 0):
-        message = "the identity ConfigMap is there, or not needed yet"
+        message = "the identity ConfigMap exists, or is not needed yet"
         return Finding(IDENTITY_MISSING, False, "IdentityThere", message)
     return Finding(IDENTITY_MISSING, True, "IdentityGone", plan_missing_identity(at).reason)
 
@@ -289,7 +293,7 @@ def _claims(at: Situation) -> Finding:
 
 
 def _tls_under_way(at: Situation) -> Finding | None:
-    """Of a quorum on its way from clear text to TLS, or back."""
+    """TlsReady during a migration from clear text to TLS or back."""
     if not is_migrating(at):
         return None
     back = at.seen.wanted.tls_mode is TlsMode.DISABLED
@@ -301,15 +305,15 @@ def _tls_under_way(at: Situation) -> Finding | None:
 
 
 def tls_ready(found: CertificatesSeen | None) -> Finding:
-    """Of a quorum; `found`: None where it has no certificates."""
+    """TlsReady; `found`: None for a quorum without certificates."""
     if found is None:
         message = (
-            "members listen in plaintext, and accept requests from anyone who reaches their ports: only the network policy keeps others"
-            " out. spec.tls.mode: Managed gives them certificates, one restart of a member at a time"
+            "members listen in plaintext and accept requests from every client that can reach their ports; only the "
+            "network policy limits access. To enable TLS set spec.tls.mode: Managed; members restart one at a time"
         )
         return Finding(TLS_READY, False, "Disabled", message)
     if found.refused:
-        message = f"{found.refused}. Certificates that are there stay in use"
+        message = f"{found.refused}. Existing certificates stay in use"
         return Finding(TLS_READY, False, "WriteRefused", message)
     if not found.usable:
         told = "; ".join(filter(None, [found.waits, *found.problems]))
@@ -323,7 +327,7 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
 
 
 def trust_pending(found: CertificatesSeen | None) -> Finding:
-    """Whether a replacement of the authority is under way, and for whom it waits."""
+    """TrustPending: whether the authority is being replaced, and what it waits for."""
     if found is None or not found.trust_pending:
         return Finding(TRUST_PENDING, False, "NothingPending", "no authority is being replaced")
     if found.brokers:
@@ -333,7 +337,7 @@ def trust_pending(found: CertificatesSeen | None) -> Finding:
 
 
 def tls_blocked(found: CertificatesSeen | None) -> Finding:
-    """Whether something that spec.tls names can't be used as it is."""
+    """TlsBlocked: whether an object in spec.tls can't be used."""
     if found is None or not found.troubles:
         message = "what spec.tls names can be used" if found is not None else "no certificates"
         return Finding(TLS_BLOCKED, False, "NothingBlocked", message)
@@ -342,24 +346,29 @@ def tls_blocked(found: CertificatesSeen | None) -> Finding:
 
 
 def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
-    """The condition. `seen`: None where no backups are asked for."""
+    """BackupCurrent. `seen`: None if no backups are configured."""
     if seen is None:
-        message = "spec.backup is not set: nothing but the members' own volumes holds the metadata"
+        message = "spec.backup is not set: the metadata exists only on the members' volumes"
         return Finding(BACKUP_CURRENT, False, "Disabled", message)
     told = seen.status
-    last = f"the last good backup is {told.name or 'of'} {told.last_success_at}"
+    last = f"the last successful backup is {told.name or 'of'} {told.last_success_at}"
     if told.last_success_at is None:
-        last = "there is no good backup yet"
+        last = "there is no successful backup yet"
     failed = f"; the last run failed at {told.last_failure_at}: {told.last_failure}"
     if seen.refused:
         return Finding(BACKUP_CURRENT, False, "Refused", f"{seen.refused}; {last}")
     if is_overdue(seen, now):
         why = failed if told.failures else "; see the CronJob and its Jobs"
-        return Finding(BACKUP_CURRENT, False, "Overdue", f"{last}, which is too long ago{why}")
+        return Finding(
+            BACKUP_CURRENT,
+            False,
+            "Overdue",
+            f"{last}, which exceeds spec.backup.overdueAfterSeconds{why}",
+        )
     if told.failures:
         return Finding(BACKUP_CURRENT, False, "LastRunFailed", last + failed)
     if told.last_success_at is None:
-        message = "the first backup is written when the schedule says"
+        message = "the first backup is written at the next scheduled time"
         return Finding(BACKUP_CURRENT, False, "FirstPending", message)
     return Finding(BACKUP_CURRENT, True, "BackupRecent", last)
 
@@ -367,7 +376,12 @@ def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
 def _updated(at: Situation) -> Finding:
     behind = told_of_update(at)
     if behind is None:
-        return Finding(UPDATED, True, "AllMembersUpdated", "all members run what the spec says")
+        return Finding(
+            UPDATED,
+            True,
+            "AllMembersUpdated",
+            "all members run the version and configuration of the spec",
+        )
     reason, message = behind
     return Finding(UPDATED, False, reason, message)
 
@@ -385,7 +399,7 @@ def _placement(at: Situation) -> Finding:
 
 
 def _storage(at: Situation) -> Finding:
-    """Told before anything moves, and while spec.paused holds everything back."""
+    """StorageChanging: reported before any change, also while spec.paused is set."""
     wanted = at.seen.wanted.storage
     others = [each for each in at.current if each.storage != wanted and each.failed is None]
     others = [
@@ -395,26 +409,28 @@ def _storage(at: Situation) -> Finding:
     if moving:
         more = all(wants_more(each, wanted) for each in moving)
         why = (
-            "the storage class does not say allowVolumeExpansion: true"
+            "the storage class does not set allowVolumeExpansion: true"
             if more
-            else "another class, or less, is wanted"
+            else "the spec asks for a different storage class or a smaller size"
         )
         message = (
             f"{', '.join(each.name for each in moving)}: {why}, so each is replaced by a member on a new volume of"
-            f" {wanted.size}, one at a time. The claims that they leave are kept or deleted as spec.deletionPolicy says. To"
-            " think it over set spec.paused: true, or put spec.storage back"
+            f" {wanted.size}, one at a time. The claims that they leave are kept or deleted as spec.deletionPolicy "
+            "says. To stop this set spec.paused: true, or revert spec.storage"
         )
         return Finding(STORAGE_CHANGING, True, "Replacing", message)
     growing = [each.name for each in others if grows_to(each, wanted)]
     if growing:
-        message = f"the claims of {', '.join(growing)} grow to {wanted.size}; nothing restarts"
+        message = (
+            f"the claims of {', '.join(growing)} are expanded to {wanted.size} without a restart"
+        )
         return Finding(STORAGE_CHANGING, True, "Expanding", message)
-    return Finding(STORAGE_CHANGING, False, "AsWanted", "all volumes are as wanted")
+    return Finding(STORAGE_CHANGING, False, "AsWanted", "all volumes match the spec")
 
 
 def _alteration(at: Situation) -> Finding:
     view = at.view
     if view is None or view.target_voters is None:
-        message = "nobody has set target voters through AlterQuorum"
+        message = "no target voters are set by AlterQuorum"
         return Finding(ALTERATION_PENDING, False, "NoTarget", message)
     return Finding(ALTERATION_PENDING, True, "TargetVotersSet", explain(at, view))

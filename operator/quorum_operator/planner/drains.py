@@ -1,8 +1,8 @@
-"""Drains: how many pods have to stay ready, so that an eviction never costs the majority.
+"""Drains: how many pods have to stay ready, so that an eviction never breaks the majority.
 
-The API server counts pods that are ready, and knows nothing of voters. A dead voter has no pod that is missed, and an observer that
-catches up is ready like a voter: with a fixed number an eviction during a repair would take one of two live voters of three. So
-the number follows the voters, and each other pod that may be ready is counted on top of it.
+The API server counts ready pods and does not know voters. A failed voter may have no pod, and an observer that
+catches up is ready like a voter. With a fixed number, an eviction during a repair could take one of two live voters
+of three. So the number is derived from the voters, plus the number of other pods that may be ready.
 """
 
 from quorum_node.quorum_arithmetic import majority
@@ -11,14 +11,15 @@ from quorum_operator.planner.step import GuardDrains, Step
 
 
 def least_ready(voters: int, wanted: int, others: int = 0) -> int:
-    """Pods that have to stay ready: a majority of the voters, and as many as the others could be taken for. Where one or two
-    voters are wanted, one may go all the same: else its host could never be drained."""
+    """Number of pods that have to stay ready: a majority of the voters plus the other pods. With one or two voters
+    one may be evicted, because otherwise its host could never be drained.
+    """
     kept = majority(voters)
     return (min(kept, voters - 1) if wanted <= 2 else kept) + others
 
 
 def plan_guard(at: Situation) -> Step | None:
-    """Bring the budget to the voters that there are."""
+    """Update the budget for the current voters."""
     found, view = at.seen.drain_floor, at.view
     if found is None or view is None or not view.formed:
         return None
@@ -30,6 +31,6 @@ def plan_guard(at: Situation) -> Step | None:
     wanted = least_ready(len(at.voters), at.target, others)
     if wanted == found:
         return None
-    beside = f", and {others} beside them" if others else ""
-    reason = f"{len(at.voters)} voters{beside}: {wanted} pods stay ready when hosts are drained"
+    beside = f" and {others} other members" if others else ""
+    reason = f"{len(at.voters)} voters{beside}: a drain leaves at least {wanted} pods ready"
     return GuardDrains(wanted, reason)

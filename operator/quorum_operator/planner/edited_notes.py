@@ -1,8 +1,8 @@
-"""Notes on StatefulSets that somebody has written over: what says that they are wrong, and what is written back.
+"""Repairs annotations on StatefulSets that were edited by another client.
 
-Owns two notes that would cost a healthy voter its place. The replica UUID: a process that is another replica than noted has an
-empty volume, unless a confirmed leader counts that very replica among the voters. And that a member was stopped: the operator
-notes that in the same write that scales the StatefulSet to zero.
+Owns two annotations whose error would cost a healthy voter its place. The replica UUID: a process with a different
+UUID has an empty volume, unless a confirmed leader has exactly that replica as a voter. And the mark that a member
+was stopped: the operator writes it in the same update that scales the StatefulSet to zero.
 """
 
 from quorum_operator.planner.observed import Incarnation, Key
@@ -11,23 +11,25 @@ from quorum_operator.planner.step import RecordReplicaUuid, StartMember, Step, T
 
 
 def plan_edited_notes(at: Situation) -> Step | None:
-    """The next note to be put right."""
+    """The next annotation to correct."""
     for each in at.current:
         uuid = true_replica(at, each)
         if uuid is not None:
-            reason = f"{each.name} is noted as replica {each.uuid}, and its voter is replica {uuid}"
+            reason = (
+                f"{each.name} is annotated as replica {each.uuid}, but its voter is replica {uuid}"
+            )
             return RecordReplicaUuid(_target(each), uuid, reason)
         if _runs_as_voter(at, each):
-            reason = f"{each.name} is noted as stopped ({each.stopped}), and is a voter"
+            reason = f"{each.name} is annotated as stopped ({each.stopped}), but is a voter"
             return StartMember(_target(each), reason)
     return None
 
 
 def true_replica(at: Situation, each: Incarnation) -> str | None:
-    """The UUID of the replica that the member's process is, where its note is wrong; None where it is right, or not certain.
+    """The actual replica UUID of the member's process if its annotation is wrong; None if it is right or uncertain.
 
-    Two of three have to agree: its process, its claim, and the voters that a leader confirms. A new, empty volume has a UUID that
-    stands on no claim, and that no voter has: nothing is added to the voters before it is noted.
+    Two of three sources have to agree: the process, the claim, and the voters of a confirmed leader. The UUID of a
+    new, empty volume is on no claim and is no voter's, because a UUID is recorded before it is added to the voters.
     """
     uuid = _witnessed(at, each)
     if uuid is None or each.uuid in (None, uuid):
@@ -46,7 +48,7 @@ def _is_voter(at: Situation, each: Incarnation, uuid: str) -> bool:
 
 
 def _says_so(each: Incarnation, uuid: str) -> bool:
-    """Whether both claim and process do."""
+    """Whether claim and process agree."""
     marked = None if each.claim is None else each.claim.marks.uuid
     return each.report is not None and marked == each.report.uuid == uuid
 

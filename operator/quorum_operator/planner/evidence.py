@@ -1,10 +1,10 @@
-"""Is this incarnation's disk dead?
+"""Decides whether the disk of an incarnation has failed.
 
-Owns the difference between proof (acts at once) and circumstance (acts after the debounce, and only on a voter that the
-leader no longer hears; `suspicion.py`). A proof is what the replica itself says, or a volume that is lost. A circumstance
-is a fault of the data volume alone that is there at this moment. A full disk, a crash, a drained or cordoned host, a pod
-that can't be scheduled, and whatever a successor would share (an image, a command, a property, a Secret, a limit) are
-neither.
+Owns the difference between proof (direct evidence, counts at once) and circumstance (an indirect sign, which counts
+after the debounce time and only for a replica that does not fetch from the leader; `suspicion.py`). A proof is the
+replica's own report, or a lost volume. A circumstance is a current fault of only the data volume. A full disk, a
+crash, a drained or cordoned host, an unschedulable pod, and whatever a new member would share (an image, command,
+property, Secret or limit) are neither.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from quorum_operator.planner.observed import (
 )
 
 MOUNT_FAILURE_FRESH_S = 180.0
-"""The kubelet repeats a failed mount at least every two minutes; an older event says nothing."""
+"""The kubelet repeats a failed mount at least every two minutes; an older event is outdated."""
 
 REPLICA_REPLACED = "ReplicaReplaced"
 HOST_DELETED = "HostDeleted"
@@ -25,24 +25,24 @@ VOLUME_NOT_MOUNTED = "VolumeNotMounted"
 VOLUME_NOT_USABLE = "PodCannotStart"
 
 CIRCUMSTANCES = frozenset({HOST_DELETED, VOLUME_NOT_MOUNTED, VOLUME_NOT_USABLE})
-"""Reasons of a latch that may turn out wrong, and is taken back then. All others are for good."""
+"""Reasons of a failure mark that can be revoked. All others are permanent."""
 
 _BEFORE_THE_CONTAINER = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A reason to hold the disk for dead. `subject`: the pod or volume that shows it, by UID or name."""
+    """A sign that the disk has failed. `subject`: UID of the pod, or name of the volume, that shows it."""
 
     reason: str
     evidence: str
     subject: str = ""
     since: float | None = None
-    """When the process ended, where that is known."""
+    """Time at which the process exited, if known."""
 
 
 def proof(incarnation: Incarnation) -> Sign | None:
-    """A proof of a dead disk, or None."""
+    """Direct evidence of a failed disk, or None."""
     pod, report = incarnation.pod, incarnation.report
     claim, volume = incarnation.claim, incarnation.volume
     if pod is not None and pod.exit_code == ExitCode.STORAGE_FAILED:
@@ -63,18 +63,20 @@ def proof(incarnation: Incarnation) -> Sign | None:
 
 
 def circumstance(incarnation: Incarnation, now: float) -> Sign | None:
-    """A sign that must last before it counts, or None. Whose process answers has its volume."""
+    """An indirect sign, or None. A member whose process answers has its volume."""
     if incarnation.report is not None:
         return None
     return host_gone(incarnation) or _mount_fails(incarnation.pod, now)
 
 
 def host_gone(incarnation: Incarnation) -> Sign | None:
-    """No Node object is there any more for any host that the volume is tied to."""
+    """The Node objects of all hosts that the volume is local to are deleted."""
     volume = incarnation.volume
     if volume is None or not volume.hosts or volume.hosts_exist:
         return None
-    told = f"volume {volume.name} lives on {', '.join(volume.hosts)}, which is gone"
+    told = (
+        f"volume {volume.name} is local to {', '.join(volume.hosts)}, whose Node object was deleted"
+    )
     return Sign(HOST_DELETED, told, volume.name)
 
 
@@ -99,6 +101,6 @@ def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
 
 
 def latch(sign: Sign, now: float) -> FailureLatch:
-    """What is written on the StatefulSet."""
+    """The failure mark for the StatefulSet."""
     since = now if sign.since is None else min(sign.since, now)
     return FailureLatch(reason=sign.reason, evidence=sign.evidence, at=now, first_sign_at=since)

@@ -1,9 +1,9 @@
-"""Target voters that somebody set through AlterQuorum: two hands must not pull at the voters.
+"""Target voters set by another client through AlterQuorum.
 
-Owns the words, and what still goes on. The operator itself never sets a target; while there is one, the
-leader moves voters towards it and refuses single changes (KIP-595, "AlterQuorum"), so the planner moves
-nobody until the target is reached or given up, and then goes on to its spec. Only the successor of a
-failed disk is started, as an observer: whatever is decided in the end needs it.
+Owns the messages, and what continues meanwhile. The operator itself never sets a target. While there is one, the
+leader changes voters towards it and refuses single changes (KIP-595, "AlterQuorum"), so the planner changes no voter
+until the target is reached or cancelled, and then returns to its spec. Only the successor of a failed disk is
+started, as an observer, since it is needed in any case.
 """
 
 from quorum_operator.planner.membership import create_newcomer
@@ -23,24 +23,24 @@ def hold_for_target(at: Situation) -> Step | None:
     if isinstance(created, CreateMember):
         return created
     return Wait(
-        f"AlterQuorum is changing the voters to {target_text(view)}: no voter is added, removed or"
-        " restarted until that is reached or given up",
-        f"target voters set by AlterQuorum; to give them up: {_cancel(at, view)}",
+        f"AlterQuorum is changing the voters to {target_text(view)}: no voter is added, removed or restarted until "
+        "the target is reached or cancelled",
+        f"target voters set by AlterQuorum; to cancel: {_cancel(at, view)}",
         RETRY_TARGET_S,
     )
 
 
 def explain(at: Situation, view: QuorumView) -> str:
-    """For people: what the target is, what follows from it, what to do."""
+    """The message: the target, its effect, what to do."""
     return (
-        f"the target voters {target_text(view)} were set by AlterQuorum, not by this resource: it moves"
-        f" no voter until they are reached, and then goes back to its spec; to give them up now:"
+        f"the target voters {target_text(view)} were set by AlterQuorum, not by this resource. The operator changes "
+        "no voter until they are reached, and then returns to the spec. To cancel:"
         f" {_cancel(at, view)}"
     )
 
 
 def target_text(view: QuorumView) -> str:
-    """The ids, with their UUIDs where those were given."""
+    """The ids, with UUIDs if given."""
     assert view.target_voters is not None
     names = [
         str(each.id) if each.uuid is None else f"{each.id} ({each.uuid})"

@@ -1,8 +1,8 @@
-"""From nothing to a formed quorum, and the one case in which it begins anew.
+"""The formation of a quorum, and the one case in which it is repeated.
 
-Owns design section "Safety", "Identity and formation": one identity object before any pod; a
-founder that is lost before the quorum was formed means a new identity with a new cluster id, and
-nothing is deleted. All initial members start at once; the founder forms, the others join.
+There is one identity object before any pod. If the founder is lost before the quorum was formed, a new identity with
+a new cluster id is created, and nothing is deleted. All initial members start at once; the founder forms the quorum,
+the others join.
 """
 
 from quorum_node.quorum_arithmetic import majority
@@ -22,7 +22,7 @@ from quorum_operator.planner.step import (
 
 RETRY_FORMING_S = 0.3
 MAX_ID = 40
-"""Enough for the largest quorum beside the longest spec.retire."""
+"""Sufficient for the largest quorum with the longest spec.retire."""
 
 
 def _unretired_ids(at: Situation, count: int) -> list[int]:
@@ -50,7 +50,7 @@ def plan_identity(at: Situation) -> Step | None:
 
 
 def plan_new_formation(at: Situation) -> Step | None:
-    """Begin anew when the founder's disk died before the quorum was formed."""
+    """Repeat the formation if the founder's disk failed before the quorum was formed."""
     identity = at.identity
     assert identity is not None
     for each in at.seen.incarnations:
@@ -67,8 +67,8 @@ def plan_new_formation(at: Situation) -> Step | None:
     if at.seen.wanted.restores:
         # It may have served for a moment: that a second one takes its place is for a person to say.
         return Wait(
-            f"the disk of the founder died before the restore of {at.seen.name} was done: delete the resource and apply"
-            " it again. The backup is as it was",
+            f"the founder's disk failed before the restore of {at.seen.name} was complete: delete the resource and "
+            "apply it again. The backup is unchanged",
             "the founder",
             5.0,
         )
@@ -76,12 +76,12 @@ def plan_new_formation(at: Situation) -> Step | None:
         identity.index + 1,
         identity.founder_id,
         at.seen.wanted.replicas,
-        "the founder's disk died before the quorum was formed",
+        "the founder's disk failed before the quorum was formed",
     )
 
 
 def _has_begun(at: Situation) -> bool:
-    """The founder is made before everything else: what is there of this formation was made after it."""
+    """Whether this formation has begun: the founder is created before all other members."""
     claims = [each for each in at.own_claims if each.claim.marks.formation == at.index]
     return bool(at.current or claims) or at.known_voters > 0
 
@@ -92,7 +92,7 @@ def _founder_lost(at: Situation) -> bool:
 
 
 def founder_incarnation(at: Situation) -> Incarnation | None:
-    """The StatefulSet that was given the founder's UUID."""
+    """The StatefulSet with the founder's UUID."""
     identity = at.identity
     if identity is None:
         return None
@@ -100,7 +100,7 @@ def founder_incarnation(at: Situation) -> Incarnation | None:
 
 
 def _could_do_without_founder(at: Situation) -> bool:
-    """Whether the voters that someone still knows of have a majority without the founder."""
+    """Whether the known voters have a majority without the founder."""
     identity, voters = at.identity, at.seen.hinted_voters
     if identity is None or voters is None:
         return False
@@ -110,7 +110,7 @@ def _could_do_without_founder(at: Situation) -> bool:
 
 
 def plan_formation(at: Situation) -> Step | None:
-    """Create all initial members at once; the founder first, since the others wait for it."""
+    """Create all initial members at once; the founder first, because the others wait for it."""
     identity = at.identity
     assert identity is not None
     if identity.formed or at.view is not None:
@@ -122,8 +122,8 @@ def plan_formation(at: Situation) -> Step | None:
     if identity.founder_id not in present and _has_begun(at):
         # Whether it has formatted a directory is not known any more: nobody else may do so under this cluster id.
         return Wait(
-            f"the founder's StatefulSet and its claim are gone before the quorum {at.seen.name} was formed: delete the"
-            " resource and apply it again. Nothing was written to it yet",
+            f"the founder's StatefulSet and claim were deleted before the quorum {at.seen.name} was formed: delete "
+            "the resource and apply it again. No client data was written yet",
             "the founder",
             5.0,
         )
@@ -141,7 +141,7 @@ def plan_formation(at: Situation) -> Step | None:
 
 
 def _why_no_leader(at: Situation) -> str:
-    """What the founder's process said when it ended, such as why a backup is not restored."""
+    """The termination message of the founder's process, such as why a backup can't be restored."""
     identity = at.identity
     assert identity is not None
     founder = next((each for each in at.current if each.node_id == identity.founder_id), None)

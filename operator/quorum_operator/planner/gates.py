@@ -1,9 +1,8 @@
-"""Safety gates: may this voter change, or this restart, happen now?
+"""Safety gates: whether a voter change or a restart is allowed now.
 
-Owns who counts as live, and what stands in the way. How many are enough (change rule, majority of
-the new set, floor of the failure tolerance) is `quorum_node.quorum_arithmetic`'s, by which the node
-judges as well. Every gate returns None when it is open, else what blocks it, in words. Live means: a
-voter that is fetching and caught up, or the leader; observers never count.
+Owns which voters count as live, and the blocking reasons. The required numbers (change rule, majority of the new set,
+minimum failure tolerance) come from `quorum_node.quorum_arithmetic`, which the node uses too. A gate returns None if
+it is open, else the reason. Live is the leader, or a voter that fetches and has caught up; observers never count.
 """
 
 from quorum_node.quorum_arithmetic import (
@@ -19,7 +18,7 @@ from quorum_operator.planner.observed import Key, QuorumView
 
 
 def live_voters(view: QuorumView) -> frozenset[Key]:
-    """Voters that would answer the next commit."""
+    """Voters that can acknowledge the next commit."""
     return frozenset(
         voter.key
         for voter in view.voters
@@ -35,7 +34,7 @@ def voter_keys(view: QuorumView) -> frozenset[Key]:
 def change_gate(view: QuorumView) -> str | None:
     """Before any membership change."""
     if view.pending_change:
-        return "a voter change is not committed yet"
+        return "a voter change is in progress"
     if not view.voters_committed:
         return "the last voters record is not committed yet"
     if not view.own_epoch_committed:
@@ -44,11 +43,11 @@ def change_gate(view: QuorumView) -> str | None:
 
 
 def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str | None:
-    """May one more voter be added? The newcomer counts as dead.
+    """Whether a voter may be added. The new one counts as not live, except during the formation or with a single
+    voter.
 
-    Exempt are a single voter and the formation. `replacing` says that the newcomer stands in for a
-    voter that leaves: with `AddFirst` the caught-up newcomer then counts as live (the draft's
-    order, chosen by the user).
+    `replacing`: it replaces a voter to be removed; with `AddFirst` it then counts as live (the draft's order, chosen
+    by the user).
     """
     blocked = change_gate(view)
     if blocked is not None:
@@ -66,7 +65,7 @@ def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str 
 
 
 def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
-    """May `key` leave? The voters that remain must be a live majority of themselves."""
+    """Whether `key` may be removed: the remaining voters must have a live majority."""
     blocked = change_gate(view)
     if blocked is not None:
         return blocked
@@ -86,7 +85,7 @@ def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
 
 
 def restart_gate(view: QuorumView, key: Key, wanted: int) -> str | None:
-    """May the voter `key` be down for a moment? Of `wanted` voters, one or two, nobody could be spared ever: writes stop for that moment."""
+    """Whether the voter `key` may be restarted."""
     blocked = change_gate(view)
     if blocked is not None:
         return blocked
@@ -98,5 +97,5 @@ def restart_gate(view: QuorumView, key: Key, wanted: int) -> str | None:
     if size == wanted == 2:
         return None
     if len(live - {key}) < majority(size):
-        return f"the other voters are fewer than {majority(size)}"
+        return f"fewer than {majority(size)} other voters are live"
     return None

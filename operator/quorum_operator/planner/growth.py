@@ -1,11 +1,11 @@
-"""Whether a member's volume becomes what is wanted by growing where it is. Pure."""
+"""Whether a member's volume can be expanded to the wanted size. Pure."""
 
 from quorum_operator.planner.observed import Incarnation, StorageChoice
 from quorum_operator.quantity import value_of
 
 
 def grows_to(each: Incarnation, wanted: StorageChoice) -> bool:
-    """Its class lets it grow, and nothing but more is wanted."""
+    """Whether the class allows expansion and only the size grows."""
     claim = each.claim
     return (
         claim is not None and claim.expandable and not claim.deleting and wants_more(each, wanted)
@@ -13,7 +13,7 @@ def grows_to(each: Incarnation, wanted: StorageChoice) -> bool:
 
 
 def wants_more(each: Incarnation, wanted: StorageChoice) -> bool:
-    """Whether more of the same class is wanted."""
+    """Whether a larger size of the same class is wanted."""
     have, asked = value_of(each.storage.size), value_of(wanted.size)
     same = each.storage.storage_class == wanted.storage_class
     return same and have is not None and asked is not None and asked > have

@@ -1,13 +1,13 @@
-"""What must not be done now, however it came to be planned: the last judgement before a step is carried out.
+"""Safety rules checked directly before a step is executed.
 
-Owns the rules, on an observation whose describe and pods were read for this very step (`last_look.py`):
+The observation has a describe and pods that were read for this step (`last_look.py`):
 
-- no sign of failure stops a voter that a confirmed leader hears;
-- a planned stop leaves a live majority, and so does the removal of a voter;
-- nothing is stopped, removed or deleted without a confirmed describe, but where a recovery or a new formation says so.
+- no sign of failure stops a voter that fetches from a confirmed leader;
+- a planned stop, and the removal of a voter, leave a live majority;
+- nothing is stopped, removed or deleted without a confirmed describe, except for a recovery or a new formation.
 
-Whoever plans differently in the future meets the same rules here. They hold for each step by itself, so that it does not
-matter which operator planned it, or how many members are concerned at once.
+The rules are independent of the planner and hold for each step separately, whichever operator planned it and however
+many members are affected.
 """
 
 from quorum_node.quorum_arithmetic import majority
@@ -27,11 +27,11 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.taking_back import may_be_taken_back, successors, turned_out_wrong
 
-UNCONFIRMED = "no majority confirms a leader at this moment"
+UNCONFIRMED = "no majority confirms a leader"
 
 
 def may_harm(step: Step) -> bool:
-    """Whether a step needs this judgement."""
+    """Whether a step needs this check."""
     if isinstance(step, LatchFailure):
         return step.latch.reason in CIRCUMSTANCES
     return isinstance(
@@ -41,7 +41,7 @@ def may_harm(step: Step) -> bool:
 
 
 def harm(at: Situation, step: Step) -> str | None:
-    """Why this step must not be carried out now, in words; None: it may be."""
+    """Why this step must not be executed now; None if it may be."""
     match step:
         case LatchFailure(target, latch):
             return _of_latch(at, _incarnation(at, target.name), latch.reason)
@@ -63,12 +63,12 @@ def _incarnation(at: Situation, name: str) -> Incarnation:
 
 
 def _of_latch(at: Situation, each: Incarnation, reason: str) -> str | None:
-    """A circumstance, that is; a proof is written down whatever the leader hears."""
+    """The check of a failure mark from an indirect sign; direct evidence is always recorded."""
     formed = at.identity is None or at.identity.formed
     if at.view is None:
         return UNCONFIRMED if formed else None
     if each.key in at.heard:
-        return f"the leader hears {each.name}"
+        return f"{each.name} fetches from the leader"
     return _runs(each, reason)
 
 
@@ -76,13 +76,15 @@ def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
     if at.view is None:
         return UNCONFIRMED
     if turned_out_wrong(at, each) is None or not may_be_taken_back(at, each):
-        return f"the latch of {each.name} stands"
+        return f"{each.name} is marked failed"
     running = [other for other in successors(at, each) if other.replicas > 0 or other.pod]
     return f"{running[0].name} has not stopped" if running else None
 
 
 def _runs(each: Incarnation, reason: str) -> str | None:
-    """A kubelet whose Node object is gone tells nothing new of its pods; of all others it speaks against a circumstance."""
+    """Whether the container runs. The kubelet of a deleted Node reports nothing new; any other one contradicts an
+    indirect sign.
+    """
     if reason not in CIRCUMSTANCES - {HOST_DELETED}:
         return None
     if each.pod is not None and each.pod.running and not each.pod.deleting:
@@ -99,15 +101,13 @@ def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     if at.may_be_heard(each):
         return f"{each.name} may be the voter {each.node_id} that the leader hears"
     if each.key not in at.voters:
-        return (
-            f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
-        )
+        return f"an uncommitted voter change may concern {each.name}" if _moves(at) else None
     if each.key in at.heard:
-        return f"the leader hears {each.name}: a voter is replaced first, and then stopped"
+        return f"{each.name} still fetches from the leader: it is replaced as a voter before it is stopped"
     if why.startswith(FENCED):
-        return f"{each.name} is a voter, and a majority confirms a leader"
+        return f"{each.name} is a voter of a quorum with a confirmed leader"
     if each.failed is None:
-        return f"{each.name} is a voter, and nothing says that its disk failed"
+        return f"{each.name} is a voter without a sign of a failed disk"
     return _runs(each, each.failed.reason)
 
 
@@ -125,7 +125,7 @@ def _of_deletion(at: Situation, each: Incarnation) -> str | None:
         return f"{each.name} is a voter"
     if each.failed is not None and (each.pod is not None or each.key in at.heard):
         return f"{each.name} runs"
-    return f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
+    return f"an uncommitted voter change may concern {each.name}" if _moves(at) else None
 
 
 def _of_removal(at: Situation, key: Key) -> str | None:
@@ -134,7 +134,7 @@ def _of_removal(at: Situation, key: Key) -> str | None:
     if key not in at.voters:
         return None  # the leader refuses it: the voters are not the ones that were judged
     if key == at.view.leader:
-        return f"voter {key.id} leads now: it hands over first"
+        return f"voter {key.id} is the leader: leadership is transferred first"
     leader = at.by_key.get(at.view.leader)
     if key in at.live and leader is not None and _goes(leader):
         return f"the pod of {leader.name}, which leads, is gone, or told to go"

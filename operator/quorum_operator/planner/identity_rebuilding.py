@@ -1,12 +1,11 @@
-"""The identity ConfigMap was deleted: what it said is found again, or people are told what is missing.
+"""Recreates a deleted identity ConfigMap, or reports what is missing for that.
 
-Owns when what is left is proof enough. A confirmed describe tells the cluster id; else all StatefulSets have to start their
-processes with the same one, and the log of a voter has to be of that cluster. Where the StatefulSets are gone as well, the
-status and the claims of this very resource tell it. What else is known of the cluster id (the
-status, marks on claims) must agree. An identity that is made again permits nobody to format a directory, unless the
-formation has verifiably not come to its end and the founder's own StatefulSet still has that permission.
+Owns the required evidence. A confirmed describe contains the cluster id. Otherwise all StatefulSets have to start
+their processes with the same one, and the log of a voter has to belong to that cluster. If the StatefulSets are
+deleted too, the status and the claims of this resource are used. All other sources of the cluster id must agree.
 
-Two operators that find the same make the same object; whoever is first makes it.
+A recreated identity permits no member to format a directory, unless the formation is verifiably incomplete and the
+founder's StatefulSet still has that permission. Two operators with the same facts create the same object.
 """
 
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from quorum_operator.planner.step import RebuildIdentity, Step, Wait
 from quorum_operator.planner.tls_stage import TlsStage, stage_left
 
 RETRY_S = 5.0
-_GONE = "the identity ConfigMap is gone"
+_GONE = "the identity ConfigMap was deleted"
 
 
 def plan_missing_identity(at: Situation) -> Step:
-    """There is no identity, and something of its quorum is left."""
+    """The step if the identity is missing but other objects of the quorum exist."""
     left = IdentityLeft(at)
     problem = left.problem
     if problem is not None:
@@ -43,13 +42,13 @@ def plan_missing_identity(at: Situation) -> Step:
 
 @dataclass(frozen=True)
 class IdentityLeft:
-    """What is left of an identity that is gone."""
+    """The remaining facts of a deleted identity."""
 
     at: Situation
 
     @cached_property
     def told(self) -> dict[str, str]:
-        """Who names which cluster id."""
+        """Cluster ids by their sources."""
         at = self.at
         found = {each.name: each.cluster_id for each in at.current}
         found |= {f"the process of {e.name}": e.report.cluster_id for e in at.current if e.report}
@@ -61,13 +60,13 @@ class IdentityLeft:
 
     @cached_property
     def cluster_id(self) -> str | None:
-        """The one that all of them name."""
+        """The cluster id that all sources agree on."""
         ids = set(self.told.values())
         return ids.pop() if len(ids) == 1 else None
 
     @cached_property
     def founding(self) -> Founding | None:
-        """As the founder's StatefulSet still has it."""
+        """The permission to form in the founder's StatefulSet."""
         found = {each.founding for each in self.at.current if each.founding is not None}
         return found.pop() if len(found) == 1 else None
 
@@ -80,18 +79,18 @@ class IdentityLeft:
 
     @cached_property
     def network_policy(self) -> bool:
-        """Whether it was formed with one, as any claim of its cluster says."""
+        """Whether it was formed with a NetworkPolicy, according to any claim of its cluster."""
         return any(each.network_policy for each in self._claims)
 
     @cached_property
     def tls(self) -> bool:
-        """Whether it was formed with certificates, as any claim of its cluster, or any of its StatefulSets, says."""
+        """Whether it was formed with certificates, according to any claim or StatefulSet of its cluster."""
         closed = any(e.tls_stage is TlsStage.CLOSED for e in self.at.current)
         return closed or any(each.tls for each in self._claims)
 
     @cached_property
     def migration(self) -> TlsStage:
-        """How far it was on its way to TLS, as its StatefulSets and pods say."""
+        """The stage of its TLS migration, according to its StatefulSets and pods."""
         stages = [e.tls_stage for e in self.at.current]
         stages += [e.pod.tls_stage for e in self.at.current if e.pod is not None]
         return TlsStage.PLAIN if self.tls else stage_left(stages)
@@ -102,7 +101,7 @@ class IdentityLeft:
 
     @cached_property
     def _has_voters_log(self) -> bool:
-        """Some replica answers that is a voter by its own log."""
+        """Whether an answering replica is a voter in its own log."""
         held = [
             (Key(each.node_id, each.report.uuid), each.report.log)
             for each in self.at.current
@@ -112,7 +111,7 @@ class IdentityLeft:
 
     @cached_property
     def is_forming(self) -> bool:
-        """Not all initial voters have joined, and none can be about to complete them."""
+        """Whether the formation is incomplete and can't be completed at this moment."""
         view, founding = self.at.seen.view, self.founding
         if founding is None or any(report.formed for report in self._reports):
             return False
@@ -122,20 +121,20 @@ class IdentityLeft:
 
     @cached_property
     def _is_untouched(self) -> bool:
-        """Nobody has been a voter yet, and the founder's own StatefulSet is there."""
+        """Whether no member has been a voter yet, and the founder's own StatefulSet exists."""
         voters = any(report.log is not None and report.log.voters for report in self._reports)
         return self.is_forming and not voters and self.at.known_voters == 0
 
     @cached_property
     def _is_witnessed(self) -> bool:
-        """The status and a claim of this very resource name the same cluster id, and replicas of it are left."""
+        """Whether the status and a claim of this resource have the same cluster id, and replicas of it exist."""
         marks = [each.claim.marks for each in self.at.own_claims]
         named = any(one.uuid and one.cluster_id == self.cluster_id for one in marks)
         return named and self.cluster_id is not None and self.at.seen.known_cluster_id is not None
 
     @cached_property
     def proof(self) -> str:
-        """What the cluster id is taken from."""
+        """The source of the cluster id."""
         if self.at.seen.view is not None:
             return f"a majority confirms the cluster id {self.cluster_id}"
         who = "all StatefulSets" if self.at.current else "its claims and the status"
@@ -143,11 +142,11 @@ class IdentityLeft:
 
     @cached_property
     def problem(self) -> str | None:
-        """What is missing, and what to do; None when the identity can be made again."""
+        """What is missing, and what to do; None if the identity can be recreated."""
         at = self.at
         if len(set(self.told.values())) > 1:
             named = ", ".join(f"{name}: {told}" for name, told in sorted(self.told.items()))
-            return f"different cluster ids are found ({named}). Remove what does not belong to this quorum"
+            return f"conflicting cluster ids were found ({named}). Remove the objects that do not belong to this quorum"
         if at.seen.wanted.adopt is not None and self.cluster_id == at.seen.wanted.adopt:
             return None
         if self.cluster_id is not None and at.seen.view is not None and at.seen.view.cluster_id:
@@ -156,15 +155,15 @@ class IdentityLeft:
             return None
         if not at.current:
             return (
-                "no StatefulSet of it is left that tells the cluster id. Confirm the claims that are to be run again by"
-                " spec.earlierClaims, or delete the resource and apply it again"
+                "no StatefulSet with the cluster id exists. Confirm the claims to adopt in spec.earlierClaims, or "
+                "delete the resource and apply it again"
             )
         silent = [each.name for each in at.current if each.cluster_id is None]
         if silent:
-            return f"{', '.join(silent)} does not tell the cluster id"
+            return f"{', '.join(silent)} does not report the cluster id"
         if self._has_voters_log or self._is_untouched:
             return None
         return (
-            f"the StatefulSets agree on the cluster id {self.cluster_id}, but no voter answers that has it in its log:"
-            " bring one back"
+            f"the StatefulSets agree on the cluster id {self.cluster_id}, but no voter with that id in its log "
+            "answers: bring one back"
         )

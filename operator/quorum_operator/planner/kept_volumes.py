@@ -1,11 +1,11 @@
-"""Volumes of failed members: how long they are kept, and when they go.
+"""Volumes of failed members: how long they are kept, and when they are deleted.
 
-Owns the rule and what the status lists. A volume goes only when nobody can need it: the quorum is whole without it, a majority
-confirms that, and the person has said after which time. What a recovery has put aside may hold committed records that the
-quorum does not have, so it is always kept.
+Owns the rule and the list in the status. A volume is deleted only if the quorum is healthy without it, a majority
+confirms that, and the user has set a time. Volumes fenced by a recovery may hold committed records that the quorum
+does not have, so they are always kept.
 
-A claim is deleted by Kubernetes together with its StatefulSet, once it has that as its owner: the operator has no right to delete claims.
-The StatefulSet controller makes itself the owner only while there is a pod, so the operator writes that on the claim.
+Kubernetes deletes a claim together with its StatefulSet once that is its owner: the operator has no right to delete
+claims. The StatefulSet controller sets the owner only while there is a pod, so the operator sets it.
 """
 
 from quorum_operator.planner.observed import Incarnation
@@ -16,7 +16,7 @@ from quorum_operator.status_crd import KeptVolumeStatus
 
 
 def plan_discard(at: Situation) -> Step | None:
-    """The next volume to let go; of several the one that failed first."""
+    """The next volume to delete; of several the one that failed first."""
     if not _is_whole(at):
         return None
     for each in sorted(at.current, key=_failed_at):
@@ -28,13 +28,13 @@ def plan_discard(at: Situation) -> Step | None:
         target = Target(each.name, each.uid, each.resource_version)
         why = f"{each.name} failed at {text_of(_failed_at(each))}, longer ago than spec.storage.keepFailedFor"
         if each.claim is not None and each.uid not in each.claim.owners:
-            return DiscardVolume(target, f"{why}: its claim is to go")
-        return DeleteIncarnation(target, f"{why}: it goes, and its claim with it")
+            return DiscardVolume(target, f"{why}: its claim will be deleted")
+        return DeleteIncarnation(target, f"{why}: the StatefulSet and its claim are deleted")
     return None
 
 
 def kept_volumes(at: Situation) -> list[KeptVolumeStatus]:
-    """All of this resource, those of earlier formations included, the oldest first."""
+    """All kept volumes of this resource, including earlier formations, the oldest first."""
     found = [_told(at, each) for each in at.seen.incarnations if each.failed and each.claim]
     for lone in at.own_claims:
         failed = lone.claim.marks.failed
@@ -76,7 +76,7 @@ def _due_at(at: Situation, each: Incarnation) -> float | None:
 
 
 def _is_whole(at: Situation) -> bool:
-    """All wanted voters are live, and nothing moves."""
+    """Whether all wanted voters are live, and no change is in progress."""
     view = at.view
     if view is None or not view.formed or view.pending_change or not view.voters_committed:
         return False

@@ -1,6 +1,7 @@
-"""What is wrong with a member, in words for people; None for a member that is well.
+"""The problem of a member as text; None for a healthy member.
 
-Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
+Owns the texts and their order: the first that applies is the cause of the following ones. Does not judge disks
+(`evidence.py`).
 """
 
 from quorum_node.exit_codes import ExitCode
@@ -8,15 +9,15 @@ from quorum_operator.planner.evidence import host_gone
 from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
 
 RECORDS_LOST = "RecordsLost"
-"""How the text of such a member begins, and the reason of the event."""
+"""Beginning of the text for lost records, and the reason of the event."""
 
 CANNOT_START = "CannotStart"
-"""How the text of a member begins whose container can't be made or started: a fault that a successor would share."""
+"""Beginning of the text if the container can't be created or started: a fault that a new member would share."""
 
 IMAGE_FAULTS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
 )
-"""Why a container waits whose image can't be had."""
+"""Waiting reasons of a container whose image can't be pulled."""
 
 _CANNOT_START = IMAGE_FAULTS | {
     *("StartError", "ContainerCannotRun", "RunContainerError"),
@@ -26,41 +27,40 @@ _RESTARTED_AGAIN = "CrashLoopBackOff"
 
 
 def is_disk_full(each: Incarnation) -> bool:
-    """Its own exit code or its own report says that the disk is full."""
+    """Whether its exit code or report says that the disk is full."""
     if each.report is not None:
         return each.report.storage == "full"
     return each.pod is not None and not each.pod.ready and each.pod.exit_code == ExitCode.DISK_FULL
 
 
 def lost_records(replica: ReplicaView | None) -> str | None:
-    """What the leader says of a replica that came back with an older image of its disk.
-
-    It only informs: a late request looks alike, and the replica itself says when its disk has failed.
+    """The leader's report about a replica with an older image of its disk. It is informational: a late request looks
+    the same, and the replica reports failed disks itself.
     """
     if replica is None or replica.went_back is None:
         return None
     acknowledged, offset = replica.went_back
     return (
-        f"{RECORDS_LOST}: it fetched from offset {offset} after it had acknowledged all before {acknowledged};"
-        " if its volume was rolled back, name the member in spec.retire"
+        f"{RECORDS_LOST}: it fetched from offset {offset} after it had acknowledged all records before {acknowledged}. If "
+        "its volume was rolled back, list the member in spec.retire"
     )
 
 
 NO_POD = "NoPod"
-"""How the text of a member begins whose pod has not been made; a reason and the API server's answer may follow."""
+"""Beginning of the text if the pod does not exist; a reason and the API server's answer may follow."""
 
 LEFT = "Left"
-"""How the text of a member begins that has left, and whose pod can't end while its host is away."""
+"""Beginning of the text of a removed member whose pod can't be deleted while its host is down."""
 
 
 def member_problem(each: Incarnation, unreachable: str | None = None) -> str | None:
-    """One word, or a word and its detail; `unreachable`: what is known of the host of a member that nobody reaches."""
+    """One word, or a word with details; `unreachable`: details about the host of an unreachable member."""
     if each.failed is not None:
         return f"Failed: {each.failed.reason}"
     if is_disk_full(each):
         return "DiskFull"
     if each.stopped is not None and unreachable is not None:
-        return f"{LEFT}: it is stopped, and its pod ends when the host is back ({unreachable})"
+        return f"{LEFT}: it is stopped; its pod is deleted when the host is back ({unreachable})"
     if each.stopped is not None:
         return f"Stopped: {each.stopped}"
     if unreachable is not None:
@@ -84,21 +84,25 @@ def member_problem(each: Incarnation, unreachable: str | None = None) -> str | N
     if not pod.ready:
         detail = why_not_running(pod)
         if detail is None and each.host is not None and not each.host.ready:
-            detail = f"its host {each.host.name} is {'not ready' if each.host.exists else 'gone'}"
+            detail = (
+                f"its host {each.host.name} is {'not ready' if each.host.exists else 'deleted'}"
+            )
         return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
     return None
 
 
 def _held(what: str, finalizers: tuple[str, ...]) -> str:
-    """Nobody but who has set them can take them off without harm."""
+    """Message about finalizers, which only their owner can remove safely."""
     return (
-        f"{what} is being deleted, and stays until its finalizers are removed ({', '.join(finalizers)}). If nobody does"
-        " that, remove them with kubectl edit; the member goes on then"
+        f"{what} is being deleted and waits for its finalizers ({', '.join(finalizers)}). If their owner does not "
+        "remove them, remove them with kubectl edit; the member then continues"
     )
 
 
 def why_not_running(pod: PodFacts) -> str | None:
-    """What is known of a pod that is not ready: what its process said when it ended, rather than that it is restarted."""
+    """Details about a pod that is not ready: preferably the termination message of its process, rather than the fact
+    that it restarts.
+    """
     if pod.mount_failure is not None:
         return pod.mount_failure
     said = None if pod.running else pod.exit_message
@@ -108,7 +112,7 @@ def why_not_running(pod: PodFacts) -> str | None:
 
 
 def cannot_start(pod: PodFacts) -> str | None:
-    """Why its container can't be made or started, whatever is tried again meanwhile."""
+    """Why its container can't be created or started, regardless of retries."""
     if pod.running:
         return None
     if pod.waiting_reason in _CANNOT_START:

@@ -1,9 +1,9 @@
-"""Moving members: scale, retire, repair and planned replacement are one rule.
+"""Membership changes: scaling, retiring, repair and planned replacement are one rule.
 
-Owns the order of moves. Newcomers start as observers; a voter is added when it has caught up and
-enough others are live (counting the newcomer as dead); otherwise, when a voter that leaves is dead or
-not live, that one goes first. The leader goes last and hands over before. From an odd size two newcomers join
-together, so that the stay at the even size is one commit.
+Owns the order. New members start as observers. A voter is added once it has caught up and enough others are live
+(counting the new one as not live). Otherwise, if a voter to be removed is not live, it is removed first. The leader
+is removed last, after a transfer of leadership. From an odd size two new members join together, so that the even size
+lasts for one commit only.
 """
 
 from quorum_operator.crd import ReplacementOrder
@@ -26,16 +26,16 @@ from quorum_operator.planner.step import (
 RETRY_PENDING_S = 0.1
 RETRY_CATCH_UP_S = 0.3
 RETRY_NOT_RUNNING_S = 2.0
-"""While no newcomer's pod runs: whatever happens to the pod wakes the operator."""
+"""Interval while no new member's pod runs; changes of the pod wake the operator."""
 RETRY_CATCH_UP_MOST_S = 10.0
 RETRY_CATCH_UP_SHARE = 0.02
-"""Of the time that a newcomer is there: until the next look at it."""
+"""Fraction of the age of a new member: delay until the next check."""
 RETRY_LIVE_S = 0.5
 RETRY_CAPPED_S = 60.0
 
 
 def plan_membership(at: Situation) -> Step | None:
-    """The next move towards the wanted voters, or None when they are there."""
+    """The next step towards the wanted voters, or None if they are reached."""
     view = at.view
     assert view is not None
     if not at.leaving and not at.slots:
@@ -55,8 +55,7 @@ def plan_membership(at: Situation) -> Step | None:
 
 
 def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMember | Wait | None:
-    """Start what a slot lacks, as an observer; or what keeps that from being done. What is wrong with the spec holds back what is planned;
-    a repair only where no member can be made by it."""
+    """Start a missing member as an observer; or what prevents that."""
     identity = at.identity
     assert identity is not None
     refused: CreateMember | None = None
@@ -95,11 +94,11 @@ def _newcomer_reason(at: Situation, slot: Slot) -> str:
     for entry in at.leaving:
         if entry.key.id == slot.node_id:
             return f"member {slot.node_id} needs a successor: {entry.why.value}"
-    return f"{at.target} voters are wanted, {len(at.staying)} are there to stay"
+    return f"the spec asks for {at.target} voters, {len(at.staying)} are present"
 
 
 def _wait_for_newcomers(at: Situation) -> Wait | None:
-    """The longer it lasts, the longer until the next look: their pods' changes wake the operator anyway."""
+    """Wait with growing intervals; changes of their pods wake the operator anyway."""
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
     if not newcomers:
         # The move is held back: nothing of it is there, and whatever else is due goes on.
@@ -109,14 +108,14 @@ def _wait_for_newcomers(at: Situation) -> Wait | None:
     running = any(each.pod is not None and each.pod.running for each in newcomers)
     first_s = RETRY_CATCH_UP_S if running else RETRY_NOT_RUNNING_S
     return Wait(
-        "newcomers catch up as observers",
+        "new members catch up as observers",
         "not caught up yet: " + ", ".join(map(_with_obstacle, newcomers)),
         min(max(first_s, waited_s * RETRY_CATCH_UP_SHARE), RETRY_CATCH_UP_MOST_S),
     )
 
 
 def _with_obstacle(each: Incarnation) -> str:
-    """Its name, and what keeps its pod from running."""
+    """Its name, and why its pod does not run."""
     pod = each.pod
     if pod is None:
         refused = each.not_made
@@ -147,11 +146,11 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
         return _remove(at, view)
     absent = ", ".join(str(key.id) for key in sorted(at.voters - at.live))
     told = f"{blocked}; not live: {absent}" if absent else blocked
-    return Wait("a caught-up newcomer waits to become a voter", told, RETRY_LIVE_S)
+    return Wait("a caught-up member waits to become a voter", told, RETRY_LIVE_S)
 
 
 def _may_go_first(at: Situation, view: QuorumView) -> bool:
-    """Where removing first is not safe now (while growing, say), the newcomer goes first."""
+    """Whether the new member is added first because removing first is not safe now (while growing, for example)."""
     if not at.leaving or len(at.voters) <= 2:
         return False
     entry = at.leaving[0]
@@ -178,10 +177,14 @@ def _remove(at: Situation, view: QuorumView) -> Step:
     entry = at.leaving[0]
     unready = _successor_not_ready(at, entry)
     if unready is not None:
-        return Wait(f"voter {entry.key.id} leaves: {entry.why.value}", unready, RETRY_CATCH_UP_S)
+        return Wait(
+            f"voter {entry.key.id} is to be removed: {entry.why.value}", unready, RETRY_CATCH_UP_S
+        )
     blocked = remove_gate(view, entry.key, at.target)
     if blocked is not None:
-        return Wait(f"voter {entry.key.id} leaves: {entry.why.value}", blocked, RETRY_LIVE_S)
+        return Wait(
+            f"voter {entry.key.id} is to be removed: {entry.why.value}", blocked, RETRY_LIVE_S
+        )
     if entry.key == view.leader:
         return _transfer(at, view, entry)
     position = VotersPosition(view.voters_offset, view.voters_epoch)
@@ -189,7 +192,7 @@ def _remove(at: Situation, view: QuorumView) -> Step:
 
 
 def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
-    """(3,U3) goes only when (3,U3'), already a voter, has fetched past its own addition."""
+    """(3,U3) is removed only when (3,U3'), already a voter, has fetched past its own addition."""
     twins = [key for key in at.staying if key.id == entry.key.id]
     if twins and not any(key in at.live for key in twins):
         return f"its successor {twins[0].uuid} has not caught up as a voter"
@@ -199,6 +202,6 @@ def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
 def _transfer(at: Situation, view: QuorumView, entry: Leaving) -> Step:
     successors = sorted(key for key in at.staying & at.live if key != entry.key)
     if not successors:
-        return Wait("the leader leaves", "no other live voter is to stay", RETRY_LIVE_S)
-    reason = f"leader {entry.key.id} leaves: {entry.why.value}"
+        return Wait("the leader is to be removed", "no other live voter remains", RETRY_LIVE_S)
+    reason = f"leader {entry.key.id} is to be removed: {entry.why.value}"
     return TransferLeadership(view.leader, successors[0], reason)

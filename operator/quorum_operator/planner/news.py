@@ -1,6 +1,6 @@
-"""Which changes of the status people are told by an event, beside the steps that are taken.
+"""Status changes that are reported by an event, in addition to steps.
 
-Pure: of the status before and the one now, so that an operator that was restarted tells nothing twice.
+Pure: compares the previous and the current status, so a restarted operator reports nothing twice.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class News:
 
 
 def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """Everything that has become so since the earlier status."""
+    """All changes since the earlier status."""
     return [
         *_loss(status, earlier),
         *_lost_records(status, earlier),
@@ -37,12 +37,12 @@ def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[N
     if now is not None and before is None:
         return [News("Warning", QUORUM_LOST, now.message)]
     if now is None and before is not None:
-        return [News("Normal", "QuorumRegained", "the quorum is not lost any more")]
+        return [News("Normal", "QuorumRegained", "the quorum has a majority again")]
     return []
 
 
 def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """A replica that came back with less than it had acknowledged, each time that it does."""
+    """Each time a replica came back without records that it had acknowledged."""
     known = {(member.id, member.uuid, member.condition) for member in earlier.members}
     return [
         News("Warning", RECORDS_LOST, f"member {member.id} ({member.uuid}): {member.condition}")
@@ -53,14 +53,14 @@ def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -
 
 
 _TOLD = {
-    CANNOT_START: (f"Member{CANNOT_START}", "; its disk is not blamed for it"),
+    CANNOT_START: (f"Member{CANNOT_START}", "; this is not treated as a disk failure"),
     NO_POD: ("PodRefused", ""),
 }
-"""First word of a member's condition that has a reason → reason of the event, and what is to be added."""
+"""First word of a member's problem → reason of the event, and additional text."""
 
 
 def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """A container that can't be made or started, a pod that is refused; once for each reason."""
+    """A container that can't be created or started, or a rejected pod; once per reason."""
 
     def shown(of: MetadataQuorumStatus) -> dict[tuple[int, int | None, str, str], str]:
         found = {}
@@ -80,7 +80,7 @@ def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> l
 
 
 def _older(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """Voters from before a recovery lead themselves."""
+    """Voters from before a recovery have a leader of their own."""
     now, before = _confirmed(status), _confirmed(earlier)
     if OLDER_QUORUM in now and OLDER_QUORUM not in before:
         return [News("Warning", "OlderQuorum", now)]
@@ -92,7 +92,7 @@ def _confirmed(status: MetadataQuorumStatus) -> str:
 
 
 def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """A backup was written, or could not be."""
+    """A backup was written, or failed."""
     now, before = status.backup, earlier.backup or BackupStatus()
     if now is None:
         return []
@@ -106,7 +106,7 @@ def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
 
 
 def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """Something that spec.tls names can't be used, or can again; once for each message."""
+    """An object in spec.tls can't be used, or can be used again; once per message."""
 
     def told(of: MetadataQuorumStatus) -> tuple[str, str]:
         holds = (each for each in of.conditions if each.type == TLS_BLOCKED)

@@ -1,11 +1,11 @@
-"""What was noticed about a single member, beside its objects: a circumstance that lasts, a pod that is refused."""
+"""Observations about a single member: an indirect sign of a failed disk, a rejected pod."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A circumstance that has shown without a break since `since`, by the status. `subject`: see `Sign`."""
+    """An indirect sign observed without interruption since `since`, according to the status. `subject`: see `Sign`."""
 
     reason: str
     subject: str
@@ -17,6 +17,6 @@ class NotMade:
     """The API server refuses a member's pod, or its claim, to the StatefulSets' controller."""
 
     reason: str
-    """As of the condition `Refused`."""
+    """Reason as in the condition `Refused`."""
     message: str
-    """Its answer, and what to do."""
+    """The answer, and what to do."""

@@ -1,9 +1,8 @@
-"""What one reconcile saw: the planner's only input.
+"""The observation of one reconcile: the planner's only input.
 
-Owns plain facts, gathered by `kube/observe.py` and `quorum_client.py`: the wanted state, the
-identity objects, the incarnations with their pod, claim, volume and host, the quorum description,
-and a clock reading (seconds since 1970). Must not know how they were gathered, nor judge them.
-Replica UUIDs are text in Kafka's 22-character form.
+Owns plain facts, gathered by `kube/observe.py` and `quorum_client.py`: the wanted state, the identity objects, the
+incarnations with pod, claim, volume and host, the description of the quorum, and a clock reading (seconds since
+1970). Must neither know how they were gathered nor judge them. Replica UUIDs are text in Kafka's 22-character form.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageChoice:
-    """What a member's volume was, or is to be, claimed with. Sizes are quantities: equal is what has the same value."""
+    """The storage request of a member's claim. Sizes are quantities: equal values are equal."""
 
     size: str
     storage_class: str | None
@@ -73,7 +72,7 @@ class Wanted:
     unreachable_after_s: float | None = None  # None: members on hosts that stay away are waited for
     recovery: Confirmation | None = None
     adopt: str | None = None
-    """Cluster id whose claims, of an earlier resource, are to be run again."""
+    """Cluster id whose claims of an earlier resource are adopted."""
     leave_claims: bool = False  # claims of an earlier resource stay, and something new is founded
     cluster_id: str | None = None  # that a new quorum is to have
     keep_failed_s: float | None = None  # volumes of failed members; None: for ever
@@ -83,7 +82,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An identity object: the birth certificate of one formation. `index` counts from 1."""
+    """An identity object, one per formation. `index` counts from 1."""
 
     index: int
     cluster_id: str
@@ -91,7 +90,7 @@ class Identity:
     founder_uuid: str
     initial_voters: int
     formed: bool
-    """Formation may be complete: no directory may be formatted as a voter ever again."""
+    """The formation may be complete: no directory may be formatted as a voter any more."""
     resource_version: str = ""
     restarting: str | None = None  # UID of the pod that was picked last (see `RestartMember`)
     network_policy: bool = False  # formed with one: it has one unless the spec says otherwise
@@ -101,13 +100,13 @@ class Identity:
 
     @property
     def tls_stage(self) -> TlsStage:
-        """What its members are told now."""
+        """Current TLS stage of the members."""
         return TlsStage.CLOSED if self.tls else self.migration
 
 
 @dataclass(frozen=True, slots=True)
 class Founding:
-    """The permission to form a quorum, as the founder's process is started with it."""
+    """The permission to form a quorum in the founder's arguments."""
 
     founder_id: int
     founder_uuid: str
@@ -116,7 +115,7 @@ class Founding:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A member's pod. `exit_code` is of the last container that ended in this very pod."""
+    """A member's pod. `exit_code`: of the last container that exited in this pod."""
 
     name: str
     uid: str
@@ -138,25 +137,25 @@ class PodFacts:
     not_ready_since: float | None = None
     ready_since: float | None = None
     mount_failed_at: float | None = None
-    """When mounting its data volume failed last; None where that is over, or never was."""
+    """Last failed mount of its data volume; None if there is none or it is over."""
     mount_failure: str | None = None
     unusable_volume: str | None = None
-    """What the container runtime says of a data volume that is mounted and can't be read."""
+    """The container runtime's message about a mounted data volume that can't be read."""
     unschedulable: str | None = None
     restart_hash: str | None = None
     outdated: bool = False
-    """The StatefulSet has another template now than the one that this pod was made from."""
+    """The StatefulSet's template has changed since the pod was created."""
     runs_other: bool = False
-    """And it has another image, other arguments or resources."""
+    """The changed template has a different image, arguments or resources."""
     tls_stage: TlsStage = TlsStage.CLOSED
-    """Of its process, by its arguments. One that is not known may present a certificate."""
+    """TLS stage of its process, by its arguments; unknown if it may use a certificate."""
     token_refused_since: float | None = None
-    """Since when its node does not take the admin token that is in the Secret now."""
+    """Time since which its node rejects the current admin token."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureLatch:
-    """Written on an incarnation whose disk is held to be dead; only a circumstance is ever taken back."""
+    """Failure mark of an incarnation; it can be revoked only if it came from an indirect sign."""
 
     reason: str
     evidence: str
@@ -166,10 +165,10 @@ class FailureLatch:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is written on a claim, so that it is known when the StatefulSet is gone.
+    """Annotations of a claim, which survive its StatefulSet.
 
-    A claim that has a `uuid` has all the marks that it is to have: they are written together, and a failure, a fence or
-    a removal before the member is stopped.
+    A claim with a `uuid` has all its marks: they are written together, and a failure, fence or removal is written
+    before the member is stopped.
     """
 
     uuid: str | None = None  # replica UUID of the directory on it
@@ -178,14 +177,14 @@ class Marks:
     formation: int | None = None
     failed: FailureLatch | None = None
     fenced: str | None = None
-    """The quorum is recovered from another member: why this one was stopped."""
+    """Why this member was stopped: the quorum is being recovered from another one."""
     removed: str | None = None  # why it is no member's any more
     recovery: str | None = None
-    """The survivor that its replica is, or was, to be the sole voter from; as annotated."""
+    """The annotated recovery that makes, or made, its replica the sole voter."""
 
     @property
     def bars(self) -> str | None:
-        """The mark that forbids any member to run on it again, in words."""
+        """The mark that forbids members to use the claim, as text."""
         if self.failed is not None:
             return f"marked failed ({self.failed.reason})"
         if self.fenced is not None:
@@ -202,7 +201,7 @@ class HostFacts:
     ready: bool
     zone: str = ""
     zone_is_away: bool = False
-    """The zone has several Nodes, and none of them is ready."""
+    """Whether the zone has several Nodes and none is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,66 +216,66 @@ class ClaimFacts:
     marks: Marks = Marks()
     resource_version: str = ""
     network_policy: bool = False
-    """Its quorum was formed with a NetworkPolicy. Written when the claim is made, and never later."""
+    """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
     tls: bool = False
-    """Its quorum was formed with certificates; written in the same way."""
+    """Whether the quorum was formed with certificates. Written only when the claim is created."""
     storage_class: str | None = None  # as the API server keeps it: the default class is named
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False
-    """Its class lets it grow while it is in use. Looked at only where more is wanted."""
+    """Whether its class allows online expansion. Only read if a larger size is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """The PersistentVolume behind a claim. `hosts` names the nodes it is tied to, if any."""
+    """The PersistentVolume of a claim. `hosts`: the nodes that it is local to, if any."""
 
     name: str
     phase: str = "Bound"
     hosts: tuple[str, ...] = ()
     hosts_exist: bool = True
-    """False only when the API server answered for each of `hosts` that there is no such Node."""
+    """False only if the API server confirmed that none of `hosts` exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoneClaim:
-    """A claim with the name of a member's whose StatefulSet does not exist."""
+    """A claim of a member without a StatefulSet."""
 
     node_id: int
     number: int
     member: str
-    """Name of the StatefulSet that is missing."""
+    """Name of the missing StatefulSet."""
     claim: ClaimFacts
     storage: StorageChoice
 
     @property
     def key(self) -> Key | None:
-        """The replica on it, as far as it is known."""
+        """The replica key on it, if known."""
         uuid = self.claim.marks.uuid
         return None if uuid is None else Key(self.node_id, uuid)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLog:
-    """The log that a member's process holds, and the latest voters in it, committed or not."""
+    """The log of a member's process, and the latest voters in it, committed or not."""
 
     last_epoch: int
     """Epoch of the last record."""
     end_offset: int
     committed_offset: int
-    """All records before it are committed, as far as the replica knows."""
+    """High watermark known to the replica."""
     leader_epoch: int
-    """The newest epoch that it has heard of."""
+    """The newest epoch that it knows."""
     voters: frozenset[Key]
 
     @property
     def length(self) -> tuple[int, int]:
-        """What Raft compares logs by: of two logs the one with more has all that is committed in the other."""
+        """Raft's comparison of logs: the longer of two logs has all committed records of the other one."""
         return (self.last_epoch, self.end_offset)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What the member's process said of itself in this reconcile (GET /v1/node)."""
+    """The report of a member's process in this reconcile (GET /v1/node)."""
 
     uuid: str
     cluster_id: str | None
@@ -291,7 +290,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """One StatefulSet: the n-th life of a member, with all that hangs on it."""
+    """One StatefulSet: the n-th incarnation of a member, with its pod, claim and volume."""
 
     node_id: int
     number: int
@@ -307,32 +306,32 @@ class Incarnation:
     suspected: Suspicion | None = None
     host: HostFacts | None = None  # only of a member whose pod is not ready
     unreachable_since: float | None = None
-    """Since when nobody could reach it, by the last status."""
+    """Time since which it is unreachable, from the last status."""
     taken_back: tuple[float, ...] = ()  # when latches of this incarnation were taken back
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
-    """Number of the failed incarnation that this one stands in for."""
+    """Number of the failed incarnation that this one replaces."""
     rebuilt: bool = False  # its StatefulSet was made again for its claim
     recovery: Survivor | None = None
-    """Its replica is to become, or has become, the sole voter of a quorum that was lost."""
+    """The recovery that makes its replica the sole voter."""
     recovery_given_up: bool = False
-    """It is not to become that any more; it may have become it all the same."""
+    """Whether that recovery was cancelled; it may have been executed anyway."""
     template_hash: str | None = None
     drift: str | None = None
-    """What somebody has changed on the StatefulSet since the operator wrote it."""
+    """Changes to the StatefulSet by other clients."""
     restart_hash: str | None = None
     cluster_id: str | None = None
-    """That its process is started with."""
+    """Formation of its process."""
     founding: Founding | None = None
-    """Its process is started with the permission to form a quorum."""
+    """Whether its process may form a quorum."""
     tls_stage: TlsStage = TlsStage.PLAIN
-    """What its next process is told of certificates."""
+    """TLS stage of its next process."""
     notes_lost: frozenset[str] = frozenset()
-    """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
+    """Which of `uuid`, `failed` and `stopped` are only on its claim and not on the StatefulSet."""
     held_by: tuple[str, ...] = ()  # finalizers, while its StatefulSet is being deleted
     pod: PodFacts | None = None
     not_made: NotMade | None = None
-    """Why there is no pod."""
+    """Why the pod could not be created."""
     claim: ClaimFacts | None = None
     volume: VolumeFacts | None = None
     report: NodeReport | None = None
@@ -358,9 +357,8 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica as the leader describes it.
-
-    `went_back`: (acknowledged, now) end offsets of a replica whose disk has lost records. It condemns nobody.
+    """A replica as described by the leader. `went_back`: (acknowledged, current) end offsets of a replica that lost
+    records; informational.
     """
 
     key: Key
@@ -372,7 +370,7 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class TargetVoter:
-    """One of the target voters of an AlterQuorum; without UUID whatever replica has the id."""
+    """A target voter of an AlterQuorum; without UUID any replica with the id."""
 
     id: int
     uuid: str | None = None
@@ -380,9 +378,8 @@ class TargetVoter:
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """A describe that a majority confirmed, begun in this reconcile.
-
-    `recovered_epoch`: of the last recovery that its leader knows of, 0 for none.
+    """A describe confirmed by a majority in this reconcile. `recovered_epoch`: of the last recovery known to its
+    leader, 0 for none.
     """
 
     cluster_id: str | None
@@ -399,12 +396,12 @@ class QuorumView:
     initial_voters: int
     target_voters: tuple[TargetVoter, ...] | None = None
     recovered_epoch: int = 0
-    """Where an AlterQuorum is heading; None: nowhere."""
+    """Target voters of an AlterQuorum; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """What the desired StatefulSet of an incarnation hashes to (computed by `desired/`)."""
+    """Hashes of the desired StatefulSet of an incarnation (computed by `desired/`)."""
 
     template_hash: str
     restart_hash: str
@@ -412,11 +409,11 @@ class Templates:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A step that was refused, or that had no effect, and is held back until `retry_at` (seconds since 1970)."""
+    """A step that was refused or had no lasting effect, and is not retried before `retry_at` (seconds since 1970)."""
 
     step: str  # its kind
     subject: str
-    """The object or voter that it is about, such as StatefulSet/demo-1-1."""
+    """The affected object or voter, such as StatefulSet/demo-1-1."""
     reason: str
     """One word in CamelCase, such as QuotaExceeded."""
     message: str
@@ -424,26 +421,26 @@ class Refusal:
     since: float
     times: int = 1  # how often in a row
     tell: bool = True
-    """Whether people are told, or this passes by itself within moments."""
+    """Whether it is reported, or expected to pass within moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignObject:
-    """It has a name of ours and belongs to somebody else: never changed, and its name never used."""
+    """An object with a name of this quorum and another owner: never changed, and its name never used."""
 
     kind: str
     name: str
     owners: str
-    """Kind and name of its owners; empty: it has none."""
+    """Kind and name of its owners; empty if there are none."""
     uid: str = ""
     resource_version: str = ""
     cluster_id: str | None = None
-    """Of an identity, or that a StatefulSet starts its process with."""
+    """Cluster id of an identity, or of a StatefulSet's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelDrift:
-    """An object of ours whose labels have been edited; `labels` are those that are wrong, as they should be."""
+    """An object with edited labels; `labels`: the correct values of those that are wrong."""
 
     kind: str
     name: str
@@ -453,7 +450,7 @@ class LabelDrift:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything one reconcile saw."""
+    """All facts of one reconcile."""
 
     now: float
     name: str
@@ -463,9 +460,9 @@ class Observation:
     deleting: bool = False
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()
-    """Services, ConfigMaps and so on that are missing or differ from what is desired."""
+    """Services, ConfigMaps and similar objects that are missing or differ from the desired ones."""
     config_created_at: float | None = None
-    """Of the nodes' ConfigMap; None where this look did not read it."""
+    """Creation time of the nodes' ConfigMap; None if it was not read."""
     drain_floor: int | None = None  # of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()
@@ -474,23 +471,23 @@ class Observation:
     used_numbers: dict[int, int] = field(default_factory=dict)
     """Node id → highest incarnation number ever seen on a StatefulSet, a pod or a claim, foreign ones included."""
     templates: dict[str, Templates] = field(default_factory=dict)
-    """Incarnation name → what it should look like."""
+    """Desired templates by incarnation name."""
     view: QuorumView | None = None
     hinted_voters: frozenset[Key] | None = None
-    """Voters by an unconfirmed description, when there is no confirmed one."""
+    """Voters of an unconfirmed description, if there is no confirmed one."""
     older_quorum: QuorumView | None = None
-    """Confirmed, and older than what was confirmed before: voters from before a recovery. Nothing is decided by it."""
+    """A confirmed description older than one confirmed before: voters from before a recovery. Only reported."""
     known_cluster_id: str | None = None
     """Cluster id in the last status."""
     known_voters: int = 0
-    """Number of voters in the last status; reporting, and telling a lost quorum from a slow one."""
+    """Number of voters in the last status; for reports, and to distinguish a lost quorum from a slow one."""
     invalid: str | None = None
-    """What is wrong with the spec beyond the reach of CEL, such as an unknown storage class."""
+    """Problems of the spec that CEL can't check, such as an unknown storage class."""
     unmakeable: str | None = None  # what of that keeps any member from being made
     unconfirmed_since: float | None = None
-    """Since when no describe could be confirmed, by the last status."""
+    """Time since which no describe was confirmed, from the last status."""
     refusals: tuple[Refusal, ...] = ()
-    """Steps that were refused lately, by the API server or by a node."""
+    """Steps refused recently by the API server or a node."""
     certificates: CertificatesSeen | None = None  # None: the quorum has none
     backups: BackupsSeen | None = None  # None: the spec asks for none
     update: UpdateWanted | None = None  # None: the spec says nothing of how updates are made

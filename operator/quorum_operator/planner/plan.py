@@ -1,10 +1,10 @@
 """The plan: one observation in, exactly one step out. Total and deterministic.
 
-The rules are tried in order; the first that has something to say decides. Latch first; then what
-must exist before pods; repair and scaling share one rule for membership (design, "The operator" and
-"Safety"), so that a repair never hides behind a readiness gate. Templates come after it, except those of
-pods that can't start. Without a describe that a majority confirmed nothing is stopped, removed or deleted.
-A step that was refused is held back for a while (`refusals.py`), and the rules behind it go on unless they build on it.
+The rules are tried in order; the first that returns a step decides. Failure marks come first, then objects that must
+exist before pods. Repair and scaling share one rule for membership, so a repair is never blocked by a readiness gate.
+Templates come after it, except those of pods that can't start. Without a confirmed describe nothing is stopped,
+removed or deleted. A refused step is not retried for a while (`refusals.py`), and the following rules continue unless
+they depend on it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,7 +68,7 @@ def plan(seen: Observation) -> Step:
 
 
 def _settled(at: Situation) -> str:
-    """What is wanted is there; who of it does not serve, or may not for long."""
+    """The step if the state matches the spec; names voters that are not live or may not stay live."""
     parts = [f"{len(at.voters)} voters, as wanted"]
     if absent := ", ".join(str(key.id) for key in sorted(at.voters - at.live)):
         parts.append(f"not live: {absent}")
@@ -79,7 +79,7 @@ def _settled(at: Situation) -> str:
         if each.host is not None and not each.host.ready and each.name not in away.unreachable
         if each.key in at.voters
     ]
-    parts += [f"{text}, and the leader hears the member" for text in doubtful]
+    parts += [f"{text}, but the member fetches from the leader" for text in doubtful]
     update = told_of_update(at)
     return "; ".join([*parts, *filter(None, [away.advice(), update and update[1]])])
 
@@ -89,7 +89,7 @@ def _away(at: Situation) -> Step | None:
 
 
 def _until_next_attempt(seen: Observation, step: Step) -> Step:
-    """A refused step is tried again when it is due, whatever else is waited for."""
+    """Limit the wait so that a refused step is retried when it is due."""
     coming = next_attempt(seen)
     if coming is None or seen.deleting or seen.wanted.paused:
         return step
@@ -136,7 +136,7 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
 
 
 def _is_foreign(at: Situation, each: Incarnation) -> bool:
-    """Whether the answer came from another quorum's node of the same id."""
+    """Whether the answer came from a node of another quorum with the same id."""
     report, identity = each.report, at.identity
     if report is None or identity is None:
         return False
@@ -144,18 +144,18 @@ def _is_foreign(at: Situation, each: Incarnation) -> bool:
 
 
 def _paused(at: Situation) -> Step | None:
-    """Nothing that people may be at work on is touched, not even to put it back."""
+    """With spec.paused nothing is changed or reverted."""
     seen = at.seen
     if not seen.wanted.paused:
         return None
     drift = [f"{each.kind}/{each.name}" for each in seen.label_drift]
     put_off = tuple(dict.fromkeys([*drift, *seen.stale_objects]))
-    told = f"; left as somebody has changed it: {_some(put_off)}" if put_off else ""
-    return Nothing(f"spec.paused is set: no moves{told}")
+    told = f"; changes made by others are not reverted: {_some(put_off)}" if put_off else ""
+    return Nothing(f"spec.paused is set: no changes are made{told}")
 
 
 def _identity(at: Situation) -> Step | None:
-    """Where an identity that is gone waits for members to answer, they get what they need for that."""
+    """If a deleted identity waits for answers of members, apply the objects that members need to answer."""
     step = plan_identity(at)
     waits = isinstance(step, Wait) and at.identity is None and _is_as_asked(at)
     objects = _objects(at) if waits else None
@@ -163,9 +163,8 @@ def _identity(at: Situation) -> Step | None:
 
 
 def _is_as_asked(at: Situation) -> bool:
-    """Whether all members were made with certificates or without, as the spec asks of a new quorum.
-
-    Without an identity the spec alone says what their objects are like: others would get properties of another kind.
+    """Whether all members were created with or without certificates as the spec asks of a new quorum. Without an
+    identity only the spec determines their objects.
     """
     stage = first_stage(at.seen.wanted.tls_mode)
     return bool(at.current) and all(each.tls_stage is stage for each in at.current)
@@ -196,28 +195,28 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _record_formed(at: Situation) -> Step | None:
-    """Before the last initial voter joins, not after: a crash in between must not form again."""
+    """Record the formation before the last initial voter joins: a crash in between must not repeat it."""
     identity, view = at.recorded_identity, at.view
     if identity is None or identity.formed:
         return None
     if at.identity is not None and at.identity.formed:
-        return RecordFormed(identity.index, "the members know of a quorum that has formed")
+        return RecordFormed(identity.index, "the members report that the quorum has formed")
     if view is None:
         return None
     closing = len(view.voters) + 1 >= identity.initial_voters and bool(at.caught_up)
     if view.formed or closing:
-        return RecordFormed(identity.index, "all initial voters are there or about to join")
+        return RecordFormed(identity.index, "all initial voters have joined or are about to join")
     return None
 
 
 def _restore_notes(at: Situation) -> Step | None:
-    """What was taken off a StatefulSet, and stands on its claim."""
+    """Restore annotations that were removed from a StatefulSet and are on its claim."""
     for each in at.seen.incarnations:
         if "failed" in each.notes_lost and each.failed is not None:
-            reason = f"{each.name}: its claim says that it failed ({each.failed.reason})"
+            reason = f"{each.name}: its claim is marked failed ({each.failed.reason})"
             return LatchFailure(target(each), each.failed, reason)
         if "uuid" in each.notes_lost and each.uuid is not None:
-            reason = f"{each.name}: its claim says that it is replica {each.uuid}"
+            reason = f"{each.name}: its claim is annotated with replica {each.uuid}"
             return RecordReplicaUuid(target(each), each.uuid, reason)
     return None
 
@@ -235,7 +234,7 @@ def _record_uuid(at: Situation) -> Step | None:
 
 
 def _first(at: Situation, found: Iterable[Step | None]) -> Step | None:
-    """The first step that is not held back; a held one only where there is no other."""
+    """The first step that is not held back; a held one only if there is no other."""
     back: Step | None = None
     for step in found:
         if step is not None and held(at.seen, step) is None:
@@ -261,21 +260,23 @@ def _start(at: Situation) -> Step | None:
 
 
 def _expand(at: Situation) -> Step | None:
-    """Also of a member whose disk is full, and without a leader: nobody stops or restarts for it."""
+    """Expand volumes, also with a full disk and without a leader, because nothing restarts."""
     wanted = at.seen.wanted.storage
 
     def expand(each: Incarnation) -> Step | None:
         grows = grows_to(each, wanted) and each.failed is None and each.stopped is None
         if at.seen.invalid is not None or not grows or each.claim is None:
             return None
-        reason = f"the claim of {each.name} grows from {each.storage.size} to {wanted.size}"
+        reason = f"the claim of {each.name} is expanded from {each.storage.size} to {wanted.size}"
         return ExpandVolume(target(each), each.claim.name, each.claim.uid, wanted, reason)
 
     return _first(at, map(expand, at.current))
 
 
 def _stop_failed(at: Situation) -> Step | None:
-    """Nobody stops a voter that the leader hears, whatever the sign: it is replaced first, and stopped as no voter any more."""
+    """Stop failed members. A voter that fetches from the leader is replaced first and stopped when it is no longer a
+    voter.
+    """
 
     def stop(each: Incarnation) -> Step | None:
         if each.failed is None or each.replicas == 0:
@@ -290,7 +291,7 @@ def _stop_failed(at: Situation) -> Step | None:
 
 
 def _update_idle(at: Situation) -> Step | None:
-    """Templates of pods that can't start, newcomers first: an old one may be what keeps them from it."""
+    """Update templates of pods that can't start, new members first, because an old template may be the cause."""
     idle = [each for each in at.current if is_unable_to_start(each)]
     return _first(at, (_update_of(at, each) for each in at.newcomers_first(idle)))
 
@@ -306,15 +307,14 @@ def _update_of(at: Situation, each: Incarnation) -> Step | None:
     if each.template_hash == wanted.template_hash and each.drift is None:
         return None
     old = each.template_hash != wanted.template_hash
-    reason = "out of date" if old else f"changed by somebody: {each.drift}"
+    reason = "out of date" if old else f"changed by another client: {each.drift}"
     return UpdateMember(
         each.node_id, each.number, target(each), f"the template of {each.name} is {reason}"
     )
 
 
 def _membership(at: Situation) -> Step | None:
-    """While members are waited for, templates are brought up to date: nothing restarts by that. And who has left is stopped:
-    a newcomer may wait for the host that it is still on."""
+    """Membership changes. While they wait, templates are updated, which restarts nothing."""
     step = plan_membership(at)
     if not isinstance(step, Wait):
         return step
@@ -335,17 +335,17 @@ def _unconfirmed(at: Situation) -> Step | None:
 
 
 def _leftovers(at: Situation) -> Step | None:
-    """Stop, then delete, what is neither voter nor newcomer. A pending change could be about it."""
+    """Stop, then delete, members that are neither voters nor new members, unless a pending change may concern them."""
     view = at.view
     if view is None or view.pending_change or not view.voters_committed:
         return None
     stops = [
-        ScaleToZero(target(each), "left", f"{each.name} is no member any more")
+        ScaleToZero(target(each), "left", f"{each.name} is no longer a member")
         for each in at.leftovers
         if each.replicas > 0
     ]
     deletions = [
-        DeleteIncarnation(target(each), f"{each.name} left and has stopped")
+        DeleteIncarnation(target(each), f"{each.name} was removed and has stopped")
         for each in at.leftovers
         if each.replicas == 0 and each.stopped is not None and each.pod is None
     ]
@@ -393,4 +393,4 @@ def _rules() -> Iterator[Rule]:
 
 RULES: tuple[Rule, ...] = tuple(_rules())
 _IN_ORDER: frozenset[Rule] = frozenset({plan_new_formation, plan_recovery})
-"""Rules whose steps the ones behind them build on, whatever the step."""
+"""Rules on whose steps the following rules depend."""

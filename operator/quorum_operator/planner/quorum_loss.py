@@ -1,7 +1,7 @@
-"""A lost quorum: whether it is one, which replicas answer and with what, and which do not.
+"""Detects a lost quorum, and describes which replicas answer and which do not.
 
-Owns the derivation and the words; decides no step. Nothing is stopped, removed, replaced or deleted meanwhile: that
-follows from the missing describe (`plan.py`), not from anything here.
+Owns the derivation and the messages; decides no step. That nothing is stopped, removed, replaced or deleted meanwhile
+follows from the missing describe (`plan.py`).
 """
 
 from collections.abc import Iterator
@@ -22,15 +22,15 @@ from quorum_operator.planner.situation import Situation
 from quorum_operator.quorum_loss_crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 
 UNCONFIRMED_GRACE_S = 10.0
-"""An election is not a lost quorum; after this long without any confirmed describe it is."""
+"""Time without a confirmed describe after which a quorum counts as lost; an election is shorter."""
 
 
 START_GRACE_S = 60.0
-"""A member that was made again for its claim has so long to start before anything lossy is offered beside it."""
+"""Time for a recreated member to start before a recovery is offered."""
 
 
 def is_lost(at: Situation) -> bool:
-    """A formed quorum with fewer members that could serve than a majority, or without a leader for too long."""
+    """Whether a formed quorum has fewer usable members than a majority, or no leader for too long."""
     if at.identity is None or not at.identity.formed or at.view is not None:
         return False
     able = sum(1 for each in at.current if _answers(at, each))
@@ -38,13 +38,13 @@ def is_lost(at: Situation) -> bool:
 
 
 def lasts(at: Situation) -> bool:
-    """No describe could be confirmed for longer than an election takes."""
+    """Whether no describe was confirmed for longer than an election takes."""
     since = at.seen.unconfirmed_since
     return since is not None and at.now - since > UNCONFIRMED_GRACE_S
 
 
 def _answers(at: Situation, each: Incarnation) -> bool:
-    """From a sound disk, and as the replica that it was: an emptied one holds nothing of what is lost."""
+    """Whether the member answers from a healthy disk with its known replica UUID; an emptied disk does not count."""
     report = each.report
     if each.failed is not None or report is None or report.storage == "failed":
         return False
@@ -53,13 +53,13 @@ def _answers(at: Situation, each: Incarnation) -> bool:
 
 
 def voter_sets_of(at: Situation) -> tuple[frozenset[Key], ...]:
-    """What the logs of the replicas that answer call the voters, that of the longest log first."""
+    """The voter sets in the logs of the answering replicas, that of the longest log first."""
     return QuorumLoss(at).voter_sets
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """A replica that answers from a sound disk, and its log."""
+    """An answering replica with a healthy disk, and its log."""
 
     key: Key
     incarnation: Incarnation
@@ -67,14 +67,14 @@ class Answering:
 
 
 class QuorumLoss:
-    """Who is left of a lost quorum, by what the replicas that answer have in their logs."""
+    """The remaining replicas of a lost quorum, according to the logs of those that answer."""
 
     def __init__(self, at: Situation) -> None:
         self._at = at
 
     @cached_property
     def answering(self) -> tuple[Answering, ...]:
-        """The longest log first; of equal ones a voter's."""
+        """Answering replicas, the longest log first; of equal logs a voter's first."""
         found = [
             Answering(each.key, each, each.report.log)
             for each in self._at.current
@@ -89,17 +89,17 @@ class QuorumLoss:
 
     @cached_property
     def voter_sets(self) -> tuple[frozenset[Key], ...]:
-        """Every set that some replica acts by, that of the longest log first."""
+        """All voter sets in use by some replica, that of the longest log first."""
         return tuple(dict.fromkeys(each.log.voters for each in self.answering if each.log.voters))
 
     @cached_property
     def voters(self) -> frozenset[Key]:
-        """The set of the longest log, as far as anyone answers."""
+        """The voter set of the longest log."""
         return self.voter_sets[0] if self.voter_sets else frozenset()
 
     @cached_property
     def _others(self) -> tuple[tuple[Key | None, Incarnation | None], ...]:
-        """Voters, and other members that should run, that do not answer."""
+        """Voters and other expected members that do not answer."""
         there = {each.key for each in self.answering}
         by_key = self._at.by_key
         voters: list[tuple[Key | None, Incarnation | None]] = [
@@ -117,7 +117,7 @@ class QuorumLoss:
 
     @cached_property
     def offer(self) -> Confirmation | None:
-        """The survivor that the quorum can be recovered from now; see `no_offer`."""
+        """The survivor that a recovery can start from; see `no_offer`."""
         if self.no_offer is not None:
             return None
         best = self.answering[0]
@@ -125,28 +125,28 @@ class QuorumLoss:
 
     @cached_property
     def no_offer(self) -> str | None:
-        """Why there is none: the longest log must be known, and no majority may be alive anywhere."""
+        """Why no recovery is offered: the longest log must be known, and no majority may be running anywhere."""
         if not lasts(self._at):
-            return "the voters get some time to elect a leader"
+            return "the voters have some time to elect a leader first"
         if not self.voter_sets:
-            return "no replica answers that knows the voters"
+            return "no replica that knows the voters answers"
         left = [each.claim.name for each in self.claims_left]
         if left:
-            return f"there are claims whose StatefulSet is gone: {', '.join(left)}"
+            return f"there are claims without a StatefulSet: {', '.join(left)}"
         starting = [each.name for each in self._starting]
         if starting:
-            return f"{', '.join(starting)} was made just now and gets some time to start"
+            return f"{', '.join(starting)} was created just now and needs some time to start"
         alive = {each.key for each in self.answering} | self._ready_keys
         for voters in self.voter_sets:
             there = sorted(alive & voters)
             if len(there) >= majority(len(voters)):
                 names = ", ".join(_name(key) for key in there)
-                return f"{len(there)} of {len(voters)} voters run ({names}): they need no survivor"
+                return f"{len(there)} of {len(voters)} voters run ({names}), which is a majority: no recovery is needed"
         return None
 
     @cached_property
     def claims_left(self) -> tuple[LoneClaim, ...]:
-        """Claims without a StatefulSet that may hold a voter: as long as there is one, nothing is given up."""
+        """Claims without a StatefulSet that may hold a voter; while one exists no recovery is offered."""
         there = {each.key for each in self.answering}
         missing = frozenset().union(*self.voter_sets) - there
         ids = {key.id for key in missing - self._at.by_key.keys()}
@@ -160,7 +160,7 @@ class QuorumLoss:
 
     @cached_property
     def _starting(self) -> tuple[Incarnation, ...]:
-        """Voters whose StatefulSets were made again for their claims, and are too young to be judged."""
+        """Voters whose StatefulSets were recreated recently and may still be starting."""
         voters = frozenset().union(*self.voter_sets)
         return tuple(
             each
@@ -172,7 +172,7 @@ class QuorumLoss:
 
     @cached_property
     def _ready_keys(self) -> frozenset[Key]:
-        """Of pods that their kubelets call ready: they follow a leader, though the operator can't reach them."""
+        """Voters of ready pods: they follow a leader although the operator can't reach them."""
         return frozenset(
             each.key
             for each in self._at.current
@@ -181,7 +181,7 @@ class QuorumLoss:
         )
 
     def status(self) -> QuorumLossStatus:
-        """For the resource's status."""
+        """The value for the resource's status."""
         offer = self.offer
         found = QuorumLossStatus(message=self.message(), replicas=list(self._replicas()))
         if offer is not None:
@@ -218,12 +218,12 @@ class QuorumLoss:
         ]
         return (
             f"{self._count()}. Answering: {'; '.join(answers) or 'nobody'}. Not answering:"
-            f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back; nothing is stopped,"
-            f" removed, replaced or deleted meanwhile. {self._way_out()}"
+            f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back. Meanwhile the operator stops, "
+            f"removes, replaces and deletes nothing. {self._way_out()}"
         )
 
     def _lone_of(self, key: Key | None) -> LoneClaim | None:
-        """The claim that is left of a voter without a StatefulSet: by its UUID, else by its id."""
+        """The remaining claim of a voter without a StatefulSet: by UUID, else by id."""
         mine = [each for each in self._at.seen.lone_claims if key and each.node_id == key.id]
         known = [each for each in mine if each.key == key]
         return next(iter(known or [each for each in mine if each.key is None][-1:]), None)
@@ -240,19 +240,19 @@ class QuorumLoss:
         if offer is None:
             return f"No recovery is offered: {self.no_offer}"
         text = (
-            "If that is impossible: a recovery that loses what is committed beyond offset"
-            f" {offer.end_offset} begins when spec.recovery says what status.quorumLoss.offer says"
+            "If that is impossible: set spec.recovery to the value of status.quorumLoss.offer to start a recovery. It "
+            f"loses all records committed beyond offset {offer.end_offset}"
         )
         other = said is not None and said != offer
-        return text + (f"; it says {tuple(said or ())}, which does nothing" if other else "")
+        return text + (f"; its current value {tuple(said or ())} has no effect" if other else "")
 
     def _count(self) -> str:
         if not self.voters:
-            return "no replica tells who the voters are"
+            return "no replica reports the voters"
         there = sum(1 for each in self.answering if each.key in self.voters)
         size = len(self.voters)
         if there >= majority(size):
-            return f"{there} of {size} voters answer, and none of them leads: look at the network"
+            return f"{there} of {size} voters answer, but none is the leader: check the network between them"
         return f"{there} of {size} voters answer, {majority(size)} are needed"
 
 
@@ -260,7 +260,7 @@ def _entry(key: Key | None, each: Incarnation | None, voter: bool) -> ReplicaAtL
     claim = each.claim if each is not None else None
     known_id = each.node_id if each is not None else None
     node_id = key.id if key is not None else known_id
-    assert node_id is not None, "a key or an incarnation is known"
+    assert node_id is not None, "either either a key or an incarnation is known"
     return ReplicaAtLoss(
         id=node_id,
         uuid=key.uuid if key is not None else None,
@@ -293,7 +293,7 @@ def _why(each: Incarnation | None) -> str:
         return "no StatefulSet runs it"
     words = member_problem(each, _host_away(each))
     if each.uuid is not None and each.report is not None and each.report.uuid != each.uuid:
-        return f"its disk is blank now: it answers as {each.report.uuid}"
+        return f"its disk is empty now: it answers as replica {each.report.uuid}"
     if words is None and each.report is not None and each.report.log is None:
-        return "its version does not tell what its log holds"
+        return "its version does not report the end of its log"
     return words or "its pod is ready, but does not answer the operator"

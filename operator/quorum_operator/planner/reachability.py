@@ -1,9 +1,9 @@
-"""Members on hosts that stay away: who is unreachable, since when, and whether one of them is replaced now.
+"""Members on unreachable hosts: which ones, since when, and whether one is replaced now.
 
-Owns `spec.repair.unreachableAfterSeconds`. Three witnesses must agree on a member: its Node is not ready or gone, its
-process does not answer the operator, and no confirmed leader hears it. Its disk is held to be sound: it may come back at
-any moment, so that nothing is latched, and its voter is removed by replica UUID. One member at a time, none while another
-voter is dead, none while its whole zone is away: an outage is waited for.
+Owns `spec.repair.unreachableAfterSeconds`. Three sources must agree: the Node is not ready or deleted, the process
+does not answer the operator, and no confirmed leader hears the member. Its disk is assumed to be intact: it may
+return at any time, so no failure mark is written, and its voter is removed by replica UUID. One member is replaced at
+a time, none while another voter has failed or its whole zone is down.
 """
 
 import math
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from quorum_operator.planner.situation import Situation
 
 NEWCOMER_AWAY_S = 60.0
-"""A newcomer holds nothing yet: so long after its host has gone another one is started elsewhere."""
+"""A new member holds no data yet: time after which another one is started elsewhere."""
 LOOK_AGAIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A member that nobody hears on a host that is not ready; `since`: without a break, by the operator's own looks."""
+    """An unreachable member on a host that is not ready; `since`: without interruption, observed by the operator."""
 
     incarnation: Incarnation
     host: HostFacts
@@ -39,14 +39,14 @@ class Unreachable:
 
 
 class Reachability:
-    """Of the members of one situation."""
+    """Reachability of the members of one situation."""
 
     def __init__(self, at: "Situation") -> None:
         self._at = at
 
     @cached_property
     def unreachable(self) -> dict[str, Unreachable]:
-        """By the name of the incarnation."""
+        """Unreachable members by incarnation name."""
         found = map(self._unreachable, self._at.current)
         return {each.incarnation.name: each for each in found if each is not None}
 
@@ -59,18 +59,18 @@ class Reachability:
 
     @cached_property
     def voters(self) -> tuple[Unreachable, ...]:
-        """Voters among them, the longest away first."""
+        """Unreachable voters, the longest unreachable first."""
         voters = self._at.voters
         found = [each for each in self.unreachable.values() if each.incarnation.key in voters]
         return tuple(sorted(found, key=lambda each: (each.since, each.incarnation.node_id)))
 
     def is_abandoned(self, newcomer: Incarnation) -> bool:
-        """A newcomer whose host stays away: nothing is lost with it."""
+        """Whether a new member on an unreachable host is given up, which loses nothing."""
         found = self.unreachable.get(newcomer.name)
         return found is not None and self._at.now - found.since >= NEWCOMER_AWAY_S
 
     def replaced(self, others_dead: bool) -> Key | None:
-        """The one voter that is replaced now; `others_dead`: some voter is lost for another reason."""
+        """The voter to replace now, if any; `others_dead`: another voter is lost for a different reason."""
         due = self._due()
         if not due or self._obstacle(others_dead) is not None:
             return None
@@ -102,29 +102,27 @@ class Reachability:
         if not at.seen.wanted.repair_enabled:
             return "spec.repair.enabled is false"
         if others_dead:
-            return "another voter is replaced first: one at a time"
+            return "another voter is being replaced; only one at a time"
         zones = sorted({each.host.zone for each in self.voters if each.host.zone_is_away})
         if zones:
-            return (
-                f"all hosts of zone {', '.join(zones)} are away: an outage of a zone is waited for"
-            )
+            return f"all hosts of zone {', '.join(zones)} are unreachable: during a zone outage no member is replaced"
         return None
 
     def wait(self, others_dead: bool) -> Step | None:
-        """What the plan says while nobody is replaced yet, where that was asked for."""
+        """The step while no member is replaced yet although this is configured."""
         after_s = self._at.seen.wanted.unreachable_after_s
         if after_s is None or not self.voters:
             return None
         each = self.voters[0]
         due = each.since + after_s
         blocked = self._obstacle(others_dead) or (
-            f"repair.unreachableAfterSeconds: it is replaced at {_time(due)}, unless it comes back"
+            f"repair.unreachableAfterSeconds: the member is replaced at {_time(due)} unless it returns"
         )
         retry_s = min(max(due - self._at.now, 0.5), LOOK_AGAIN_S)
         return Wait(f"{each.incarnation.name} is unreachable: {each.text}", blocked, retry_s)
 
     def advice(self) -> str:
-        """Who is away, and what can be done about it; empty when everybody can be reached."""
+        """The unreachable members with advice; empty if there are none."""
         if not self.unreachable:
             return ""
         named = [
@@ -133,10 +131,10 @@ class Reachability:
         ]
         after_s = self._at.seen.wanted.unreachable_after_s
         told = (
-            "It goes on by itself when its host is back. To replace it now name it in spec.retire; to replace members"
-            " on hosts that stay away unasked, set spec.repair.unreachableAfterSeconds"
+            "It continues when its host is back. To replace it now list it in spec.retire; to replace members of "
+            "unreachable hosts automatically, set spec.repair.unreachableAfterSeconds"
             if after_s is None
-            else f"It goes on by itself when its host is back, and is replaced after {after_s:.0f} s"
+            else f"It continues when its host is back, and is replaced after {after_s:.0f} s"
         )
         return f"{'; '.join(named)}. {told}"
 

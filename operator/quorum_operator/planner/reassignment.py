@@ -1,10 +1,9 @@
-"""The plan of a PartitionReassignment: where the partitions are in, exactly one step out. PURE.
+"""The plan of a PartitionReassignment: state of the partitions in, exactly one step out. PURE.
 
-Owns what becomes of each partition and how many begin at once. Remembers nothing: whether a partition has begun,
-has arrived or can't be moved follows from where it is now and which brokers there are, so a restarted operator, or
-a second one, goes on from there. What can't work is found here and never sent, so it is not tried again and again.
-
-A move is the controller's: it is in its log, and ends without the operator.
+Owns the classification of each partition and how many start at once. Stores nothing: whether a partition has started,
+has arrived or can't be moved follows from its current state and the existing brokers, so a restarted or second
+operator continues. Impossible moves are found here and never sent. A move is in the controller's log and completes
+without the operator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ UNKNOWN_BROKER = "UnknownBroker"
 
 
 class Target(NamedTuple):
-    """The replicas that a partition shall have."""
+    """The wanted replicas of a partition."""
 
     topic: str
     partition: int
@@ -37,7 +36,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a partition is; while it moves, the replicas that leave stand last."""
+    """The current replicas of a partition; while it moves, those to be removed are last."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -46,29 +45,29 @@ class Place:
 
     @property
     def is_moving(self) -> bool:
-        """Whether replicas are on their way in or out."""
+        """Whether replicas are being added or removed."""
         return bool(self.adding or self.removing)
 
     @property
     def heading(self) -> tuple[int, ...]:
-        """The replicas when it has arrived."""
+        """The replicas after the move."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the quorum said at one point in time."""
+    """The state of the cluster at one point in time."""
 
     places: Mapping[tuple[str, int], Place]
-    """Those of the partitions that there are."""
+    """Existing partitions."""
     fenced: Mapping[int, bool]
-    """Every registered broker; whether it is fenced."""
+    """Registered brokers, and whether they are fenced."""
     moving: int
-    """Partitions of the cluster that move, whoever moves them."""
+    """Number of moving partitions of the cluster, whoever moves them."""
 
 
 class Problem(NamedTuple):
-    """A partition that can't be moved as it is wanted."""
+    """A partition that can't be moved as requested."""
 
     topic: str
     partition: int
@@ -78,20 +77,20 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Every target is in exactly one of these."""
+    """A classification of the targets: each one is in exactly one class."""
 
     done: tuple[Target, ...]
     moving: tuple[Target, ...]
-    """On their way to where they are wanted."""
+    """Moving to the wanted replicas."""
     elsewhere: tuple[Target, ...]
-    """On their way to somewhere else: somebody else moves them, and they wait for the end of that."""
+    """Being moved elsewhere by another client; they wait for its end."""
     waiting: tuple[Target, ...]
     problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Of one partition, if it still has the replicas `expected`; None as `replicas` cancels its move."""
+    """A change of one partition, conditional on its current replicas `expected`; `replicas` None cancels its move."""
 
     topic: str
     partition: int
@@ -101,7 +100,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class BeginMoves:
-    """Let these partitions move, unless more than `max_moving` of the cluster would."""
+    """Start to move these partitions, unless more than `max_moving` of the cluster would move."""
 
     changes: tuple[Change, ...]
     max_moving: int
@@ -110,7 +109,7 @@ class BeginMoves:
 
 @dataclass(frozen=True, slots=True)
 class CancelMoves:
-    """Take these partitions back to where they began."""
+    """Cancel the moves of these partitions."""
 
     changes: tuple[Change, ...]
     reason: str
@@ -118,14 +117,14 @@ class CancelMoves:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Nothing to do before something else has happened."""
+    """Wait for something else."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Nothing to do ever again."""
+    """Nothing left to do."""
 
     phase: ReassignmentPhase
     reason: str
@@ -135,7 +134,7 @@ Step = BeginMoves | CancelMoves | Await | Finished
 
 
 def tally(wanted: Wanted, cluster: Cluster) -> Tally:
-    """What has become of each partition, in the order of the spec."""
+    """Classify each partition, in the order of the spec."""
     done: list[Target] = []
     moving: list[Target] = []
     elsewhere: list[Target] = []
@@ -155,14 +154,14 @@ def tally(wanted: Wanted, cluster: Cluster) -> Tally:
 
 
 def plan(wanted: Wanted, cluster: Cluster, found: Tally) -> Step:
-    """The one step to take now. `found` is the tally of the two."""
+    """The next step. `found`: the classification."""
     if wanted.cancel:
         return _cancel(cluster, found)
     left = len(found.moving) + len(found.elsewhere) + len(found.waiting)
     if left == 0:
         return _finished(wanted, found)
     if wanted.paused:
-        return Await(f"spec.paused is set: {len(found.moving)} partitions go on to their end")
+        return Await(f"spec.paused is set: {len(found.moving)} moves in progress continue")
     room = wanted.max_moving - cluster.moving
     if not found.waiting:
         return Await(_under_way(cluster, found))
@@ -173,11 +172,11 @@ def plan(wanted: Wanted, cluster: Cluster, found: Tally) -> Step:
         Change(each.topic, each.partition, each.replicas, _place(cluster, each).replicas)
         for each in found.waiting[:room]
     )
-    return BeginMoves(changes, wanted.max_moving, f"{len(changes)} partitions begin to move")
+    return BeginMoves(changes, wanted.max_moving, f"{len(changes)} partitions start to move")
 
 
 def lagging(cluster: Cluster, moving: Iterable[Target]) -> tuple[int, ...]:
-    """Brokers that partitions wait for: added, and not in sync yet."""
+    """Brokers that partitions wait for: added but not in sync yet."""
     brokers: set[int] = set()
     for each in moving:
         place = _place(cluster, each)
@@ -195,7 +194,7 @@ def _cancel(cluster: Cluster, found: Tally) -> Step:
         Change(each.topic, each.partition, None, _place(cluster, each).replicas)
         for each in found.moving
     )
-    return CancelMoves(changes, f"spec.cancel is set: {len(changes)} partitions go back")
+    return CancelMoves(changes, f"spec.cancel is set: {len(changes)} moves are cancelled")
 
 
 def _finished(wanted: Wanted, found: Tally) -> Step:
@@ -207,9 +206,9 @@ def _finished(wanted: Wanted, found: Tally) -> Step:
 
 
 def _under_way(cluster: Cluster, found: Tally) -> str:
-    text = f"{len(found.moving)} partitions are on their way"
+    text = f"{len(found.moving)} partitions are moving"
     if found.elsewhere:
-        text += f", {len(found.elsewhere)} are being moved elsewhere by somebody else"
+        text += f", {len(found.elsewhere)} are being reassigned by another client"
     brokers = lagging(cluster, found.moving)
     if brokers:
         text += f"; not in sync yet: {', '.join(_broker(cluster, each) for each in brokers[:10])}"

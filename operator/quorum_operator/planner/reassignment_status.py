@@ -1,7 +1,7 @@
-"""The status of a PartitionReassignment: what people look at, made from what one reconcile found. PURE.
+"""The status of a PartitionReassignment, from the result of one reconcile. PURE.
 
-The earlier status only serves what must be remembered for people: when it began and ended, since when a condition
-holds, and the numbers while nobody answers.
+The earlier status is used only for start and end times, transition times of conditions, and the numbers while the
+quorum does not answer.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from quorum_operator.reassignment_crd import (
 )
 
 PROGRESSING = "Progressing"
-"""It is its turn, and partitions move or are about to."""
+"""This resource is active, and partitions move or are about to."""
 QUORUM_REACHABLE = "QuorumReachable"
 """The quorum answered in the last reconcile that asked it."""
 REFUSED = "PartitionsRefused"
-"""Some partitions can't be moved as they are wanted; the others are."""
+"""Some partitions can't be moved as requested; the others are moved."""
 COMPLETE = "Complete"
 """Every partition has arrived."""
 _NAMED = 3
@@ -32,7 +32,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a reconcile came to no plan: `reason` one word in CamelCase."""
+    """Why a reconcile has no plan; `reason` in CamelCase."""
 
     reason: str
     message: str
@@ -41,7 +41,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a reconcile found and decided; `refusal`: why the step did not work."""
+    """The result of a reconcile; `refusal`: why the step failed."""
 
     found: Tally
     step: Step
@@ -116,7 +116,7 @@ def _findings(outcome: Outcome, status: PartitionReassignmentStatus) -> Iterator
         "PartitionsRefused" if failed else "AllCanMove",
         f"{failed} partitions can't be moved: {named}{more}"
         if failed
-        else "nothing is known against any partition",
+        else "all partitions can be moved",
     )
     complete = status.phase is ReassignmentPhase.COMPLETED
     count = f"{status.done} of {status.total} partitions have arrived"

@@ -1,9 +1,9 @@
-"""StatefulSets that were deleted are made again for the claims that they left.
+"""Recreates deleted StatefulSets for their claims.
 
-Owns which claim a member may run on again without being asked: one of this very resource and cluster, with a known replica
-UUID, without any mark that bars it, that no other claim or member has as well, and whose replica is a voter. The voters
-are those of a confirmed describe, else those in the logs of the replicas that answer; when nobody tells, the marks alone
-decide, since they are written before a member is stopped. Everything else asks a person (`claim_doubts.py`).
+Owns the conditions for doing so automatically: the claim belongs to this resource and cluster, has a known replica
+UUID and no mark that forbids it, no other claim or member has the same UUID, and its replica is a voter. The voters
+are those of a confirmed describe, else those in the logs of the answering replicas; without any answer only the marks
+decide, because they are written before a member is stopped. In all other cases the user decides (`claim_doubts.py`).
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from quorum_operator.planner.step import RebuildMember, Step
 
 
 def plan_rebuild(at: Situation) -> Step | None:
-    """The next StatefulSet to be made again."""
+    """The next StatefulSet to recreate."""
     identity = at.identity
     if identity is None:
         return None
@@ -28,7 +28,7 @@ def plan_rebuild(at: Situation) -> Step | None:
             claim=each,
             formation=identity.index,
             founder=each.key == founder,
-            reason=f"the StatefulSet of {each.claim.name} is gone, and its replica may be a voter",
+            reason=f"the StatefulSet of {each.claim.name} was deleted, and its replica may be a voter",
         )
         for each in Rebuilding(at).ready
     ]
@@ -37,14 +37,14 @@ def plan_rebuild(at: Situation) -> Step | None:
 
 
 class Rebuilding:
-    """The claims without a StatefulSet, judged."""
+    """The claims without a StatefulSet, and which of them can be used."""
 
     def __init__(self, at: Situation) -> None:
         self._at = at
 
     @cached_property
     def told_voters(self) -> frozenset[Key] | None:
-        """All that a confirmed description, or else some answering log, calls a voter. None: nobody tells."""
+        """All voters in a confirmed description, or else in an answering log. None: unknown."""
         if self._at.view is not None:
             return self._at.voters
         sets = voter_sets_of(self._at)
@@ -52,7 +52,7 @@ class Rebuilding:
 
     @cached_property
     def ready(self) -> tuple[LoneClaim, ...]:
-        """Those that are to run again now."""
+        """Claims to use now."""
         if under_way(self._at) is not None:
             return ()
         sound = [each for each in self._at.seen.lone_claims if self.objection(each) is None]
@@ -64,7 +64,7 @@ class Rebuilding:
         return tuple(each for each in sound if taken[each.node_id] == 1)
 
     def objection(self, each: LoneClaim) -> str | None:
-        """Why a member may not simply run on it again, in words."""
+        """Why the claim is not used automatically."""
         identity, marks, claim = self._at.identity, each.claim.marks, each.claim
         if claim.deleting or claim.phase == "Lost":
             return "being deleted" if claim.deleting else "it lost its volume"
@@ -78,10 +78,12 @@ class Rebuilding:
         by_hand = marks.resource_uid is None and marks.cluster_id is None
         if identity is None or not (by_hand or marks.cluster_id == identity.cluster_id):
             return f"of another cluster ({marks.cluster_id})"
-        return "its replica UUID is doubled" if self._is_doubled(each) else None
+        return "its replica UUID is a duplicate" if self._is_doubled(each) else None
 
     def _may_be_ours(self, marks: Marks) -> bool:
-        """Made for this resource, or confirmed: by the spec, or by hand (the operator writes no UUID without the rest)."""
+        """Whether it was created for this resource, or confirmed by the spec or by a manual annotation (the operator
+        never writes only a UUID).
+        """
         if marks.resource_uid == self._at.seen.resource_uid:
             return True
         adopted = marks.cluster_id is not None and marks.cluster_id == self._at.seen.wanted.adopt

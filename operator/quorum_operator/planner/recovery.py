@@ -1,16 +1,16 @@
-"""A lost quorum goes on from one survivor, because a person confirmed exactly that.
+"""Recovers a lost quorum from one survivor, after a user has confirmed exactly that.
 
-Owns the order. Nothing is remembered but what stands on the StatefulSets, so the operator may die anywhere:
+Owns the order. All state is on the StatefulSets, so the operator may be killed at any time:
 
-1. spec.recovery says what is offered at this very moment: that is written on the survivor's StatefulSet.
-2. All other members are stopped, and their pods awaited to be gone, not only told to go: two old voters of three are a
-   majority of the old set.
-3. The survivor's pod restarts with `--recover`: its node checks once more, keeps a copy, becomes the sole voter.
-4. Its new replica UUID is recorded, and what was stopped is latched as fenced: no voter ever mounts those volumes again,
-   and they are kept. From here on this is a quorum of one that is to grow (`membership.py`).
+1. spec.recovery equals the current offer: write it on the survivor's StatefulSet.
+2. Stop all other members, and wait until their pods are deleted: two old voters of three are a majority of the old
+   set.
+3. Restart the survivor's pod with `--recover`: its node checks again, keeps a copy, and becomes the sole voter.
+4. Record its new replica UUID, and mark the stopped members as fenced: their volumes are kept but never mounted
+   again. From here on it is a quorum of one that grows (`membership.py`).
 
-It is given up when a majority turns up after all, or when spec.recovery says otherwise. What was stopped starts again
-when the survivor's node runs without `--recover` as what it was; if it had been faster, step 4 follows all the same.
+It is cancelled if a majority returns, or spec.recovery changes. The stopped members start again when the survivor
+runs without `--recover` in its previous role; if it had already become the sole voter, step 4 follows.
 """
 
 from quorum_node.records.identity import uuid_text
@@ -41,7 +41,7 @@ RETRY_SURVIVOR_S = 0.5
 
 
 def plan_recovery(at: Situation) -> Step | None:
-    """The next step of a recovery that was confirmed, or None where there is none."""
+    """The next step of a confirmed recovery, or None."""
     step = _adopt(at) or _seal(at)
     survivor = under_way(at)
     if survivor is None:
@@ -50,7 +50,7 @@ def plan_recovery(at: Situation) -> Step | None:
 
 
 def under_way(at: Situation) -> Incarnation | None:
-    """The survivor of a recovery that has begun and is not recorded as done."""
+    """The survivor of a recovery in progress."""
     for each in at.current:
         begun = each.recovery is not None and not each.recovery_given_up
         if begun and each.failed is None and each.uuid != each.recovered_uuid:
@@ -86,7 +86,7 @@ def fence_text(survivor: Incarnation) -> str:
 
 
 def _take_back(at: Situation) -> Step | None:
-    """Before the others start again, the survivor must not be able to become the sole voter any more."""
+    """Cancel: before the others start again, make sure that the survivor can't become the sole voter."""
     stopped = {each.stopped for each in at.current if each.failed is None}
     for each in at.current:
         if each.recovery is None or fence_text(each) not in stopped:
@@ -98,7 +98,9 @@ def _take_back(at: Situation) -> Step | None:
 
 
 def may_start_again(at: Situation, each: Incarnation) -> bool:
-    """Whether a member that a recovery stopped is as good as before: the recovery was given up, and can't be done any more."""
+    """Whether a member stopped by a recovery may start again: the recovery was cancelled and can't be executed any
+    more.
+    """
     survivors = [one for one in at.current if one.recovery is not None]
     failed = [one.claim.marks for one in at.seen.lone_claims if one.claim.marks.failed is not None]
     texts = {fence_text(one) for one in survivors}
@@ -107,7 +109,9 @@ def may_start_again(at: Situation, each: Incarnation) -> bool:
 
 
 def is_released(at: Situation, marks: Marks) -> bool:
-    """Whether a claim that was fenced may be used again: the survivor runs as what it was, and never becomes the sole voter."""
+    """Whether a fenced claim may be used again: the survivor runs in its previous role and can't become the sole
+    voter.
+    """
     for each in at.current:
         if each.recovery is not None and fence_text(each) == marks.fenced:
             given_up = each.recovery_given_up and each.failed is None and each.report is not None
@@ -117,11 +121,9 @@ def is_released(at: Situation, marks: Marks) -> bool:
 
 
 def _stop(survivor: Incarnation) -> Step | None:
-    """Its disk failed in the middle."""
+    """Stop the survivor, whose disk failed during the recovery."""
     if survivor.replicas > 0:
-        return ScaleToZero(
-            _target(survivor), FENCED, f"{survivor.name} failed while it was recovered"
-        )
+        return ScaleToZero(_target(survivor), FENCED, f"{survivor.name} failed during its recovery")
     if survivor.pod is not None:
         return Wait(
             "the other members start again", f"{survivor.pod.name} must be gone", RETRY_GONE_S
@@ -130,11 +132,11 @@ def _stop(survivor: Incarnation) -> Step | None:
 
 
 def _disarm(at: Situation, survivor: Incarnation) -> Step | None:
-    step = _with_its_template(at, survivor, "is to run as what it was")
+    step = _with_its_template(at, survivor, "is restarted with its previous role")
     if step is not None or survivor.report is not None:
         return step
     return Wait(
-        "the other members start again when the survivor runs as what it was",
+        "the other members start again when the survivor runs with its previous role",
         _process_of(survivor),
         RETRY_SURVIVOR_S,
     )
@@ -149,8 +151,8 @@ def _begin(at: Situation) -> Step | None:
         return None
     text = f"{said.uuid}:{said.epoch}:{said.end_offset}"
     reason = (
-        f"confirmed: the quorum goes on from {each.name}; what is committed beyond offset"
-        f" {said.end_offset} is lost"
+        f"confirmed: the quorum is recovered from {each.name}; records committed beyond offset {said.end_offset} are "
+        "lost"
     )
     return BeginRecovery(_target(each), text, reason)
 
@@ -164,10 +166,10 @@ def _give_up(at: Situation, survivor: Incarnation) -> Step | None:
     if at.view is not None:
         reason = "a majority of the voters confirms a leader again"
     elif at.seen.wanted.recovery != accepted:
-        reason = "spec.recovery does not say so any more"
+        reason = "spec.recovery was removed or changed"
     else:
         return None
-    return GiveUpRecovery(_target(survivor), str(recovery), f"the recovery is given up: {reason}")
+    return GiveUpRecovery(_target(survivor), str(recovery), f"the recovery is cancelled: {reason}")
 
 
 def _fence(at: Situation, survivor: Incarnation) -> Step | None:
@@ -182,8 +184,8 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
     names = ", ".join(f"{pod.name} on {pod.host}" for pod in there)
     return Wait(
         "the other members' pods must be gone before the survivor is changed",
-        f"{names}; where a host is dead, switch it off for good and delete its Node object, or the pod by"
-        " force: an old voter that still runs there would split the quorum",
+        f"{names}; if a host is down, switch it off for good and delete its Node object, or force-delete the pod. An "
+        "old voter that still runs there could split the quorum",
         RETRY_GONE_S,
     )
 
@@ -196,20 +198,20 @@ def _restart(at: Situation, survivor: Incarnation) -> Step:
 
 
 def _with_its_template(at: Situation, survivor: Incarnation, what: str) -> Step | None:
-    """Until its pod was made from the template that is wanted now."""
+    """Steps until its pod uses the current template."""
     wanted, pod = at.seen.templates.get(survivor.name), survivor.pod
     reason = f"{survivor.name} {what}"
     if wanted is not None and survivor.template_hash != wanted.template_hash:
         return UpdateMember(survivor.node_id, survivor.number, _target(survivor), reason)
     if pod is None or pod.deleting or wanted is None:
-        return Wait(reason, "its pod restarts", RETRY_SURVIVOR_S)
+        return Wait(reason, "its pod is restarting", RETRY_SURVIVOR_S)
     return None if pod.restart_hash == wanted.restart_hash else restart_of(at, pod, reason)
 
 
 def _process_of(survivor: Incarnation) -> str:
     pod = survivor.pod
     said = None if pod is None else pod.exit_message or pod.waiting_reason
-    return said or "its process starts"
+    return said or "its process is starting"
 
 
 def _target(each: Incarnation) -> Target:

@@ -1,7 +1,7 @@
-"""Steps that were refused, and what the plan does without them.
+"""Refused steps, and how the plan continues without them.
 
-Owns what a refused step is about, which steps are held back until their next attempt, and whether the rules behind a
-held step may go on. The memory of refusals is `attempts.py`; here they are facts of the observation.
+Owns the subject of a refused step, which steps are held back until their next attempt, and whether the following
+rules may continue. `attempts.py` has the memory; here refusals are facts of the observation.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quorum_operator.planner.situation import Situation
 
 CONTESTED = "Contested"
-"""Reason: the operator mends an object, and somebody changes it back every time."""
+"""Reason: the operator corrects an object, and another client reverts it every time."""
 
 _ON_A_SET = (
     steps.UpdateMember,
@@ -30,7 +30,7 @@ _ON_A_SET = (
     steps.DiscardVolume,
 )
 _CLOSING = (steps.LatchFailure, steps.ScaleToZero)
-"""Steps that keep a replica from running again: where they are refused nothing else is done to it."""
+"""Steps that prevent a replica from running again: if one is refused, nothing else is done to the replica."""
 _IN_ORDER = (
     steps.CreateIdentity,
     steps.RebuildIdentity,
@@ -40,11 +40,11 @@ _IN_ORDER = (
     steps.BeginRecovery,
     steps.GiveUpRecovery,
 )
-"""Steps that the ones behind them build on."""
+"""Steps on which the following ones depend."""
 
 
 def subject_of(seen: Observation, step: Step) -> str:
-    """The object that a step changes, as `Kind/name`; a voter by its key. Of several objects: the first."""
+    """The object that a step changes, as `Kind/name`; a voter by its key. Of several objects the first."""
     match step:
         case (
             steps.CreateIdentity(index)
@@ -83,7 +83,7 @@ def subjects_of(seen: Observation, step: Step) -> tuple[str, ...]:
 
 
 def held(seen: Observation, step: Step) -> Refusal | None:
-    """The refusal because of which this step is not to be tried yet."""
+    """The refusal that holds this step back."""
     subject, kind = subject_of(seen, step), type(step).__name__
     for each in seen.refusals:
         if each.retry_at <= seen.now:
@@ -97,7 +97,7 @@ def held(seen: Observation, step: Step) -> Refusal | None:
 
 
 def goes_on(at: "Situation", step: Step) -> bool:
-    """Whether the rules behind a held step may be asked: they do not build on it."""
+    """Whether the rules after a held step may run, because they do not depend on it."""
     if isinstance(step, steps.RecordFormed):
         # The last initial voter may join only when this is written (design, Safety).
         return at.view is not None and at.view.formed
@@ -105,20 +105,20 @@ def goes_on(at: "Situation", step: Step) -> bool:
 
 
 def waiting_for(seen: Observation, refusal: Refusal) -> steps.Wait:
-    """The plan where nothing else is to be done."""
+    """The step if nothing else can be done."""
     return steps.Wait(
-        f"{refusal.step} of {refusal.subject} is tried again later",
+        f"{refusal.step} of {refusal.subject} is retried later",
         f"refused ({refusal.reason}): {refusal.message}",
         max(refusal.retry_at - seen.now, 0.0),
     )
 
 
 def next_attempt(seen: Observation) -> Refusal | None:
-    """The refused step that is tried again first."""
+    """The refused step with the earliest retry."""
     coming = [each for each in seen.refusals if each.retry_at > seen.now]
     return min(coming, key=lambda each: each.retry_at, default=None)
 
 
 def told(seen: Observation) -> tuple[Refusal, ...]:
-    """Refusals that people are told of: not those that pass by themselves within moments."""
+    """Refusals to report, without those expected to pass within moments."""
     return tuple(each for each in seen.refusals if each.tell)

@@ -1,6 +1,6 @@
 """Restarts for a changed image or configuration: one pod at a time, the leader last.
 
-Owns the order only; whether a voter may be down for a moment is decided in `gates.py`.
+Owns only the order; `gates.py` decides whether a voter may be down.
 """
 
 from quorum_operator.planner.gates import restart_gate
@@ -12,13 +12,14 @@ from quorum_operator.planner.updates import restart_hold
 
 RETRY_RESTART_S = 0.5
 TOKEN_GRACE_S = 150.0
-"""How long a node may refuse a changed admin token before it restarts for it."""
+"""Time for which a node may reject a changed admin token before it is restarted."""
 
 
 def plan_idle_restart(at: Situation) -> Step | None:
-    """A pod that can't start (unschedulable, wrong image, wrong property) loses nothing by a restart.
+    """Restart a pod that can't start (unschedulable, wrong image, wrong property), which loses nothing.
 
-    It goes before membership, newcomers first: one that waits for the corrected template would block that.
+    This comes before membership changes, new members first: one that waits for the corrected template would block
+    them.
     """
     back: Step | None = None
     for each in at.newcomers_first(at.current):
@@ -27,7 +28,7 @@ def plan_idle_restart(at: Situation) -> Step | None:
             continue
         why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
         step = restart_of(
-            at, pod, f"{each.name} waits ({why}) with an old template or configuration"
+            at, pod, f"{each.name} runs an old template or configuration and waits ({why})"
         )
         if held(at.seen, step) is None:
             return step
@@ -36,7 +37,7 @@ def plan_idle_restart(at: Situation) -> Step | None:
 
 
 def is_unable_to_start(each: Incarnation) -> bool:
-    """Whether its container does not run, or there is no pod where there should be one."""
+    """Whether its container does not run, or an expected pod is missing."""
     pod = each.pod
     if each.replicas == 0 or each.failed is not None:
         return False
@@ -46,7 +47,7 @@ def is_unable_to_start(each: Incarnation) -> bool:
 
 
 def _is_replaceable(at: Situation, each: Incarnation) -> bool:
-    """Whether a new pod would be made from a newer template than this one was."""
+    """Whether a new pod would use a newer template."""
     wanted, pod = at.seen.templates.get(each.name), each.pod
     if wanted is None or pod is None or not _has_template(each, wanted):
         return False  # as long as the template is not up to date, the new pod would be like the old one
@@ -54,15 +55,15 @@ def _is_replaceable(at: Situation, each: Incarnation) -> bool:
 
 
 def _has_template(each: Incarnation, wanted: Templates) -> bool:
-    """Whether a pod that is made now comes from the wanted template, unchanged by anybody."""
+    """Whether a new pod would use the wanted template, unchanged by other clients."""
     return each.template_hash == wanted.template_hash and each.drift is None
 
 
 def _crashed_before(at: Situation, pod: PodFacts) -> bool:
-    """Whether it ended with another configuration than there is now, which it may never get to read.
+    """Whether it exited with an older configuration, which it may never get to read.
 
-    The kubelet keeps what an immutable ConfigMap said for as long as a pod on its host uses it. Both times are whole
-    seconds, so of two that are equal the pod may be the older one. One restart too many is harmless: the next pod is newer.
+    The kubelet caches an immutable ConfigMap while a pod on its host uses it. Both times are full seconds, so equal
+    ones may mean an older pod. An unnecessary restart is harmless.
     """
     made_at = at.seen.config_created_at
     return pod.exit_code is not None and made_at is not None and pod.created_at <= made_at
@@ -76,7 +77,7 @@ def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
 
 
 def plan_restart(at: Situation) -> Step | None:
-    """The next pod to restart, or None when all run what is wanted."""
+    """The next pod to restart, or None if all are up to date."""
     view = at.view
     if view is None:
         return None
@@ -100,7 +101,7 @@ def plan_restart(at: Situation) -> Step | None:
     assert each.pod is not None
     token = _refuses_token(at, each)
     reason = f"{each.name} " + (
-        "does not take the admin token, which it reads when it starts"
+        "rejects the admin token, which its version reads only at start"
         if token
         else "runs an old image or configuration"
     )
@@ -114,12 +115,12 @@ def plan_restart(at: Situation) -> Step | None:
     if (
         each.key == view.leader and successors and not token
     ):  # else it would refuse to hand over, too
-        return TransferLeadership(view.leader, successors[0], f"{reason}; the leader is last")
+        return TransferLeadership(view.leader, successors[0], f"{reason}; the leader restarts last")
     return restart_of(at, each.pod, reason)
 
 
 def _is_unsettled(each: Incarnation) -> bool:
-    """A pod that is told to go stays ready for a moment, and its voter is taken for live."""
+    """Whether a terminating pod may still be counted as ready, and its voter as live."""
     pod = each.pod
     should_run = each.replicas > 0 and each.failed is None
     return should_run and (pod is None or not pod.ready or pod.deleting)
@@ -138,11 +139,11 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
 
 
 def _is_held(at: Situation, each: Incarnation) -> bool:
-    """By a pause or a maintenance window. What is no update is a repair."""
+    """Whether a pause or a maintenance window holds the restart back; repairs are never held back."""
     return restart_hold(at, each) is not None and not _refuses_token(at, each)
 
 
 def _refuses_token(at: Situation, each: Incarnation) -> bool:
-    """For longer than the kubelet needs to bring a changed Secret: a node of this version would have read it."""
+    """Whether the node has rejected the token for longer than the kubelet needs to update the Secret."""
     since = None if each.pod is None else each.pod.token_refused_since
     return since is not None and at.now - since >= TOKEN_GRACE_S

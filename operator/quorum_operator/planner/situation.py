@@ -1,7 +1,7 @@
-"""Who stays, who leaves, who is to come: the observation read as a membership problem.
+"""Derives from the observation which members stay, which are removed, and which are added.
 
-Owns the derivation; decides no step. All of it is recomputed from the observation each time, so
-that a reversed scale, a crash of the operator or a second operator need no memory.
+Owns the derivation; decides no step. Everything is recomputed from each observation, so reverted changes, a crash of
+the operator or a second operator need no memory.
 """
 
 from collections.abc import Iterable
@@ -26,22 +26,22 @@ from quorum_operator.planner.tls_stage import TlsStage
 
 
 class Why(StrEnum):
-    """Why a voter leaves."""
+    """Why a voter is removed."""
 
     DEAD = "its disk failed"
     MISSING = "no StatefulSet runs it"
     CLAIM = "its claim is being deleted, or is gone"
-    STORAGE = "other storage is wanted"
+    STORAGE = "spec.storage has changed"
     RETIRED = "its id is in spec.retire"
     SURPLUS = "fewer voters are wanted"
-    UNREACHABLE = "its host stays away"
+    UNREACHABLE = "its host is unreachable"
 
 
 CLAIM_SEEN_S = 30.0
-"""So long after a pod was made its claim has been seen."""
+"""Time after the creation of a pod after which its claim must be visible."""
 
 FENCED = "FencedByRecovery"
-"""Why a member was stopped, and then latched: the quorum is recovered from another one, and it must not come back."""
+"""Reason of a member stopped and marked by the recovery from another one."""
 
 UNPLANNED = frozenset({Why.DEAD, Why.MISSING, Why.UNREACHABLE})
 _SUCCEEDED_BY_SAME_ID = UNPLANNED | {Why.CLAIM, Why.STORAGE}
@@ -49,20 +49,20 @@ _SUCCEEDED_BY_SAME_ID = UNPLANNED | {Why.CLAIM, Why.STORAGE}
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A voter that is to go."""
+    """A voter to remove."""
 
     key: Key
     why: Why
 
     @property
     def dead(self) -> bool:
-        """Whether it went before anyone planned it."""
+        """Whether it failed instead of being removed on purpose."""
         return self.why in UNPLANNED
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place to be filled by a newcomer: `incarnation` once its StatefulSet exists."""
+    """A member to add: `incarnation` once its StatefulSet exists."""
 
     node_id: int
     incarnation: Incarnation | None
@@ -70,7 +70,7 @@ class Slot:
 
 
 class Situation:
-    """Derived facts of one observation; `view` counts only if it is of this very formation."""
+    """Derived facts of one observation; `view` counts only for the current formation."""
 
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
@@ -79,7 +79,7 @@ class Situation:
 
     @cached_property
     def index(self) -> int:
-        """Of the current formation, whether its identity is there or not; 0: there has been none."""
+        """Number of the current formation, even if its identity is missing; 0 if there was none."""
         seen = self.seen
         found = [each.index for each in seen.identities]
         found += [each.formation for each in seen.incarnations]
@@ -89,12 +89,12 @@ class Situation:
 
     @cached_property
     def tls_stage(self) -> TlsStage:
-        """What members are told of certificates."""
+        """TLS stage of the members."""
         return self.identity.tls_stage if self.identity is not None else TlsStage.PLAIN
 
     @cached_property
     def own_claims(self) -> tuple[LoneClaim, ...]:
-        """Claims without a StatefulSet that were made for this very resource."""
+        """Claims without a StatefulSet that were created for this resource."""
         uid = self.seen.resource_uid
         return tuple(
             each for each in self.seen.lone_claims if uid and each.claim.marks.resource_uid == uid
@@ -102,12 +102,12 @@ class Situation:
 
     @cached_property
     def recorded_identity(self) -> Identity | None:
-        """The identity object of the current formation, as it is."""
+        """The existing identity object of the current formation."""
         return next((each for each in self.seen.identities if each.index == self.index), None)
 
     @cached_property
     def identity(self) -> Identity | None:
-        """The identity of the current formation. That the quorum has formed need not be written on it: who was a voter knows."""
+        """The identity of the current formation. That the quorum has formed also follows from its voters."""
         identity = self.recorded_identity
         if identity is None or identity.formed:
             return identity
@@ -132,17 +132,17 @@ class Situation:
 
     @property
     def known_voters(self) -> int:
-        """Number of voters in the last status of this very cluster."""
+        """Number of voters in the last status of this cluster."""
         identity, known = self.recorded_identity, self.seen.known_cluster_id
         same = identity is None or known in (None, identity.cluster_id)
         return self.seen.known_voters if same else 0
 
     @cached_property
     def view(self) -> QuorumView | None:
-        """The confirmed description, unless it speaks of another cluster.
+        """The confirmed description, unless it is of another cluster.
 
-        A leader takes a voter that has gone for live until its fetch timeout ends: whose pod is gone, or told to go, has not
-        caught up.
+        The leader considers a stopped voter live until its fetch timeout ends, so a voter with a missing or
+        terminating pod counts as not caught up.
         """
         view, identity = self.seen.view, self.recorded_identity
         if view is None or (identity is None and not self.current):
@@ -167,12 +167,12 @@ class Situation:
         return tuple(sorted(mine, key=lambda each: (each.node_id, each.number)))
 
     def newcomers_first(self, members: Iterable[Incarnation]) -> list[Incarnation]:
-        """Those that are no voters before those that are, else as they come."""
+        """Sort members that are not voters before voters."""
         return sorted(members, key=lambda each: each.key in self.voters)
 
     @cached_property
     def by_key(self) -> dict[Key, Incarnation]:
-        """Replica key → incarnation; a recorded UUID goes before a reported one."""
+        """Incarnations by replica key; a recorded UUID takes precedence over a reported one."""
         reported = {
             each.key: each for each in self.current if each.uuid is None and each.key is not None
         }
@@ -188,12 +188,12 @@ class Situation:
 
     @cached_property
     def live(self) -> frozenset[Key]:
-        """Voters that are fetching and caught up, and the leader."""
+        """Voters that fetch and have caught up, and the leader."""
         return live_voters(self.view) if self.view is not None else frozenset()
 
     @cached_property
     def heard(self) -> frozenset[Key | None]:
-        """Replicas that the confirmed leader hears, caught up or not, and the leader itself."""
+        """Replicas that fetch from the confirmed leader, caught up or not, and the leader itself."""
         view = self.view
         if view is None:
             return frozenset()
@@ -202,7 +202,7 @@ class Situation:
 
     @cached_property
     def target(self) -> int:
-        """How many voters there are to be: the initial number until the quorum is formed."""
+        """The wanted number of voters: the initial number until the quorum is formed."""
         identity, view = self.identity, self.view
         if identity is None:
             return self.seen.wanted.replicas
@@ -211,12 +211,14 @@ class Situation:
 
     @cached_property
     def target_is_the_specs(self) -> bool:
-        """Not so while the quorum forms."""
+        """Whether the target is the spec's; not while the quorum forms."""
         return self.view is not None and self.view.formed
 
     @cached_property
     def leaving(self) -> tuple[Leaving, ...]:
-        """Voters that are to go: the dead first, then those that are not live, the leader last, high ids before low ones."""
+        """Voters to remove: failed ones first, then those that are not live, the leader last, high ids before low
+        ones.
+        """
         reasons = {key: why for key in self.voters if (why := self._why(key)) is not None}
         away = self.reachability.replaced(self.others_are_dead)
         if away is not None and away not in reasons:
@@ -237,14 +239,14 @@ class Situation:
         return tuple(sorted((Leaving(key, why) for key, why in reasons.items()), key=order))
 
     def _has_replacement(self, key: Key) -> bool:
-        """Whether a newer replica of its id is a voter, too."""
+        """Whether a newer replica of its id is already a voter."""
         mine = self.by_key.get(key)
         others = (self.by_key.get(other) for other in self.voters if other.id == key.id)
         return mine is not None and any(e is not None and e.number > mine.number for e in others)
 
     @cached_property
     def others_are_dead(self) -> bool:
-        """Whether some voter is lost for another reason than its host."""
+        """Whether another voter is lost for a different reason than its host."""
         return any(self._why(key) in {Why.DEAD, Why.MISSING} for key in self.voters)
 
     def _why(self, key: Key) -> Why | None:
@@ -263,7 +265,7 @@ class Situation:
         return None
 
     def _waits_for_window(self, each: Incarnation) -> bool:
-        """A move that has a newcomer already is brought to its end."""
+        """Whether a move has to wait for a maintenance window; one in progress is completed."""
         update = self.seen.update
         if update is None or update.hold is None:
             return False
@@ -271,21 +273,21 @@ class Situation:
         return all(other.failed is not None or other.stopped is not None for other in later)
 
     def _loses_claim(self, each: Incarnation) -> bool:
-        """Its volume goes with the claim: at the latest when its pod ends, and at any moment where the claim is gone already."""
+        """Whether it loses its volume with its claim, now or when its pod ends."""
         return is_without_claim(each, self.now) or (each.claim is not None and each.claim.deleting)
 
     def is_on_other_storage(self, each: Incarnation) -> bool:
-        """Whether it has to move to another volume: its own can't become what is wanted."""
+        """Whether it has to move to a new volume because its own can't be changed as wanted."""
         wanted = self.seen.wanted.storage
         return self.seen.invalid is None and each.storage != wanted and not grows_to(each, wanted)
 
     @cached_property
     def staying(self) -> frozenset[Key]:
-        """Voters that are to remain."""
+        """Voters that stay."""
         return self.voters - {entry.key for entry in self.leaving}
 
     def _newcomer(self, node_id: int) -> Incarnation | None:
-        """The incarnation that may become a voter with this id, if it exists."""
+        """The new incarnation for this id, if it exists."""
         mine = [each for each in self.current if each.node_id == node_id]
         if not mine:
             return None
@@ -299,7 +301,7 @@ class Situation:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """Places to fill, so many that the staying voters and the newcomers make the target."""
+        """Members to add, so that staying voters and new members make the target."""
         needed = self.target - len(self.staying)
         if needed <= 0:
             return ()
@@ -343,7 +345,7 @@ class Situation:
         return next((each for each in self.view.observers if each.key == key), None)
 
     def is_caught_up(self, incarnation: Incarnation | None) -> bool:
-        """Whether a newcomer is recorded, fetching and caught up: ready to become a voter."""
+        """Whether a new member is recorded, fetches and has caught up, so that it can become a voter."""
         if incarnation is None or incarnation.uuid is None or incarnation.failed is not None:
             return False
         seen = self.observer(Key(incarnation.node_id, incarnation.uuid))
@@ -351,16 +353,16 @@ class Situation:
 
     @cached_property
     def caught_up(self) -> tuple[Slot, ...]:
-        """Slots whose newcomer may become a voter now."""
+        """Slots whose new member can become a voter now."""
         return tuple(slot for slot in self.slots if self.is_caught_up(slot.incarnation))
 
     def stands_twice(self, node_id: int) -> bool:
-        """Whether an id has two voters already: one must go before a third key may come."""
+        """Whether an id already has two voters; one must be removed before a third is added."""
         return sum(1 for key in self.voters if key.id == node_id) > 1
 
     @cached_property
     def leftovers(self) -> tuple[Incarnation, ...]:
-        """Running or stopped incarnations that are neither voters nor newcomers, nor failed."""
+        """Incarnations that are neither voters, new members nor failed."""
         newcomers = {slot.incarnation.name for slot in self.slots if slot.incarnation is not None}
         return tuple(
             each
@@ -380,12 +382,12 @@ class Situation:
         return any(key.id == each.node_id for key in heard)
 
     def next_number(self, node_id: int) -> int:
-        """The number of this member's next incarnation: no claim name is ever used twice."""
+        """The number of this member's next incarnation; claim names are never reused."""
         numbers = [each.number for each in self.seen.incarnations if each.node_id == node_id]
         return max([self.seen.used_numbers.get(node_id, 0), *numbers]) + 1
 
     def recent_replacements(self, within_s: float = 3600.0) -> int:
-        """Replacements begun lately, counted on the incarnations themselves."""
+        """Number of recent replacements, counted from the incarnations."""
         return sum(
             1
             for each in self.seen.incarnations
@@ -393,7 +395,7 @@ class Situation:
         )
 
     def recent_failures(self, within_s: float = 3600.0) -> int:
-        """Members that failed or were replaced lately, also those whose failure was taken back."""
+        """Number of members that failed or were replaced recently, including revoked failures."""
         places: set[tuple[int, int]] = set()
         taken_back = 0
         for each in self.seen.incarnations:
@@ -407,7 +409,7 @@ class Situation:
 
 
 def is_without_claim(each: Incarnation, now: float) -> bool:
-    """Whether its process runs on a volume whose claim is gone; of a new pod the claim may just not have been seen yet."""
+    """Whether its process runs on a volume whose claim is deleted; the claim of a new pod may not be visible yet."""
     pod = each.pod
     runs = pod is not None and pod.running and now - pod.created_at >= CLAIM_SEEN_S
     return each.claim is None and runs

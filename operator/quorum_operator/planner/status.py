@@ -1,7 +1,6 @@
-"""The status: what people look at, made from the observation and the step that was planned.
+"""The status, from the observation and the planned step.
 
-Pure: the same observation, step and earlier status give the same status. The earlier status only
-serves what must be remembered for people: transition times, since when a plan stands, repairs.
+Pure. The earlier status is used only for transition times, the start of the plan, and repairs.
 """
 
 import math
@@ -74,7 +73,7 @@ def build_status(
 
 
 def _tls(at: Situation) -> TlsStatus | None:
-    """Of a quorum with certificates."""
+    """The TLS status of a quorum with certificates."""
     found = at.seen.certificates
     if found is None:
         return None
@@ -84,17 +83,17 @@ def _tls(at: Situation) -> TlsStatus | None:
 
 
 def _cluster_id(at: Situation, earlier: MetadataQuorumStatus) -> str | None:
-    """An identity that was deleted is not forgotten: the status may be all that still tells it."""
+    """The cluster id, kept if the identity was deleted: the status may be its last source."""
     return at.identity.cluster_id if at.identity is not None else earlier.cluster_id
 
 
 def _known_voters(at: Situation, earlier: MetadataQuorumStatus) -> int:
-    """As last confirmed; a new formation begins anew."""
+    """The last confirmed number of voters; reset by a new formation."""
     return earlier.voters if earlier.cluster_id in (None, _cluster_id(at, earlier)) else 0
 
 
 def _newest(at: Situation, before: int | None, of_cluster: str | None, name: str) -> int | None:
-    """Epochs of one cluster only grow; a new identity begins anew."""
+    """The newest confirmed epoch, which only grows; reset by a new identity."""
     cluster_id = at.identity.cluster_id if at.identity is not None else of_cluster
     known = before if of_cluster == cluster_id else None
     if at.view is None or at.view.cluster_id != cluster_id:
@@ -132,7 +131,7 @@ def _phase(at: Situation) -> Phase:
 
 
 def _has_left(at: Situation, each: Incarnation) -> bool:
-    """All is done but that its pod ends, which nobody can see while its host is away."""
+    """Whether only the deletion of its pod is missing, which can't be observed while its host is down."""
     away = each.name in at.reachability.unreachable
     return away and each.replicas == 0 and each.stopped is not None and each.key not in at.voters
 
@@ -179,7 +178,7 @@ def _members(at: Situation) -> list[MemberStatus]:
 
 
 def _suspected(at: Situation, each: Incarnation) -> SuspectedStatus | None:
-    """Times are written in full seconds: rounded up, a debounce never ends early."""
+    """Suspicions with times rounded up to full seconds, so that a debounce never ends early."""
     found = suspicion_of(at, each)
     if found is None:
         return None
@@ -221,7 +220,7 @@ def _no_tolerance(lost: bool) -> FailureTolerance | None:
 def condition_of(
     finding: Finding, earlier: list[Condition], *, generation: int, now: float
 ) -> Condition:
-    """A condition as it is written; it holds since its value changed last."""
+    """The written condition, with the time of its last change."""
     value = "True" if finding.holds else "False"
     since = text_of(now)
     for old in earlier:

@@ -1,7 +1,7 @@
 """The closed union of steps. One reconcile executes exactly one of them.
 
-Each step carries all that its execution needs, its preconditions included, and a `reason` for
-people. Every step is safe to repeat and safe when another operator has just done the same.
+Each step contains everything that its execution needs, including preconditions, and a `reason` for users. Every step
+is idempotent, and safe if another operator has just executed it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from quorum_operator.planner.update_record import UpdateRecord
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The very StatefulSet that was judged: acting on any other version of it is refused."""
+    """The observed StatefulSet; an action on any other version of it is refused."""
 
     name: str
     uid: str
@@ -37,7 +37,7 @@ class VotersPosition:
 
 @dataclass(frozen=True, slots=True)
 class CreateIdentity:
-    """Create-only: cluster id and founder UUID are drawn when it is executed."""
+    """Create-only: cluster id and founder UUID are generated during execution."""
 
     index: int
     founder_id: int
@@ -47,7 +47,7 @@ class CreateIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RebuildIdentity:
-    """Create-only: an identity that was deleted. Without `founding` nobody may format under it."""
+    """Create-only: a deleted identity. Without `founding` no member may format a directory under it."""
 
     index: int
     cluster_id: str
@@ -55,16 +55,16 @@ class RebuildIdentity:
     formed: bool
     reason: str
     network_policy: bool = False
-    """It was formed with a NetworkPolicy, as its claims say."""
+    """Whether it was formed with a NetworkPolicy, according to its claims."""
     tls: bool = False
-    """It was formed with certificates, as its claims or its StatefulSets say."""
+    """Whether it was formed with certificates, according to its claims or StatefulSets."""
     migration: TlsStage = TlsStage.PLAIN
-    """How far it was on its way to TLS, as its StatefulSets say."""
+    """Stage of its TLS migration, according to its StatefulSets."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptObject:
-    """Make an object without an owner this resource's, as `spec.earlierClaims` confirms."""
+    """Adopt an object without an owner, as confirmed by `spec.earlierClaims`."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ class AdoptObject:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObjects:
-    """Bring services, ConfigMaps, the token Secret and the disruption budget up to date."""
+    """Apply Services, ConfigMaps, the token Secret and the disruption budget."""
 
     objects: tuple[str, ...]
     reason: str
@@ -83,7 +83,7 @@ class ApplyObjects:
 
 @dataclass(frozen=True, slots=True)
 class RestoreLabels:
-    """Put labels back that were edited: services and the StatefulSet controller go by them."""
+    """Restore edited labels, which Services and the StatefulSet controller depend on."""
 
     objects: tuple[LabelDrift, ...]
     reason: str
@@ -103,7 +103,7 @@ class CreateMember:
 
 @dataclass(frozen=True, slots=True)
 class RebuildMember:
-    """Create-only: the StatefulSet that a claim has lost, for the replica that is on it."""
+    """Create-only: the deleted StatefulSet of a claim, for the replica on it."""
 
     claim: LoneClaim
     formation: int
@@ -113,7 +113,7 @@ class RebuildMember:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMember:
-    """Bring a StatefulSet's template up to date. OnDelete: nothing restarts by it."""
+    """Update a StatefulSet's template (OnDelete: nothing restarts)."""
 
     node_id: int
     number: int
@@ -123,7 +123,7 @@ class UpdateMember:
 
 @dataclass(frozen=True, slots=True)
 class ExpandVolume:
-    """Ask for more on a member's own claim; nothing restarts by it."""
+    """Expand a member's claim; nothing restarts."""
 
     target: Target
     claim: str
@@ -134,7 +134,7 @@ class ExpandVolume:
 
 @dataclass(frozen=True, slots=True)
 class RecordReplicaUuid:
-    """Write the UUID that the process generated on its StatefulSet."""
+    """Record on the StatefulSet the UUID that the process generated."""
 
     target: Target
     uuid: str
@@ -143,7 +143,7 @@ class RecordReplicaUuid:
 
 @dataclass(frozen=True, slots=True)
 class RecordFormed:
-    """Mark the identity: from here on nobody may format as a voter, and nothing forms again."""
+    """Record on the identity that the quorum has formed: no directory may be formatted as a voter any more."""
 
     index: int
     reason: str
@@ -151,29 +151,29 @@ class RecordFormed:
 
 @dataclass(frozen=True, slots=True)
 class RecordTlsStage:
-    """Write the stage on the identity: templates of members follow from it."""
+    """Record the TLS stage on the identity; templates of members depend on it."""
 
     index: int
     stage: TlsStage
     version: str
-    """Of the identity that it was decided by."""
+    """Resource version of the observed identity."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordUpdate:
-    """Write on the identity how far an update is; templates of members follow from it. None: take it off."""
+    """Record the state of an update on the identity; templates of members depend on it. None removes it."""
 
     index: int
     record: UpdateRecord | None
     version: str
-    """Of the identity that it was decided by."""
+    """Resource version of the observed identity."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LatchFailure:
-    """Write the failure on the incarnation, for good."""
+    """Mark the incarnation as failed."""
 
     target: Target
     latch: FailureLatch
@@ -182,7 +182,9 @@ class LatchFailure:
 
 @dataclass(frozen=True, slots=True)
 class Unlatch:
-    """Take a latch back that came from a circumstance. `latched_at`: when it was written, which counts as a failure."""
+    """Revoke a failure mark that came from an indirect sign. `latched_at`: when it was written; it still counts as a
+    failure.
+    """
 
     target: Target
     latched_at: float
@@ -191,7 +193,7 @@ class Unlatch:
 
 @dataclass(frozen=True, slots=True)
 class BeginRecovery:
-    """Write on the survivor that a lost quorum goes on from it, as it was confirmed."""
+    """Record the confirmed recovery on the survivor."""
 
     target: Target
     survivor: str
@@ -200,7 +202,7 @@ class BeginRecovery:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpRecovery:
-    """Take that back."""
+    """Cancel the recovery."""
 
     target: Target
     survivor: str
@@ -209,7 +211,7 @@ class GiveUpRecovery:
 
 @dataclass(frozen=True, slots=True)
 class ScaleToZero:
-    """Stop a member's pod; its claim stays."""
+    """Stop a member's pod; its claim is kept."""
 
     target: Target
     why: str
@@ -218,7 +220,7 @@ class ScaleToZero:
 
 @dataclass(frozen=True, slots=True)
 class StartMember:
-    """Scale a member that should run back to one."""
+    """Scale a stopped member that should run to one."""
 
     target: Target
     reason: str
@@ -240,7 +242,7 @@ class AddVoter:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVoter:
-    """Take a voter out of the voter set."""
+    """Remove a voter from the voter set."""
 
     key: Key
     position: VotersPosition
@@ -249,7 +251,7 @@ class RemoveVoter:
 
 @dataclass(frozen=True, slots=True)
 class TransferLeadership:
-    """Ask the leader to hand over."""
+    """Ask the leader to transfer leadership."""
 
     leader: Key
     successor: Key
@@ -258,10 +260,10 @@ class TransferLeadership:
 
 @dataclass(frozen=True, slots=True)
 class RestartMember:
-    """Delete the pod, so that it comes back from the new template.
+    """Delete the pod, so that it is recreated from the new template.
 
-    The pick is first written on the identity, bound to the version that was seen: of two operators
-    only one picks, and whoever looks later sees the pick before the pod has gone.
+    The choice is first written on the identity, conditional on the observed version: of two operators only one
+    succeeds, and the choice is visible before the pod is deleted.
     """
 
     pod: str
@@ -273,7 +275,7 @@ class RestartMember:
 
 @dataclass(frozen=True, slots=True)
 class DeleteIncarnation:
-    """Delete the StatefulSet of a member that left; its claim follows the deletion policy."""
+    """Delete the StatefulSet of a removed member; its claim follows the deletion policy."""
 
     target: Target
     reason: str
@@ -289,7 +291,7 @@ class DiscardVolume:
 
 @dataclass(frozen=True, slots=True)
 class GuardDrains:
-    """Let the disruption budget keep so many pods ready."""
+    """Set `minAvailable` of the disruption budget."""
 
     least_ready: int
     reason: str
@@ -297,7 +299,7 @@ class GuardDrains:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something is to be done, but not now."""
+    """Something has to be done, but not now."""
 
     reason: str
     blocked_by: str
@@ -306,7 +308,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """What is wanted is there."""
+    """The state matches the spec."""
 
     reason: str
 
@@ -344,5 +346,5 @@ Step = (
 
 
 def changes_something(step: Step) -> bool:
-    """Whether executing it writes anything anywhere."""
+    """Whether executing it writes anything."""
     return not isinstance(step, Wait | Nothing)

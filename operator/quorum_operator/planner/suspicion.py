@@ -1,8 +1,9 @@
-"""When a circumstance counts: it lasts, nobody hears the replica, and a replacement is allowed.
+"""When an indirect sign counts as a failed disk: it persists, the replica does not fetch, and a replacement is
+allowed.
 
-Owns the debounce. It begins when the operator first sees the sign, and the status carries that on (`suspected` of a
-member), so that a restarted operator goes on where the one before ended. All times are of one clock, the one of
-`Observation.now`: when the kubelet or the API server say that something began is another clock's word.
+Owns the debounce. It starts when the operator first observes the sign, and is stored in the status (`suspected` of a
+member), so that a restarted operator continues it. All times come from `Observation.now`; times reported by the
+kubelet or API server come from other clocks.
 """
 
 from dataclasses import replace
@@ -18,14 +19,14 @@ LOOK_AGAIN_S = 5.0
 
 
 def sign_of(at: Situation, each: Incarnation) -> evidence.Sign | None:
-    """The circumstance that shows now, on a replica that no confirmed leader hears."""
+    """The current indirect sign on a replica that does not fetch from a confirmed leader."""
     if each.failed is not None or each.stopped is not None or each.key in at.heard:
         return None
     return evidence.circumstance(each, at.now)
 
 
 def suspicion_of(at: Situation, each: Incarnation) -> Suspicion | None:
-    """What shows now, and since when it has shown without a break."""
+    """The current sign, and since when it has been observed without interruption."""
     sign = sign_of(at, each)
     if sign is None:
         return None
@@ -39,7 +40,7 @@ def suspicion_of(at: Situation, each: Incarnation) -> Suspicion | None:
 
 
 def lasting(at: Situation, each: Incarnation) -> evidence.Sign | None:
-    """A circumstance that counts as a failed disk now."""
+    """An indirect sign that counts as a failed disk now."""
     if _not_now(at) is not None or (at.view is None and not _may_form_again(at, each)):
         return None
     sign, suspicion = sign_of(at, each), suspicion_of(at, each)
@@ -63,19 +64,19 @@ def _not_now(at: Situation) -> str | None:
 
 
 def _may_form_again(at: Situation, each: Incarnation) -> bool:
-    """The founder, before anything was acknowledged: a new formation follows, which asks for more (`formation.py`)."""
+    """Whether it is the founder before the formation: a new formation has stricter conditions (`formation.py`)."""
     unformed = at.identity is not None and not at.identity.formed and at.view is None
     return unformed and founder_incarnation(at) == each
 
 
 def plan_suspicion(at: Situation) -> Step | None:
-    """Wait for the end of a debounce; also says why a circumstance does not count."""
+    """Wait for the end of a debounce; also explains why a sign does not count."""
     for each in at.current:
         sign, suspicion = sign_of(at, each), suspicion_of(at, each)
         if sign is None or suspicion is None:
             continue
         left_s = suspicion.since + at.seen.wanted.debounce_s - at.now
-        blocked = _not_now(at) or "repair.debounceSeconds: it counts when it lasts"
+        blocked = _not_now(at) or "repair.debounceSeconds: it counts once it has persisted"
         reason = f"{each.name}: {sign.reason} ({sign.evidence})"
         return Wait(reason, blocked, min(max(left_s, 0.5), LOOK_AGAIN_S))
     return None

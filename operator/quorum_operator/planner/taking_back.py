@@ -1,11 +1,12 @@
-"""A latch that came from a circumstance is taken back when the circumstance turns out wrong.
+"""Revokes a failure mark from an indirect sign when the sign turns out to be wrong.
 
-A host that was deleted is there again, a volume that could not be mounted is: what was latched holds all that its replica
-has acknowledged, and is a better voter than an empty disk. Never taken back is a proof (what the replica itself said, a lost
-volume, another replica on the volume) or a fence.
+For example a deleted Node object exists again, or a volume can be mounted. The member then holds everything that its
+replica acknowledged, and is a better voter than an empty disk. Never revoked are marks from direct evidence (the
+replica's own report, a lost volume, a different replica on the volume) and fences.
 
-It happens only while the replica is still a voter of the committed set and no change is pending, and only when its successor,
-which is no voter yet, has stopped: two of an id must not take turns. Then the member starts again, and the successor leaves.
+This happens only while the replica is still a voter of the committed set, no change is pending, and its successor,
+which is not a voter yet, has stopped, so that never two replicas of one id run alternately. Then the member starts
+again and the successor is removed.
 """
 
 from quorum_operator.planner import evidence
@@ -17,42 +18,44 @@ RETRY_GONE_S = 0.5
 
 
 def plan_taking_back(at: Situation) -> Step | None:
-    """The next step of taking a latch back, or None where no latch is wrong."""
+    """The next step of revoking a failure mark, or None."""
     for each in at.current:
         why = turned_out_wrong(at, each)
         if why is None or each.failed is None or not may_be_taken_back(at, each):
             continue
         for successor in successors(at, each):
             if successor.replicas > 0:
-                reason = f"{successor.name} is not needed: {why}"
+                reason = f"{successor.name} is no longer needed: {why}"
                 return ScaleToZero(_target(successor), "not needed", reason)
             if successor.pod is not None:
-                reason = f"the latch of {each.name} is taken back: {why}"
+                reason = f"the failure mark of {each.name} is removed: {why}"
                 return Wait(reason, f"{successor.pod.name} must be gone", RETRY_GONE_S)
-        reason = f"{each.name}: {each.failed.reason} ({each.failed.evidence}) was wrong: {why}"
+        reason = (
+            f"{each.name}: {each.failed.reason} ({each.failed.evidence}) no longer holds: {why}"
+        )
         return Unlatch(_target(each), each.failed.at, reason)
     return None
 
 
 def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
-    """What shows that this latch's circumstance is over, in words."""
+    """Why the sign of this failure mark no longer holds, as text."""
     latch, pod, volume = each.failed, each.pod, each.volume
     if latch is None or latch.reason not in evidence.CIRCUMSTANCES:
         return None
     of_host = latch.reason == evidence.HOST_DELETED
     if of_host and volume is not None and volume.hosts and volume.hosts_exist:
-        return f"the host of volume {volume.name} is there"
+        return f"the host of volume {volume.name} exists again"
     # What the leader hears of a pod that is gone, or told to go, is its memory of it.
     if pod is None or pod.deleting or not pod.running:
         return None
     if each.key in at.heard:
-        return f"the leader hears {each.name}"
+        return f"{each.name} fetches from the leader"
     runs = not of_host and pod.exit_code is None
     return f"the container of {pod.name} runs" if runs else None
 
 
 def may_be_taken_back(at: Situation, each: Incarnation) -> bool:
-    """It is a voter of the committed set, its successor is none, and no change is pending."""
+    """Whether it is a voter of the committed set, its successor is not, and no change is pending."""
     view = at.view
     if view is None or view.pending_change or not view.voters_committed:
         return False

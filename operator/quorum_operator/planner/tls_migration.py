@@ -1,13 +1,13 @@
-"""A running quorum goes from clear text to TLS, and back, stage by stage. Pure.
+"""Migrates a running quorum from clear text to TLS and back, in stages. Pure.
 
-Owns when the next stage may be written down. What is written down is all that there is to remember: templates follow from it, and
-`restart.py` brings one member after the other to it. A member is never more than one stage away from another one:
+Owns when the next stage is recorded. Only the recorded stage is stored: templates depend on it, and `restart.py`
+restarts the members one by one. Members are never more than one stage apart:
 
-* `Dialling` is written when no process is `Plain` any more, for those could not be dialled by TLS;
-* `Closed` when all of them are `Dialling`, and nobody is left who speaks clear text;
-* on the way back, `Plain` when no process is `Dialling` any more.
+* `Dialling` is recorded when no process is `Plain`, because those can't accept TLS;
+* `Closed` when all of them are `Dialling` and no client uses clear text;
+* on the way back, `Plain` when no process is `Dialling`.
 
-From every stage but the last the way back is open, also while members are on their way to it.
+Going back is possible from every stage but the last, also during a change of stage.
 """
 
 from quorum_operator.planner.observed import Incarnation
@@ -22,7 +22,7 @@ _BACK = "To go back set spec.tls.mode to Disabled"
 
 
 def plan_way_back(at: Situation) -> Step | None:
-    """At once, whatever the stage waits for: what it waits for may be why somebody goes back."""
+    """The step back, at once, because the user may go back due to what the stage waits for."""
     stage = at.tls_stage
     if at.seen.wanted.tls_mode is not TlsMode.DISABLED or not stage.takes_both:
         return None
@@ -34,7 +34,7 @@ def plan_way_back(at: Situation) -> Step | None:
 
 
 def plan_next_stage(at: Situation) -> Step | None:
-    """When all members have come to the stage that is written down."""
+    """The next stage, once all members have reached the recorded one."""
     stage = at.tls_stage
     if not is_migrating(at) or at.seen.wanted.tls_mode in (None, TlsMode.DISABLED):
         return None
@@ -45,12 +45,12 @@ def plan_next_stage(at: Situation) -> Step | None:
     if stage is TlsStage.PLAIN:
         return _record(at, TlsStage.ACCEPTING, "each member has a certificate")
     if stage is TlsStage.ACCEPTING:
-        return _record(at, TlsStage.DIALLING, "each member takes TLS")
-    return _record(at, TlsStage.CLOSED, "members dial by TLS, and nobody speaks clear text")
+        return _record(at, TlsStage.DIALLING, "each member accepts TLS")
+    return _record(at, TlsStage.CLOSED, "members connect by TLS, and no client uses clear text")
 
 
 def is_migrating(at: Situation) -> bool:
-    """Whether it is on its way, or is to begin."""
+    """Whether a migration is in progress or about to start."""
     stage, asked = at.tls_stage, at.seen.wanted.tls_mode
     if at.identity is None or not at.identity.formed or stage is TlsStage.CLOSED:
         return False
@@ -58,7 +58,7 @@ def is_migrating(at: Situation) -> bool:
 
 
 def awaits(at: Situation) -> str | None:
-    """What has to be before the next stage, in words; None: nothing."""
+    """What the next stage waits for; None if nothing."""
     stage, found = at.tls_stage, at.seen.certificates
     if stage is TlsStage.PLAIN:
         if found is None or not found.usable:
@@ -67,39 +67,39 @@ def awaits(at: Situation) -> str | None:
         return None
     behind = _not_at_stage(at, stage)
     if behind:
-        return f"{', '.join(behind)} not restarted for this stage yet"
+        return f"{', '.join(behind)} have not restarted for this stage yet"
     unused = _without_certificate(at)
     if unused:
-        return f"{', '.join(unused)} not using a certificate yet"
+        return f"{', '.join(unused)} do not use a certificate yet"
     if stage is TlsStage.ACCEPTING:
         return None
     if at.seen.wanted.tls_mode is not TlsMode.MANAGED:
-        return "spec.tls.mode: Managed, which closes the ports to clear text for good"
+        return "set spec.tls.mode: Managed, which disables clear text for good"
     plain = {each for one in _running(at) for each in _clear_text(one)}
     if plain:
         more = " …" if len(plain) > _NAMED else ""
         return (
-            f"these addresses still speak clear text to members: {', '.join(sorted(plain)[:_NAMED])}{more}."
-            " Give brokers and clients at them certificates (spec.tls.identities) and TLS: the port stays the same"
+            f"these addresses still connect in clear text: {', '.join(sorted(plain)[:_NAMED])}{more}."
+            " Give these brokers and clients certificates (spec.tls.identities) and enable TLS; the port stays the same"
         )
     return None
 
 
 def told(at: Situation) -> str:
-    """The stage, what is awaited, and the way back: for people."""
+    """Message with the stage, what it waits for, and how to go back."""
     stage = at.tls_stage
     if at.seen.wanted.tls_mode is TlsMode.DISABLED:
-        return f"going back to clear text, stage {stage.value}: members are restarted one at a time"
+        return f"migration back to clear text, stage {stage.value}: members are restarted one at a time"
     doing = {
-        TlsStage.PLAIN: "members still speak clear text alone",
-        TlsStage.ACCEPTING: "members take TLS beside clear text, and dial each other in clear text",
-        TlsStage.DIALLING: "members dial each other by TLS, and still take clear text",
+        TlsStage.PLAIN: "members use clear text only",
+        TlsStage.ACCEPTING: "members accept TLS and clear text, and connect to each other in clear text",
+        TlsStage.DIALLING: "members connect to each other by TLS, and still accept clear text",
     }[stage]
     awaited = awaits(at)
-    next_ = f"awaited: {awaited}" if awaited else "the next stage is about to begin"
+    next_ = f"awaited: {awaited}" if awaited else "the next stage is about to start"
     if at.seen.wanted.tls_mode is None:
-        next_ = "spec.tls.mode is not set, so it stays so. Set Managed to go on"
-    return f"on the way to TLS, stage {stage.value}: {doing}; {next_}. {_BACK}"
+        next_ = "spec.tls.mode is not set, so the migration stops here. Set Managed to continue"
+    return f"migration to TLS, stage {stage.value}: {doing}; {next_}. {_BACK}"
 
 
 def _record(at: Situation, stage: TlsStage, reason: str) -> RecordTlsStage:
@@ -109,7 +109,7 @@ def _record(at: Situation, stage: TlsStage, reason: str) -> RecordTlsStage:
 
 
 def _running(at: Situation) -> list[Incarnation]:
-    """Those that run or are to run, and those whose pod still ends."""
+    """Members that run, should run, or whose pod is still terminating."""
     return [each for each in at.seen.incarnations if each.replicas > 0 or each.pod is not None]
 
 
@@ -122,7 +122,7 @@ def _not_at_stage(at: Situation, stage: TlsStage) -> list[str]:
 
 
 def _stages(each: Incarnation) -> set[TlsStage]:
-    """Of its process, and of the process that takes its place."""
+    """Stages of its process and of the next one."""
     found = {each.tls_stage} if each.replicas > 0 else set()
     return found | {each.pod.tls_stage} if each.pod is not None else found
 

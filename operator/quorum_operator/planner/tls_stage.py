@@ -1,4 +1,7 @@
-"""How far a quorum is on its way from clear text to TLS. One stage is written down at a time, and every member is brought to it."""
+"""Stages of the migration from clear text to TLS.
+
+One stage is recorded at a time, and every member is restarted for it.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -9,29 +12,29 @@ DEFAULT_MODE = TlsMode.MANAGED
 """Of new quorums whose spec says nothing."""
 
 MIGRATION = "quorum.tls.migration"
-"""The property that a member is told its stage by, while it takes both."""
+"""The property with the stage of a member that accepts both."""
 
 
 class TlsStage(StrEnum):
-    """What members are told. Those of two stages that follow each other understand each other."""
+    """Stages of the members. Members of consecutive stages can communicate."""
 
     PLAIN = "Plain"
-    """Clear text alone."""
+    """Clear text only."""
     ACCEPTING = "Accepting"
-    """They take TLS beside clear text, and dial each other in clear text."""
+    """Accept TLS and clear text, connect in clear text."""
     DIALLING = "Dialling"
-    """They take both, and dial each other by TLS."""
+    """Accept both, connect by TLS."""
     CLOSED = "Closed"
-    """TLS alone. There is no way back."""
+    """TLS only. Going back is impossible."""
 
     @property
     def takes_both(self) -> bool:
-        """Clear text beside TLS."""
+        """Whether TLS and clear text are accepted."""
         return self in TOLD
 
 
 TOLD: Mapping[TlsStage, str] = {TlsStage.ACCEPTING: "accept", TlsStage.DIALLING: "dial"}
-"""What a node is told at a stage, as MIGRATION has it."""
+"""Value of MIGRATION at each stage."""
 
 
 def first_stage(asked: TlsMode | None) -> TlsStage:
@@ -41,7 +44,7 @@ def first_stage(asked: TlsMode | None) -> TlsStage:
 
 
 def stage_of_process(overrides: Mapping[str, str]) -> TlsStage:
-    """Of a process that is started with these properties."""
+    """Stage of a process with these properties."""
     for stage, told in TOLD.items():
         if overrides.get(MIGRATION) == told:
             return stage
@@ -50,9 +53,8 @@ def stage_of_process(overrides: Mapping[str, str]) -> TlsStage:
 
 
 def stage_left(stages: Iterable[TlsStage]) -> TlsStage:
-    """The stage to go on from where nobody knows any more which one was written down, by those of the members.
-
-    All of them understand it, whichever way they were on.
+    """The stage to continue from if the recorded one is lost, derived from the members' stages. All members can
+    communicate with it, in either direction.
     """
     found = set(stages)
     if TlsStage.CLOSED in found:

@@ -1,6 +1,6 @@
-"""What is known of an update: what is wanted, what is proven, and how far it has come.
+"""The state of an update: the wanted revision, the last revision that all members ran, and the progress.
 
-Owns the facts that are written on the identity, and what follows from them for one member. The rules are `updates.py`.
+Owns the facts recorded on the identity, and their effect on one member. `updates.py` has the rules.
 """
 
 from dataclasses import dataclass
@@ -8,44 +8,44 @@ from enum import StrEnum
 
 
 class UpdateOutcome(StrEnum):
-    """Of the update that was tried last."""
+    """State of the last update."""
 
     SOAKING = "Soaking"
-    """One member has it, or is about to get it."""
+    """The canary has it, or is about to get it."""
     PASSED = "Passed"
-    """All members are to have it."""
+    """All members should get it."""
     FAILED = "Failed"
-    """No member is to have it."""
+    """No member should have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What members run: those parts of the spec for which a pod restarts."""
+    """A revision: the parts of the spec for which a pod restarts."""
 
     id: str
-    """Equal is what is the same program with the same configuration."""
+    """Hash; equal for the same program with the same configuration."""
     parts: str
     """The parts of the spec, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRecord:
-    """Written on the identity, while spec.update is set."""
+    """Recorded on the identity while spec.update is set."""
 
     settled: Revision
-    """What all members have run, ready and together."""
+    """Revision that all members have run while ready."""
     tried: str | None = None
-    """The update that was begun last: revision and attempt. None: none since then."""
+    """The last started update: revision and attempt; None if there is none since then."""
     outcome: UpdateOutcome = UpdateOutcome.PASSED
     canary: str | None = None
-    """StatefulSet of the member that is updated first."""
+    """StatefulSet of the canary."""
     why: str = ""
     """Why the canary failed."""
     at: float = 0.0
-    """When that was written."""
+    """Time of the last change of the record."""
 
     def allows(self, wanted: str, tried: str, member: str | None) -> bool:
-        """Whether a member is to run the wanted revision; None: who is no canary. What has not begun is for nobody."""
+        """Whether a member should run the wanted revision; None: a member that is not the canary."""
         if wanted == self.settled.id:
             return True
         if tried != self.tried:
@@ -56,21 +56,21 @@ class UpdateRecord:
 
 @dataclass(frozen=True, slots=True)
 class UpdateWanted:
-    """What spec.update and the spec say now."""
+    """The current values of spec.update and of the spec."""
 
     revision: Revision
     attempt: int
     soak_s: float
     timeout_s: float
     hold: str | None = None
-    """Why no update begins, and no member restarts for one, in words."""
+    """Why no update starts, and no member restarts for one."""
 
     @property
     def tried(self) -> str:
-        """What an update to this revision is called."""
+        """The identifier of an update to this revision."""
         return tried_text(self.revision.id, self.attempt)
 
 
 def tried_text(revision: str, attempt: int) -> str:
-    """An update, as the record names it."""
+    """The identifier of an update in the record."""
     return f"{revision}.{attempt}"

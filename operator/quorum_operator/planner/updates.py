@@ -1,9 +1,9 @@
-"""Updates: one member first, and back to what is proven if it fails.
+"""Updates with a canary, and a rollback if it fails.
 
-Owns when an update begins, whose turn is first, and when it counts as passed or failed. What each member is to run follows
-from the record (`update_record.py`); templates and restarts are brought to it by the rules that there are anyway.
-
-The record is written when all members run the same, ready: without one there is nothing to go back to, and nothing is held back.
+Owns when an update starts, the choice of the canary, and when it counts as passed or failed. The revision of each
+member follows from the record (`update_record.py`); the ordinary rules for templates and restarts apply it. The
+record is written when all members run the same revision and are ready: without it there is nothing to roll back to,
+and nothing is held back.
 """
 
 from collections.abc import Iterator
@@ -29,26 +29,34 @@ _CANT_START = frozenset(
 
 
 def plan_verdict(at: Situation) -> Step | None:
-    """What came of the canary. Also: the record is taken off where spec.update is gone, and renewed where the spec was taken back."""
+    """The result of the canary. Also removes the record if spec.update was removed, and renews it if the spec was
+    reverted.
+    """
     record, update = _record(at), at.seen.update
     if record is None:
         return None
     if update is None:
-        return _write(at, None, "spec.update is not set any more")
+        return _write(at, None, "spec.update was removed")
     if record.settled.id == update.revision.id:
         back = UpdateRecord(record.settled)
-        return _write(at, back, "the spec asks for what is proven") if record.tried else None
+        return (
+            _write(at, back, "the spec asks for the version that already runs")
+            if record.tried
+            else None
+        )
     if record.tried != update.tried or record.outcome is not UpdateOutcome.SOAKING:
         return None
     canary = _canary(at, record)
     if canary is None:
         return _write(
-            at, UpdateRecord(record.settled), f"{record.canary} is gone: another goes first"
+            at,
+            UpdateRecord(record.settled),
+            f"{record.canary} no longer exists: another canary is chosen",
         )
     why = _failure(at, update, canary)
     if why is not None:
         failed = _outcome(at, record, UpdateOutcome.FAILED, why)
-        return _write(at, failed, f"{canary.name} goes back to what is proven: {why}")
+        return _write(at, failed, f"{canary.name} is rolled back: {why}")
     if not _has_passed(at, update, canary):
         return None
     passed = _outcome(at, record, UpdateOutcome.PASSED)
@@ -56,28 +64,28 @@ def plan_verdict(at: Situation) -> Step | None:
 
 
 def plan_urgent_update(at: Situation) -> Step | None:
-    """A member that can't start with what is proven gets the update at once: that is a repair."""
+    """Update a member at once if it can't start with the previous revision: that is a repair."""
     update, record = at.seen.update, _record(at)
     if update is None or record is None or not _is_due(update, record):
         return None
     stuck = [each for each in at.current if _cant_start(at, each)]
     if not stuck:
         return None
-    why = f"{stuck[0].name} can't start with what it has"
+    why = f"{stuck[0].name} can't start with its current version and configuration"
     if at.view is None or not update.soak_s:
-        return _write(at, _begun(at, update, record, None), f"{why}: all get the update")
+        return _write(at, _begun(at, update, record, None), f"{why}: the update is rolled out")
     return _write(at, _begun(at, update, record, stuck[0]), f"{why}: it gets the update first")
 
 
 def plan_update(at: Situation) -> Step | None:
-    """The record of what is proven, then the begin of the next update. Behind all restarts, so that none is under way."""
+    """Record the current revision, then start the next update. After all restarts, so that none is in progress."""
     update, record = at.seen.update, _record(at)
     if update is None or at.recorded_identity is None or not at.recorded_identity.formed:
         return None
     if record is None or (record.tried == update.tried and record.settled.id != update.revision.id):
         done = record is None or record.outcome is UpdateOutcome.PASSED
         if done and all(_runs_wanted(at, each) for each in _running(at)):
-            return _write(at, UpdateRecord(update.revision), "all members run it, ready")
+            return _write(at, UpdateRecord(update.revision), "all members run it and are ready")
         return None
     if not _is_due(update, record) or update.hold is not None or _unsettled(at) is not None:
         return None
@@ -92,7 +100,7 @@ def plan_update(at: Situation) -> Step | None:
 
 
 def restart_hold(at: Situation, each: Incarnation) -> str | None:
-    """Why a member does not restart for an update now. The way back is always open."""
+    """Why a member is not restarted for an update now. A rollback is always possible."""
     update, record = at.seen.update, _record(at)
     if update is None or update.hold is None:
         return None
@@ -101,7 +109,7 @@ def restart_hold(at: Situation, each: Incarnation) -> str | None:
 
 
 def told(at: Situation) -> tuple[str, str] | None:
-    """Why not all members run what the spec says, as reason and message; None: they do."""
+    """Why not all members run the spec's revision, as reason and message; None if they do."""
     update, record = at.seen.update, _record(at)
     behind = [each.name for each in _running(at) if _is_behind(at, each)]
     ahead = record is not None and update is not None and record.settled.id != update.revision.id
@@ -112,24 +120,27 @@ def told(at: Situation) -> tuple[str, str] | None:
         return "RollingOut", f"not updated yet: {', '.join(behind)}{held}"
     if record.tried == update.tried and record.outcome is UpdateOutcome.FAILED:
         message = (
-            f"{record.canary} failed with the update, so the members run what they ran before: {record.why}. Correct the spec,"
-            " or raise spec.update.attempt to try the same again"
+            f"{record.canary} failed with the update: {record.why}. The members keep their previous version and "
+            "configuration. Correct the spec, or raise spec.update.attempt to retry"
         )
         return "CanaryFailed", message
     if record.tried == update.tried and record.outcome is UpdateOutcome.SOAKING:
-        message = f"{record.canary} has the update, and has to be ready and caught up for {update.soak_s:g} s; the others wait"
+        message = (
+            f"{record.canary} has the update, and has to be ready and caught up for {update.soak_s:g} s; the others "
+            "wait"
+        )
         return "Soaking", message
     rest = f"not updated yet: {', '.join(behind) or 'none'}"
     if update.hold is not None:
-        message = f"{rest}; {update.hold}. Members that can't start are not held back"
+        message = f"{rest}; {update.hold}. Members that can't start are updated anyway"
         return "Held", message
     if record.tried == update.tried:
         return "RollingOut", rest
-    return "Waiting", f"the update waits: {_unsettled(at) or 'it is about to begin'}"
+    return "Waiting", f"the update waits: {_unsettled(at) or 'it is about to start'}"
 
 
 def update_status(at: Situation) -> UpdateStatus | None:
-    """Of an update that has not reached all members."""
+    """Status of an update that has not reached all members."""
     update, record = at.seen.update, _record(at)
     if update is None or record is None or record.settled.id == update.revision.id:
         return None
@@ -174,21 +185,21 @@ def _canary(at: Situation, record: UpdateRecord) -> Incarnation | None:
 
 
 def _running(at: Situation) -> Iterator[Incarnation]:
-    """Members that are to run."""
+    """Members that should run."""
     for each in at.current:
         if each.failed is None and each.stopped is None and each.replicas > 0:
             yield each
 
 
 def _first(at: Situation) -> Incarnation | None:
-    """An observer where there is one, else a voter that does not lead, of low id."""
+    """The canary: an observer if there is one, else a voter that is not the leader, with the lowest id."""
     leader = at.view.leader if at.view is not None else None
     found = sorted(_running(at), key=lambda e: (e.key in at.voters, e.key == leader, e.node_id))
     return found[0] if found else None
 
 
 def _unsettled(at: Situation) -> str | None:
-    """Why no canary is chosen now: it could not be told from others that are not well."""
+    """Why no canary is chosen now: its failure could not be distinguished from other problems."""
     if at.view is None:
         return "no majority confirms a leader"
     if at.live != at.voters:
@@ -209,13 +220,13 @@ def _runs_wanted(at: Situation, each: Incarnation) -> bool:
 
 
 def _is_behind(at: Situation, each: Incarnation) -> bool:
-    """Whether its process is another one than it should be. One that starts, or has no pod, is on its way."""
+    """Whether its process is outdated. A starting or missing pod counts as being updated."""
     wanted, pod = at.seen.templates.get(each.name), each.pod
     return wanted is not None and pod is not None and pod.restart_hash != wanted.restart_hash
 
 
 def _has_the_update(at: Situation, each: Incarnation) -> bool:
-    """Whether its pod was made from the template with the update."""
+    """Whether its pod uses the template with the update."""
     wanted, pod = at.seen.templates.get(each.name), each.pod
     if wanted is None or pod is None or pod.deleting:
         return False
@@ -263,7 +274,7 @@ def _is_caught_up(at: Situation, each: Incarnation) -> bool:
 
 
 def _cant_start(at: Situation, each: Incarnation) -> bool:
-    """With what is proven; who can't start for want of a disk is another rule's."""
+    """Members that can't start with the previous revision, except for storage problems."""
     pod = each.pod
     if pod is None or each.failed is not None or pod.deleting or pod.ready:
         return False

@@ -1,1 +1,1 @@
-"""`kubectl quorum`: a quorum on a terminal. Needs kubectl and Python, and nothing else that this project needs."""
+"""`kubectl quorum`: inspect a quorum in a terminal. Needs only kubectl and Python."""

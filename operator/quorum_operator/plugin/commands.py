@@ -1,6 +1,6 @@
 """The commands of `kubectl quorum`: each reads the resource, and changes at most one field of its spec.
 
-What a change leads to is the operator's to decide; `watch` shows it.
+The operator acts on the change; `watch` shows the progress.
 """
 
 import sys
@@ -21,19 +21,19 @@ _MOST_WIDTH = 160
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a command was given: the quorum, and kubectl in its namespace."""
+    """Arguments of a command: the quorum, and kubectl in its namespace."""
 
     kubectl: Kubectl
     name: str
 
 
 def status(call: Call) -> list[str]:
-    """One look."""
+    """Print the status once."""
     return _page(call)
 
 
 def members(call: Call) -> list[str]:
-    """What is known of each member."""
+    """Print details of each member."""
     return members_page(call.kubectl.quorum(call.name), _width())
 
 
@@ -43,7 +43,7 @@ def watch(
     count: int | None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """`status`, again and again; where there is no terminal a line for each change. `count`: so many looks."""
+    """Print the status repeatedly; without a terminal one line per change. `count`: number of reads."""
     last, looks = "", 0
     while count is None or looks < count:
         looks += 1
@@ -61,40 +61,41 @@ def watch(
 
 
 def replace(call: Call, node_id: int) -> list[str]:
-    """Swap a member for one with a fresh id, by spec.retire."""
+    """Replace a member by one with a new id, using spec.retire."""
     quorum = call.kubectl.quorum(call.name)
     retired = list((quorum.get("spec") or {}).get("retire") or [])
     known = [each["id"] for each in _members(quorum)]
     if node_id in retired:
-        return [f"spec.retire names member {node_id} already", _follow(call)]
+        return [f"spec.retire already lists member {node_id}", _follow(call)]
     if node_id not in known:
         there = ", ".join(map(str, known)) or "none"
         raise CommandFailed(f"{call.name} has no member {node_id}; its members: {there}")
     if len(retired) >= _MOST_RETIRED:
         raise CommandFailed(
-            f"spec.retire is full ({_MOST_RETIRED} ids): take out ids of members that have left, with"
+            f"spec.retire is full ({_MOST_RETIRED} ids): remove ids of members that have left with"
             f" `kubectl edit metadataquorum {call.name}`"
         )
     _change(call, quorum, {"retire": [*retired, node_id]})
-    return [f"member {node_id} will be swapped for one with a fresh id", _follow(call)]
+    return [f"member {node_id} will be replaced by a member with a new id", _follow(call)]
 
 
 def transfer(call: Call, successor: int | None) -> list[str]:
-    """Let the leader hand over, by its own admin API; the operator has no part in it."""
+    """Transfer leadership through the leader's admin API, without the operator."""
     quorum = call.kubectl.quorum(call.name)
     found = quorum.get("status") or {}
     leader = (found.get("leader") or {}).get("id")
     pod = next((each.get("pod") for each in _members(quorum) if each.get("role") == "leader"), None)
     if leader is None or pod is None:
         raise CommandFailed(
-            f"no majority of {call.name} confirms a leader, so there is nothing to hand over: see `kubectl quorum status`"
+            f"no majority of {call.name} confirms a leader, so leadership can't be transferred: see `kubectl quorum "
+            "status`"
         )
     if successor == leader:
-        return [f"member {leader} leads already"]
+        return [f"member {leader} is already the leader"]
     voters = [each["id"] for each in _members(quorum) if each.get("voter")]
     if successor is not None and successor not in voters:
         raise CommandFailed(
-            f"member {successor} is no voter of {call.name}; voters: {', '.join(map(str, voters))}"
+            f"member {successor} is not a voter of {call.name}; voters: {', '.join(map(str, voters))}"
         )
     chosen = ["--successor", str(successor)] if successor is not None else []
     command = ["quorumctl", "--token-file", _TOKEN_FILE, "resign", *chosen]
@@ -102,17 +103,17 @@ def transfer(call: Call, successor: int | None) -> list[str]:
 
 
 def pause(call: Call) -> list[str]:
-    """Stop all moves."""
+    """Suspend all changes."""
     return _set_paused(call, True)
 
 
 def resume(call: Call) -> list[str]:
-    """Let the operator go on."""
+    """End the pause."""
     return _set_paused(call, False)
 
 
 def logs(call: Call, node_id: int | None, follow: bool, tail: int, previous: bool) -> int:
-    """Of one member, or of all; returns kubectl's exit code."""
+    """Print logs of one member or of all; returns kubectl's exit code."""
     found = _members(call.kubectl.quorum(call.name))
     chosen = [each for each in found if node_id is None or each["id"] == node_id]
     pods = [each["pod"] for each in chosen if each.get("pod")]
@@ -133,17 +134,17 @@ def _set_paused(call: Call, wanted: bool) -> list[str]:
     quorum = call.kubectl.quorum(call.name)
     word = "paused" if wanted else "not paused"
     if bool((quorum.get("spec") or {}).get("paused")) is wanted:
-        return [f"{call.name} is {word} already"]
+        return [f"{call.name} is already {word}"]
     _change(call, quorum, {"paused": wanted})
     if wanted:
         return [
-            f"{call.name} is paused: nothing is moved or repaired until `kubectl quorum resume {call.name}`"
+            f"{call.name} is paused: nothing is changed or repaired until `kubectl quorum resume {call.name}`"
         ]
-    return [f"{call.name} goes on", _follow(call)]
+    return [f"{call.name} is resumed", _follow(call)]
 
 
 def _change(call: Call, quorum: Object, spec: Object) -> None:
-    """Only what was looked at is changed."""
+    """Patch the resource, conditional on the version that was read."""
     version = quorum["metadata"]["resourceVersion"]
     call.kubectl.patch(call.name, {"metadata": {"resourceVersion": version}, "spec": spec})
 
@@ -159,12 +160,12 @@ def _page(call: Call) -> list[str]:
 
 
 def _width() -> int:
-    """Of the terminal; where there is none, as wide as anybody can read."""
+    """Width of the terminal, or a readable default without one."""
     return max(min(get_terminal_size((WIDTH, 24)).columns, _MOST_WIDTH), 40)
 
 
 def _on_screen(lines: list[str], height: int) -> list[str]:
-    """As much as can be redrawn in place, and how to end."""
+    """The lines that fit on the screen."""
     room = max(height - 3, 5)
     kept = lines if len(lines) <= room else [*lines[: room - 1], "… (more: kubectl quorum status)"]
     return [*kept, "", "Ctrl-C ends"]

@@ -1,7 +1,4 @@
-"""kubectl as a function: documents out, documents in.
-
-kubectl brings the kubeconfig, contexts and ways to log in, and is there where its plugin is called.
-"""
+"""Calls kubectl and parses its output. kubectl provides kubeconfig, contexts and authentication."""
 
 import json
 import os
@@ -18,23 +15,23 @@ TIMEOUT_S = 60.0
 
 
 class CommandFailed(Exception):
-    """What to tell the user; nothing else was done."""
+    """A failed command, with a message for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """Calls in one namespace (empty: the context's); `options` are given to every call."""
+    """Calls in one namespace (empty: the context's); `options` are added to every call."""
 
     namespace: str = ""
     options: tuple[str, ...] = ()
     program: str = "kubectl"
 
     def quorum(self, name: str) -> Object:
-        """The MetadataQuorum. Raises CommandFailed if there is none, or it can't be read."""
+        """The MetadataQuorum. Raises CommandFailed if it can't be read."""
         return self._document("get", QUORUMS, name, "-o", "json")
 
     def events(self, name: str) -> list[Object]:
-        """Of this MetadataQuorum; none where the user may not list events."""
+        """Events of this MetadataQuorum; empty if the user may not list events."""
         fields = f"involvedObject.kind={KIND},involvedObject.name={name}"
         try:
             found = self._document("get", "events", "--field-selector", fields, "-o", "json")
@@ -44,11 +41,11 @@ class Kubectl:
         return items
 
     def patch(self, name: str, body: Object) -> None:
-        """A merge patch; with metadata.resourceVersion in `body` only if nobody was faster."""
+        """A merge patch; metadata.resourceVersion in `body` makes it conditional."""
         self._run("patch", QUORUMS, name, "--type", "merge", "-p", json.dumps(body))
 
     def execute(self, pod: str, command: Sequence[str]) -> str:
-        """Runs it in the node's container of a pod; returns what it prints."""
+        """Run a command in the node's container; returns its output."""
         return self._run("exec", pod, "-c", "node", "--", *command)
 
     def logs(self, arguments: Sequence[str]) -> int:
@@ -89,7 +86,7 @@ class Kubectl:
 
 
 def program() -> str:
-    """Which kubectl; another one than that on the PATH by KUBECTL."""
+    """The kubectl program; the variable KUBECTL overrides the one on the PATH."""
     return os.environ.get("KUBECTL") or "kubectl"
 
 
@@ -98,11 +95,13 @@ def _missing(name: str) -> str:
 
 
 def _explained(error: str) -> str:
-    """kubectl's words, and what to do where they don't say it."""
+    """kubectl's error with advice."""
     if "doesn't have a resource type" in error:
         return f"{error}\nThis cluster has no MetadataQuorums: install the operator, or choose another --context"
     if "(NotFound)" in error and KIND.lower() in error:
         return f"{error}\nSee `kubectl get metadataquorums --all-namespaces`, and name the namespace with -n"
     if "Operation cannot be fulfilled" in error:
-        return f"{error}\nThe resource was changed at the same time: look again, and repeat the command"
+        return (
+            f"{error}\nThe resource was changed at the same time: check it, and repeat the command"
+        )
     return error

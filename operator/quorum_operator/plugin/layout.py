@@ -6,13 +6,13 @@ from collections.abc import Sequence
 WIDTH = 80
 GAP = 2
 _LEAST_LAST = 24
-"""The last column of a table is never narrower, whatever stands before it."""
+"""Minimum width of the last column of a table."""
 
 
 def table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH, indent: int = 0
 ) -> list[str]:
-    """Columns as wide as their widest cell; the last one takes what is left, on several lines where it must."""
+    """Columns as wide as their widest cell; the last one is wrapped into the remaining width."""
     cells = [list(headers), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headers) - 1)]
     before = indent + sum(each + GAP for each in widths)
@@ -29,7 +29,7 @@ def table(
 
 
 def fields(pairs: Sequence[tuple[str, str]], width: int = WIDTH) -> list[str]:
-    """A label and a text on each line; texts are wrapped beside their labels."""
+    """A label and a text on each line; texts are wrapped in their column."""
     label = max((len(name) for name, _ in pairs), default=0) + GAP
     lines = []
     for name, text in pairs:

@@ -1,4 +1,4 @@
-"""`kubectl-quorum`: arguments, the page of help, exit codes."""
+"""`kubectl-quorum`: arguments, help, exit codes."""
 
 import argparse
 import os
@@ -16,26 +16,26 @@ EXIT_CODES = {
     2: "wrong usage",
 }
 HELP = """\
-kubectl quorum: look at a MetadataQuorum and act on it
+kubectl quorum: inspect and change a MetadataQuorum
 
 usage: kubectl quorum COMMAND NAME [options]
 
   status NAME            phase, leader, tolerance, plan, members, events
-  watch NAME             the same, live; without a terminal a line per change
-      --interval SECONDS     between two looks (default 2)
-      --count N              stop after N looks
+  watch NAME             the same, refreshed; in a pipe one line per change
+      --interval SECONDS     between two reads (default 2)
+      --count N              stop after N reads
   members NAME           pod, claim, host and state of each member
   logs NAME              log of all members
-      --id ID                of one member
-      -f, --follow           as it grows
-      --tail N               lines of each (default 100)
+      --id ID                only of this member
+      -f, --follow           follow the log
+      --tail N               last N lines of each (default 100)
       --previous             of the container before its last restart
-  replace NAME ID        swap member ID for one with a fresh id and an empty
+  replace NAME ID        replace member ID by one with a new id and an empty
                          disk (adds ID to spec.retire)
-  transfer NAME          let the leader hand over to another voter
+  transfer NAME          transfer leadership to another voter
       --to ID                to this one
-  pause NAME             stop all moves and repairs (spec.paused: true)
-  resume NAME            let the operator go on
+  pause NAME             suspend all changes and repairs (spec.paused: true)
+  resume NAME            end the pause
 
 options of every command:
   -n, --namespace NAME   namespace of the quorum (default: the context's)
@@ -44,13 +44,13 @@ options of every command:
   -h, --help             this page
 
 Members are numbered ID-INCARNATION, as their pods; commands take the ID.
-KUBECTL names another kubectl than that on the PATH.
+The variable KUBECTL selects another kubectl than the one on the PATH.
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong usage names the page of help; that is the same for all commands."""
+    """Argument parser: usage errors refer to the help text, which is the same for all commands."""
 
     def error(self, message: str) -> NoReturn:
         print(f"kubectl quorum: {message}; see kubectl quorum --help", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""What `status`, `members` and `watch` print: the resource and its events in, lines out. Pure.
+"""Output of `status`, `members` and `watch`: the resource and its events in, lines out. Pure.
 
-Every field that another version of the operator may not have written is optional here.
+Fields that another version of the operator may not write are optional here.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ Object = dict[str, Any]
 USUAL = dict.fromkeys(
     ("Ready", "Formed", "QuorumConfirmed", "TlsReady", "BackupCurrent", "Updated"), "True"
 )
-"""What a condition says when all is well; the others say False."""
+"""Conditions that are True in a healthy quorum; the others are False."""
 _SAID_ELSEWHERE = {"Ready", "Progressing", "Degraded"}
-"""By the lines Voters and Plan, and below each member."""
+"""Conditions shown elsewhere: in the lines Voters and Plan, and below each member."""
 _ALL_IS_WELL = {
     ("TlsReady", "Disabled"),
     ("BackupCurrent", "Disabled"),
@@ -25,16 +25,16 @@ _ALL_IS_WELL = {
 _EVENTS = 8
 _PAGES = "docs/how-to/conditions"
 PHASES = {
-    "Pending": "the operator has not made its members yet",
-    "Forming": "the first voters are joining; clients wait",
+    "Pending": "the operator has not created the members yet",
+    "Forming": "the initial voters are joining; client writes are rejected",
     "Ready": "all wanted voters are live",
     "Scaling": "members are being added or removed",
     "Repairing": "a failed member is being replaced",
-    "Degraded": "it serves, but some member is not well",
-    "QuorumLost": "no majority can be had: nothing is committed",
+    "Degraded": "it serves, but at least one member is unhealthy",
+    "QuorumLost": "no majority of the voters is available: nothing is committed",
     "Recovering": "a survivor becomes the sole voter",
     "DiskFull": "the disk of a member is full",
-    "Paused": "spec.paused is true: the operator moves nothing",
+    "Paused": "spec.paused is true: the operator changes nothing",
     "Deleting": "the resource is being deleted",
 }
 
@@ -42,7 +42,7 @@ PHASES = {
 def status_page(
     quorum: Object, events: Sequence[Object], now: float, width: int = WIDTH
 ) -> list[str]:
-    """The whole of it; `now` in seconds since 1970."""
+    """The whole status; `now` in seconds since 1970."""
     meta, status = quorum["metadata"], quorum.get("status") or {}
     lines = _title(meta, now, width)
     if not status.get("phase"):
@@ -59,7 +59,7 @@ def status_page(
 
 
 def members_page(quorum: Object, width: int = WIDTH) -> list[str]:
-    """One paragraph for each member: what the table of `status` has no room for."""
+    """One paragraph for each member with details that the table of `status` has no room for."""
     status = quorum.get("status") or {}
     members = status.get("members") or []
     if not members:
@@ -88,7 +88,7 @@ def members_page(quorum: Object, width: int = WIDTH) -> list[str]:
 
 
 def summary_line(quorum: Object) -> str:
-    """One line of what changes: for `watch` where there is no terminal."""
+    """One line with everything that changes, for `watch` without a terminal."""
     status = quorum.get("status") or {}
     members = status.get("members") or []
     leader = (status.get("leader") or {}).get("id")
@@ -106,7 +106,7 @@ def summary_line(quorum: Object) -> str:
 
 
 def members_table(status: Object, width: int = WIDTH) -> list[str]:
-    """One row for each member; what is wrong with it stands on lines of its own."""
+    """One row for each member; its problem is on separate lines."""
     members = status.get("members") or []
     if not members:
         return ["no members yet"]
@@ -155,8 +155,8 @@ def _title(meta: Object, now: float, width: int) -> list[str]:
 
 def _without_status(meta: Object, width: int) -> list[str]:
     return paragraph(
-        f"No status yet. If this does not change within seconds, no operator works for namespace {meta['namespace']}:"
-        " see whether its pod runs, and which namespaces it watches (docs/how-to/rights.md).",
+        f"No status yet. If this persists for some seconds, no operator watches namespace {meta['namespace']}: check "
+        "that its pod runs, and which namespaces it watches (docs/how-to/rights.md).",
         width,
     )
 
@@ -166,7 +166,7 @@ def _summary(quorum: Object) -> list[tuple[str, str]]:
     phase = status["phase"]
     told = [("Phase", ": ".join(filter(None, [phase, PHASES.get(phase, "")])))]
     if phase == "Paused":
-        told.append(("", f"To go on: kubectl quorum resume {meta['name']} -n {meta['namespace']}"))
+        told.append(("", f"To resume: kubectl quorum resume {meta['name']} -n {meta['namespace']}"))
     behind = status.get("observedGeneration")
     if behind is not None and behind < meta.get("generation", 0):
         told.append(("", "The operator has not seen the latest change of the spec yet."))
@@ -237,7 +237,7 @@ def _loss(status: Object, width: int) -> list[str]:
     if offer is None:
         return [*lines, *paragraph(f"No recovery is offered: {loss.get('noOffer') or '-'}", width)]
     lines += paragraph(
-        "Offered as a last resort; whatever is committed and not in this log is given up (docs/how-to/recovery.md):",
+        "Offered as a last resort; committed records that are not in this log are lost (docs/how-to/recovery.md):",
         width,
     )
     lines += ["  spec:", "    recovery:"]
@@ -282,7 +282,7 @@ def _events(events: Sequence[Object], now: float, width: int) -> list[str]:
 
 
 def _shortened(message: str, row: Sequence[str], width: int) -> str:
-    """At most three lines: a page of events is for an overview."""
+    """At most three lines, because the list of events is an overview."""
     room = 3 * max(width - 2 - sum(len(each) + GAP for each in row[:3]) - 8, 20)
     flat = " ".join(message.split())
     return flat if len(flat) <= room else f"{flat[: room - 2]} …"

@@ -33,7 +33,7 @@ class OffsetRange:
 
     @property
     def directory(self) -> str:
-        """Sorts as the offsets do."""
+        """Directory name; sorts in the order of offsets."""
         return f"offsets={self.start:020d}-{self.end:020d}"
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the marker of a range says: so many rows in `records`, so many in `quarantine`, and so many in `deltas`."""
+    """Content of a range's marker: numbers of rows in `records`, `quarantine` and `deltas`."""
 
     rows: int
     quarantined: int
@@ -65,7 +65,7 @@ def parse_marker(text: str) -> Marker:
 
 
 def parse_directory(name: str) -> OffsetRange | None:
-    """The range in a name; None for any other name."""
+    """The offset range in a directory name; None for any other name."""
     found = _NAME.fullmatch(name)
     if found is None or int(found[1]) >= int(found[2]):
         return None
@@ -73,7 +73,7 @@ def parse_directory(name: str) -> OffsetRange | None:
 
 
 def state_directory(offset: int) -> str:
-    """Sorts as the offsets do."""
+    """Directory name; sorts in the order of offsets."""
     return f"offset={offset:020d}"
 
 
@@ -84,7 +84,7 @@ def parse_state(name: str) -> int | None:
 
 
 def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """The ranges that count, one behind the other from the first offset on, and those that don't any more."""
+    """The ranges that count, contiguous from the first offset on, and the obsolete ones."""
     by_start: dict[int, OffsetRange] = {}
     every = list(complete)
     for each in every:
@@ -101,7 +101,7 @@ def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[Offs
 
 
 def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[OffsetRange]]:
-    """Neighbours that together have no more than so many rows, two at least; what is large stays."""
+    """Groups of at least two adjacent ranges with at most this many rows together; large ones are not merged."""
     groups: list[list[OffsetRange]] = []
     size = 0
     for each in counting:
@@ -115,9 +115,9 @@ def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[Offse
 
 
 def unexplained(wanted: OffsetRange, offsets: Iterable[int], quarantined: Set[int]) -> int | None:
-    """The first offset that is missing or there twice, but for those that follow a record in quarantine; `offsets` has both.
+    """The first missing or duplicated offset, except those after a quarantined record; `offsets` contains both.
 
-    What can't be read is one row in quarantine, and may stand for any number of records.
+    Unreadable data is one row in quarantine and may stand for any number of records.
     """
     expected, explained = wanted.start, False
     for offset in sorted(offsets):

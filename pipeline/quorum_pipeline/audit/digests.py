@@ -1,9 +1,9 @@
-"""Digests of a log by block of offsets: where they are equal, replicas hold the same batches there. PURE.
+"""Digests of a log by block of offsets: equal digests mean equal batches. PURE.
 
-Owns what goes into a digest: first offset, end offset, epoch and checksum of each batch. A digest of a block is the sum of a hash of each of its
-batches, so parts of a block that different tasks have read add up. Two blocks that differ have the same digest by a chance of one in 2^64.
-
-A table of marks has a row for each batch, and a table of blocks one for each block of BLOCK_OFFSETS that a batch begins in.
+A digest covers first offset, end offset, epoch and checksum of each batch. The digest of a block is the sum of a hash
+of each batch, so partial results of several tasks can be added. Different blocks have the same digest with a
+probability of 1 in 2^64. A table of marks has a row per batch, a table of blocks a row per block of BLOCK_OFFSETS in
+which a batch begins.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 Table = npt.NDArray[np.int64]
 BLOCK_OFFSETS = 1 << 16
-"""Of a block that differs all batches are compared one by one: this bounds what that takes."""
+"""Size of a block; limits the work for a block that differs, whose batches are compared one by one."""
 BASE, END, EPOCH, CRC, POSITION, AFTER = MARK_COLUMNS = range(6)
 """Of a batch: first offset, offset behind it, epoch, checksum, where it begins in its file, what follows it there."""
 BLOCK, COUNT, DIGEST, FROM, TO, BEGIN, FINISH = BLOCK_COLUMNS = range(7)
@@ -53,7 +53,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Every bit of the outcome depends on every bit: the finalizer of splitmix64, of Steele, Lea and Flood (2014)."""
+    """Mix the bits: the finalizer of splitmix64 (Steele, Lea and Flood, 2014)."""
     found = numbers + np.uint64(0x9E3779B97F4A7C15)
     found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""What an audit can find. Owns the form in which it is told: which replica, which file, where, what. PURE."""
+"""Findings of an audit: which replica, which file, where, what. PURE."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,9 @@
-"""Log matching: whoever has a batch at an offset has the same one as all others. PURE.
+"""Log matching: all replicas have the same batch at an offset. PURE.
 
-Owns the comparison by (first offset, end offset, epoch, CRC) and the decision who is wrong: who differs from more others
-than agree with it. The CRC doesn't cover offset and epoch; so they are compared themselves, and every bit counts.
-
-First the digests of blocks are compared; then the batches of those blocks that differ, each block by itself; what follows from all of
-them is decided at the end, because what only a minority has behind the last batch that a majority agrees on was never committed. It may differ, and is no finding.
+Owns the comparison by (first offset, end offset, epoch, CRC), and the decision which replica is wrong: one that
+differs from more replicas than it agrees with. Offset and epoch are compared separately because the CRC does not
+cover them. First the digests of blocks are compared, then the batches of different blocks, each block independently.
+Batches after the last one on which a majority agrees were never committed: they may differ and are no finding.
 Source: KIP-595, "Log"; the log matching property of Raft.
 """
 
@@ -20,7 +19,7 @@ from quorum_pipeline.audit.digests import BLOCK, BLOCK_OFFSETS, COUNT, DIGEST, T
 from quorum_pipeline.audit.findings import Finding
 
 MOST_IN_A_BLOCK = 1000
-"""Batches of one block that are told to differ; of more it is told how many."""
+"""Maximum number of reported batches of one block; of further ones only the number."""
 
 
 class BatchMark(NamedTuple):
@@ -35,7 +34,7 @@ class BatchMark(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, int, int]:
-        """What has to be the same on all replicas, at one first offset."""
+        """The values that have to be equal on all replicas at one first offset."""
         return self.end_offset, self.epoch, self.crc
 
 
@@ -63,9 +62,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of the batches of a block. `committed_end`: so far a majority agrees. `compared`: batches that more than one replica has.
+    """Of the batches of a block. `committed_end`: so far a majority agrees. `compared`: batches that more than one
+    replica has.
 
-    `differing`: by first offset, the batches that replicas have there, by the replica's number; `lacking`: offset and number of who has none.
+    `differing`: by first offset, the batches that replicas have there, by the replica's number; `lacking`: offset and
+    number of who has none.
     `more`: how many others there are.
     """
 
@@ -84,7 +85,7 @@ class Matching:
     compared: int
     findings: tuple[Finding, ...]
     tails: tuple[str, ...]
-    """What replicas have beyond it, in words."""
+    """Descriptions of what replicas have beyond it."""
 
 
 def agreement(replicas: Sequence[ReplicaRange], tables: Sequence[Table]) -> Agreement:
@@ -145,7 +146,7 @@ def compare(
 def _as_long_as_others(
     replicas: Sequence[ReplicaRange], found: list[tuple[int, BatchMark]]
 ) -> list[tuple[int, BatchMark]]:
-    """An archive may end within a batch: then it ends where the same batch of others does."""
+    """Cut an archive's last batch, which may be incomplete, to the end of the same batch of others."""
     ends = {(mark.epoch, mark.crc): mark.end_offset for _, mark in sorted(found, key=_end)}
     return [
         (number, mark._replace(end_offset=ends[mark.epoch, mark.crc]))
@@ -162,7 +163,7 @@ def _end(numbered: tuple[int, BatchMark]) -> int:
 def _wanting(
     replicas: Sequence[ReplicaRange], offset: int, found: Sequence[tuple[int, BatchMark]]
 ) -> Iterator[tuple[int, int]]:
-    """Who lacks a batch within a log that goes on behind it; damage was told before."""
+    """Replicas that lack a batch in the middle of their log; damage was reported before."""
     have = {number for number, _ in found}
     for number, replica in enumerate(replicas):
         within = replica.start_offset <= offset < replica.end_offset
@@ -174,7 +175,7 @@ def _wanting(
 def matching(
     replicas: Sequence[ReplicaRange], agreed: Agreement, compared: Sequence[Comparison]
 ) -> Matching:
-    """What follows from all of it; `compared`: in order of their offsets."""
+    """The overall result; `compared`: in order of offsets."""
     committed_end = max([agreed.committed_end, *(each.committed_end for each in compared)])
     findings = [*_differences(replicas, compared, committed_end)]
     findings += [
@@ -192,7 +193,7 @@ def matching(
                 for mark, before in replica.backs
             ]
     tails = tuple(
-        f"{replica.name} has offsets {committed_end} to {replica.end_offset} that no majority has"
+        f"{replica.name} has offsets {committed_end} to {replica.end_offset}, which no majority has"
         for replica in replicas
         if replica.end_offset > committed_end and len(replicas) > 1
     )
@@ -216,12 +217,12 @@ def _differences(
                     yield _finding(replicas[number], mark, what)
         last = max([offset for offset, _ in (*each.differing, *each.lacking)], default=0)
         if each.more and last < committed_end:
-            what = f"{each.more:,} more batches of its block differ behind this one"
+            what = f"{each.more:,} more batches of its block differ after this one"
             yield Finding("several replicas", "", None, last, what)
 
 
 def _words(mark: BatchMark, found: Sequence[tuple[int, BatchMark]]) -> str:
-    """In what it differs."""
+    """Description of the difference."""
     other = next(each for _, each in found if each.identity != mark.identity)
     parts = []
     if mark.epoch != other.epoch:
@@ -230,7 +231,7 @@ def _words(mark: BatchMark, found: Sequence[tuple[int, BatchMark]]) -> str:
         parts.append(f"CRC {mark.crc:08x}, not {other.crc:08x}")
     if mark.end_offset != other.end_offset:
         parts.append(f"end offset {mark.end_offset}, not {other.end_offset}")
-    return f"another batch ({'; '.join(parts)})"
+    return f"a different batch ({'; '.join(parts)})"
 
 
 def _finding(replica: ReplicaRange, mark: BatchMark, what: str) -> Finding:

@@ -1,7 +1,7 @@
-"""Records of a state with their lists in one order. PURE.
+"""Records of a state with their unordered lists sorted. PURE.
 
-Owns which lists mean the same in any order. Stock Kafka keeps them in the order of a hash, and so a snapshot of it and the log that
-it was made of differ in nothing but that.
+Owns which lists are unordered. Stock Kafka writes them in hash order, so a snapshot may differ from the log only in
+that.
 """
 
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""The commands: arguments in, lines for people out. What they do is in the other packages."""
+"""The commands: argument parsing and output. The other packages do the work."""

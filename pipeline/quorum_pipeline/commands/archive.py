@@ -1,4 +1,4 @@
-"""`quorum-pipeline archive`: every record of a log, once, in Parquet; goes on where it stopped, however it stopped."""
+"""`quorum-pipeline archive`: every record of a log, once, in Parquet; resumes after any interruption."""
 
 import argparse
 import signal
@@ -30,23 +30,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tls",
         metavar="DIR",
-        help="of a running quorum: ca.crt, tls.crt and tls.key of an archiver",
+        help="folder with ca.crt, tls.crt and tls.key of an archiver, for a running quorum",
     )
     parser.add_argument(
         "--command-config",
         metavar="FILE",
-        help="the same as properties of Kafka's tools: security.protocol=SSL and ssl.* with PEM files",
+        help="properties file of Kafka's tools instead of --tls: security.protocol=SSL and ssl.* with PEM files",
     )
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
-    parser.add_argument("--follow", action="store_true", help="go on until stopped")
+    parser.add_argument("--follow", action="store_true", help="run until stopped")
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
     parser.add_argument("--max-rows", type=int, default=10_000_000, help="of one micro batch")
     parser.add_argument(
-        "--span-bytes", type=int, default=32 << 20, help="of a directory's log: what one task reads"
+        "--span-bytes",
+        type=int,
+        default=32 << 20,
+        help="bytes of a directory's log that one task reads",
     )
     parser.add_argument(
-        "--compact", action="store_true", help="then (or alone: only) merge small files"
+        "--compact",
+        action="store_true",
+        help="afterwards merge small files; without --log and --bootstrap only merge",
     )
     parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
     parser.add_argument(
@@ -54,10 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1_000_000,
         metavar="N",
-        help="keep a whole state where deltas since the last one have so many rows",
+        help="write a whole state when the deltas since the last one have this many rows",
     )
-    parser.add_argument("--master", help="of Spark; default local[*], or what spark-submit says")
-    parser.add_argument("--remote", metavar="URL", help="refused: it needs a context of its own")
+    parser.add_argument(
+        "--master", help="Spark master; default local[*], or the one of spark-submit"
+    )
+    parser.add_argument(
+        "--remote", metavar="URL", help="not supported: archive needs its own Spark context"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,18 +79,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     if arguments.remote is not None:
         raise PipelineError(
-            "archive can't run over Spark Connect, which has no context whose executors write files by themselves:"
-            " use --master"
+            "archive can't run over Spark Connect, because its executors can't write files directly: use --master"
         )
     source = _source(arguments)
     if source is None and not arguments.compact:
-        raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")
+        raise PipelineError("nothing to do: specify --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
     progress.say("starting Spark")
     from quorum_pipeline.spark.session import end_session, open_session
 
     elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
-    # What is imported while Java starts costs no time, if it lets go often enough of the interpreter that has to start it.
+    # What is imported while Java starts costs no time, if it lets go often enough of the interpreter that has to start
+    # it.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(import_module, "quorum_pipeline.spark.archive_job")
@@ -98,7 +107,9 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         archive = Archive(session, arguments.to, arguments.checkpoint)
         archive.state_rows = arguments.state_rows
         if source is None and not archive.contents().ranges:
-            raise PipelineError(f"{arguments.to} is no archive, or an empty one: nothing to merge")
+            raise PipelineError(
+                f"{arguments.to} is not an archive, or an empty one: nothing to merge"
+            )
         with archive.only_writer():
             before = archive.contents()
             if source is not None:
@@ -109,7 +120,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
                     job.run(progress, progress.say, lambda: terminated() or interrupted())
             if arguments.compact:
                 left = archive.compact(arguments.compact_rows, progress.say)
-                print(f"merged: {left} directories are left")
+                print(f"merged: {left} directories remain")
             after = archive.contents()
         if after.quarantined:
             for place in archive.quarantined_places(_MOST_PLACES):
@@ -126,7 +137,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
 @contextmanager
 def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
-    """Whether the signal has come. As an exception it would break the connection to Java in the middle of a call."""
+    """Whether the signal was received. A flag instead of an exception, which could break a call to Java."""
     told = Event()
     before = signal.signal(number, lambda *_: told.set())
     try:
@@ -136,16 +147,15 @@ def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
 
 
 def _source(arguments: argparse.Namespace) -> LogDirectory | Controllers | None:
-    """What is wrong is told before Spark takes its seconds to start. Raises PipelineError."""
+    """The source; errors are reported before Spark starts. Raises PipelineError."""
     if arguments.bootstrap is None and (arguments.tls or arguments.command_config):
-        raise PipelineError(
-            "--tls and --command-config are for --bootstrap: a directory needs none"
-        )
+        raise PipelineError("--tls and --command-config apply only to --bootstrap")
     if arguments.log is not None:
         log, target = open_log(arguments.log), local_path(arguments.to)
         if target is not None and target.resolve().is_relative_to(arguments.log.resolve()):
             raise PipelineError(
-                f"{arguments.to} is in the directory of the log {arguments.log}, which is only read: name another one"
+                f"{arguments.to} is inside the directory of the log {arguments.log}, which must not be changed: use "
+                "another directory"
             )
         return log
     if arguments.bootstrap is None:

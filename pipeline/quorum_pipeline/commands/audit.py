@@ -1,4 +1,4 @@
-"""`quorum-pipeline audit`: whether replicas hold the same history, and which one doesn't, where."""
+"""`quorum-pipeline audit`: whether replicas have the same history, and which one differs, where."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         action="append",
         default=[],
-        help="what `archive` wrote, as one more replica; it has to be mounted",
+        help="an archive, as an additional replica; it has to be mounted",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object for each finding")
     add_spark(parser)
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """1 if anything was found. Raises PipelineError."""
     if not arguments.log and not arguments.archive:
-        raise PipelineError("give the directories of logs, or --archive")
+        raise PipelineError("specify directories of logs, or --archive")
     progress = Progress("auditing", "bytes")
     size_bytes = sum(map(size_of, (*arguments.log, *map(_root, arguments.archive))))
     with (
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _tell(replicas, logs, snapshots)
         print(f"  {how(logs, place)}; {progress.seconds:.1f} s")
-        print("nothing was found" if not findings else f"{len(findings)} findings")
+        print("no problems found" if not findings else f"{len(findings)} findings")
     return 1 if findings else 0
 
 
@@ -94,5 +94,5 @@ def _archive(uri: str) -> Replica:
 def _root(uri: str) -> Path:
     root = mounted(uri)
     if root is None:
-        raise PipelineError(f"{uri} is not in a file system that is mounted: it can't be audited")
+        raise PipelineError(f"{uri} is not in a mounted file system, so it can't be audited")
     return root

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     if arguments.start > arguments.end:
-        raise PipelineError(f"--from {arguments.start} is behind --to {arguments.end}")
+        raise PipelineError(f"--from {arguments.start} is greater than --to {arguments.end}")
     progress = Progress("replaying", "offsets")
     counts: Counter[str] = Counter()
     with opened_tables(arguments, progress) as history:

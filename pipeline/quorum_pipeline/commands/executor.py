@@ -1,8 +1,9 @@
-"""`quorum-pipeline executor`: the process of an executor's pod. Spark on Kubernetes starts its image with this one word.
+"""`quorum-pipeline executor`: the process of an executor's pod. Spark on Kubernetes starts its image with this
+argument.
 
-Owns how what Spark puts into the pod's environment becomes the arguments of its executor. (Spark's own image has a script for that,
-which the package on PyPI leaves out.) Needs no Spark in Python: it becomes the Java process.
-Source: Spark 4, `BasicExecutorFeatureStep`, which sets the environment, and `KubernetesExecutorBackend`, which reads the arguments.
+Owns the conversion of the pod's environment to arguments of the executor, which a script in Spark's own image does
+(the PyPI package lacks it). It replaces itself by the Java process and needs no Python Spark. Source: Spark 4,
+`BasicExecutorFeatureStep`, which sets the environment, and `KubernetesExecutorBackend`, which reads the arguments.
 """
 
 import argparse
@@ -28,24 +29,24 @@ _MEMORY = "SPARK_EXECUTOR_MEMORY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None: Spark says everything in the environment."""
+    """No arguments: everything is in the environment."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Does not return. Raises PipelineError where it was not Spark that started it, OSError without Java."""
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise PipelineError("an executor needs PySpark")
+        raise PipelineError("the executor needs PySpark")
     command = java_command(os.environ, Path(spark.origin).parent / "jars")
     os.execvp(command[0], command)
 
 
 def java_command(environment: Mapping[str, str], jars: Path) -> list[str]:
-    """What an executor's process is: `jars` holds Spark's classes. Raises PipelineError."""
+    """The command line of an executor's process; `jars`: Spark's classes. Raises PipelineError."""
     missing = sorted({*_ARGUMENTS.values(), _MEMORY} - environment.keys())
     if missing:
         raise PipelineError(
-            f"{missing[0]} is not set: this is for Spark, which starts it in the pods of its executors"
+            f"{missing[0]} is not set: only Spark starts this command, in the pods of its executors"
         )
     numbers = sorted(
         int(name.removeprefix(_OPTION)) for name in environment if name.startswith(_OPTION)

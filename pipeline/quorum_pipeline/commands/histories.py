@@ -1,6 +1,7 @@
-"""Where a history is read from: `--log`, the directory of a replica, or `--archive`, what `archive` wrote.
+"""Where a history is read from: `--log`, the directory of a replica, or `--archive`.
 
-Owns the choice, and where it runs. What is small needs no Spark, nor does an archive in this machine's file system: for them it is not even imported.
+Owns the choice of the source, and whether Spark is used. Small inputs, and archives in the local file system, are
+read without importing Spark.
 """
 
 import argparse
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 _NO_MASTER = "none"
 SCRATCH = "quorum-pipeline-"
 WORTH_SPARK_BYTES = 512 << 20
-"""What is shorter is read before Spark has started."""
+"""Inputs below this size are read faster than Spark starts."""
 
 
 class AnyState(Tables, Protocol):
-    """A state as tables, as a snapshot, and as what a plan needs of it."""
+    """A state: its tables, its snapshot, and the input of a reassignment plan."""
 
     end_offset: int
     epoch: int
@@ -53,10 +54,12 @@ class AnyState(Tables, Protocol):
         """The voters in force."""
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
-        """The bytes of its snapshot, with other `voters` if they are given. Raises PipelineError if there can be none."""
+        """The bytes of its snapshot, with other `voters` if they are given. Raises PipelineError if there can be
+        none.
+        """
 
     def begin_anew(self) -> None:
-        """Nobody who knows this state's epochs is in the cluster that it is for: it has its first one."""
+        """Reset epochs, for a new cluster in which no node knows the old ones."""
 
     def brokers(self) -> list[RegisterBrokerRecord]:
         """Their registrations, by number."""
@@ -75,11 +78,11 @@ class TableHistory(Protocol):
         """Between two offsets. Raises PipelineError."""
 
     def how(self) -> str:
-        """Where it was done, and what of it where."""
+        """Where the work was done, and its distribution."""
 
 
 class _Replaying:
-    """Of an archive that lies elsewhere: Spark reads it, and its records are replayed in this process, one after the other."""
+    """A remote archive: Spark reads it, and its records are replayed in this process."""
 
     def __init__(self, archive: "ArchiveReader", progress: Progress, partitions: int) -> None:
         self._archive = archive
@@ -116,13 +119,15 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=2,
         metavar="N",
-        help="in this process: read so many pieces at a time; default 2",
+        help="number of concurrent reads in this process; default 2",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--master",
-        help="of Spark, whose executors have to see the files; default: in this process up to 512 MiB, else local[*];"
-        " `none`: in this process",
+        help=(
+            "Spark master, whose executors need access to the files; default: in this process up to 512 MiB, else "
+            "local[*]; `none`: in this process"
+        ),
     )
     where.add_argument(
         "--remote",
@@ -133,13 +138,15 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
-    """What `state`, `diff`, `restore` and `plan` ask: reduced and merged on Spark's executors, or by the same functions here."""
+    """The history for `state`, `diff`, `restore` and `plan`: reduced and merged on Spark executors, or by the same
+    functions in this process.
+    """
     root = arguments.log if arguments.archive is None else mounted(arguments.archive)
     if root is None:
         with _reader(arguments, progress) as archive:
@@ -163,12 +170,12 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
 
 
 def _size(arguments: argparse.Namespace, root: Path) -> int:
-    """Of what is read: of an archive only what changed since its last whole state, however large it is."""
+    """Size of the input; for an archive only the changes since its last whole state."""
     return size_of(root) if arguments.archive is None else 0
 
 
 def mounted(archive: str) -> Path | None:
-    """Where an archive lies, if that is certain, and the file system is one of this machine."""
+    """The local path of an archive, if it is certain and local."""
     return local_path(archive) if lies_here(archive) else None
 
 
@@ -176,7 +183,9 @@ def mounted(archive: str) -> Path | None:
 def opened_stages(
     arguments: argparse.Namespace, progress: Progress, size_bytes: int = 0
 ) -> Iterator["Stages"]:
-    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. Raises PipelineError."""
+    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. Raises
+    PipelineError.
+    """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
     if arguments.remote is not None:
@@ -212,7 +221,7 @@ def opened_stages(
 def _reader(arguments: argparse.Namespace, progress: Progress) -> Iterator["ArchiveReader"]:
     if arguments.remote is not None:
         raise PipelineError(
-            f"{arguments.archive} is not in a file system that is mounted: read it with --master, not with --remote"
+            f"{arguments.archive} is not in a mounted file system: read it with --master, not with --remote"
         )
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.session import open_session

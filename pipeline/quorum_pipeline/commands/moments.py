@@ -1,4 +1,4 @@
-"""Which moment of a history is meant: `--at-offset` or `--at-time`."""
+"""Selection of a point in a history: `--at-offset` or `--at-time`."""
 
 import argparse
 from datetime import UTC, datetime
@@ -7,11 +7,15 @@ from quorum_pipeline.state.moment import Moment, parsed_time_ms
 
 
 def add_moment(parser: argparse.ArgumentParser) -> None:
-    """The two arguments; without both the newest state is meant."""
+    """The two arguments; by default the newest state."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--at-offset", type=int, metavar="N", help="before the record at offset N")
     group.add_argument(
-        "--at-time", metavar="T", help="after the last record up to T, such as 2026-01-31T12:00:00Z"
+        "--at-offset", type=int, metavar="N", help="state before the record at offset N"
+    )
+    group.add_argument(
+        "--at-time",
+        metavar="T",
+        help="state after the last record up to T, such as 2026-01-31T12:00:00Z",
     )
 
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sizes",
         type=Path,
-        help="CSV with the columns topic, partition, bytes: balances disks, too",
+        help="CSV with the columns topic, partition, bytes, to balance disk usage too",
     )
     parser.add_argument(
         "--keep-leaders", action="store_true", help="don't change the order of replicas"
@@ -92,11 +92,11 @@ def explanation(plan: Plan) -> Iterator[str]:
 
 
 def left_out(brokers: Sequence[Broker]) -> Iterator[str]:
-    """Which brokers the plan gives nothing to, and why."""
+    """Brokers that get no replicas, and why."""
     closed = [each for each in brokers if each.closed and each.usable]
     if closed:
         named = ", ".join(f"{each.id} ({each.closed})" for each in closed)
-        yield f"  {'get nothing':20} brokers {named}; what they have stays: plan again when they are back"
+        yield f"  {'excluded':20} brokers {named}; they keep their replicas: plan again when they are back"
 
 
 def _change(before: Balance, after: Balance, name: str) -> str:
@@ -106,7 +106,9 @@ def _change(before: Balance, after: Balance, name: str) -> str:
 def _brokers(state: AnyState, drained: list[int]) -> list[Broker]:
     known = {each.broker_id: each for each in state.brokers()}
     if unknown := sorted(set(drained) - set(known)):
-        raise PipelineError(f"broker {unknown[0]} is not registered; there are {sorted(known)}")
+        raise PipelineError(
+            f"broker {unknown[0]} is not registered; registered are {sorted(known)}"
+        )
     if not known:
         raise PipelineError("no broker is registered in this state of the cluster")
     return [
@@ -116,7 +118,7 @@ def _brokers(state: AnyState, drained: list[int]) -> list[Broker]:
 
 
 def _closed(record: RegisterBrokerRecord) -> str:
-    """Why nothing can be placed on a broker now; empty: it can."""
+    """Why a broker can't get replicas now; empty if it can."""
     if record.fenced:
         return "fenced"
     if record.in_controlled_shutdown:
@@ -146,7 +148,7 @@ def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
 
 
 def _check_resource(arguments: argparse.Namespace) -> None:
-    """Before anything is read: a long log is read in vain otherwise."""
+    """Validate the arguments before a possibly long log is read."""
     if (arguments.resource is None) != (arguments.quorum is None):
         raise PipelineError("--resource and --quorum belong together")
     if arguments.resource is None:

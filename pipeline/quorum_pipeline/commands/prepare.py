@@ -1,6 +1,5 @@
-"""`quorum-pipeline prepare`: once after installation, what later runs would do at each start: compile loops, collect Spark's classes.
-
-Everything works without it, some seconds slower.
+"""`quorum-pipeline prepare`: does once what later runs would do at each start: compile loops, build a class archive
+for the JVM. It is optional and saves some seconds per run.
 """
 
 import argparse
@@ -25,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Archives a log of one record, and lets the JVM keep what it needed for that. Raises PipelineError, OSError."""
+    """Archive a log of one record, and let the JVM write its class archive. Raises PipelineError, OSError."""
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.archive_job import ArchiveJob
     from quorum_pipeline.spark.kept_classes import classes_file
@@ -58,9 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
             java.wait(_JAVA_ENDS_SECONDS)
         except subprocess.TimeoutExpired:
             java.kill()
-            raise PipelineError(f"Java did not end within {_JAVA_ENDS_SECONDS:.0f} s") from None
+            raise PipelineError(f"Java did not exit within {_JAVA_ENDS_SECONDS:.0f} s") from None
     if not fresh.is_file():
-        raise PipelineError(f"this Java kept no classes in {fresh}: nothing is lost but time")
+        raise PipelineError(
+            f"this Java wrote no class archive to {fresh}: later runs only start more slowly"
+        )
     fresh.replace(file)
     print(f"Spark's classes are in {file}; {progress.seconds:.1f} s")
     return 0

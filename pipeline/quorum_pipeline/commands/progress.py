@@ -1,4 +1,4 @@
-"""What a person sees while something takes long: a line every few seconds, on standard error."""
+"""Progress output: a line every few seconds on standard error."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ class Progress:
         return time.monotonic() - self._began
 
     def __call__(self, count: int) -> None:
-        """So far; a line, if the last one was a while ago."""
+        """Update the count; prints a line if the last one is old enough."""
         now = time.monotonic()
         if now - self._told >= _EVERY_SECONDS:
             self._told = now

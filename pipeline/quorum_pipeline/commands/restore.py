@@ -1,4 +1,4 @@
-"""`quorum-pipeline restore`: a node's directory from which a quorum begins anew as it was at one moment."""
+"""`quorum-pipeline restore`: a node's directory with the state at one point, to start a new quorum from."""
 
 import argparse
 import re
@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--voter", required=True, metavar="ID@HOST:PORT", help="the node that will run there"
     )
-    parser.add_argument("--replica-uuid", help="of that node; default: a new one")
+    parser.add_argument("--replica-uuid", help="replica UUID of that node; default: a new one")
     parser.add_argument(
         "--cluster-id",
-        help="default: the one that the log names, if it does; with another one epochs begin anew",
+        help="default: the one in the log, if any; with a different one epochs start again from the beginning",
     )
 
 
@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         progress.say(history.how())
     print(f"restored {moment}: {path}")
     print(
-        f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with"
-        f" metadata.log.dir={arguments.output} is a quorum of one there, to which others are added"
+        f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with "
+        f"metadata.log.dir={arguments.output} starts as a quorum of one, to which others can be added"
     )
     print(f"  {progress.seconds:.1f} s")
     return 0
@@ -58,7 +58,7 @@ def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
     """Raises PipelineError."""
     found = _VOTER.fullmatch(text)
     if found is None:
-        raise PipelineError(f"{text!r} is no voter; write it as 1@host:9093")
+        raise PipelineError(f"{text!r} is not a voter; write it as 1@host:9093")
     try:
         uuid = fresh_uuid() if replica_uuid is None else parse_uuid(replica_uuid)
     except ValueError as error:
@@ -69,5 +69,5 @@ def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
 def _cluster_id(state: AnyState) -> str:
     known = state.voters.cluster_id if state.voters else None
     if known is None:
-        raise PipelineError("this log does not name its cluster: give --cluster-id")
+        raise PipelineError("this log contains no cluster id: specify --cluster-id")
     return known

@@ -58,7 +58,7 @@ def _tell(
     )
     print(f"  {counts}")
     if state.in_transaction:
-        print("  a metadata transaction is open here; what it has written so far is not counted")
+        print("  a metadata transaction is open here; its records are not included")
     if snapshot is not None:
         print(f"  snapshot: {snapshot}")
     print(f"  {history.how()}; {progress.seconds:.1f} s")

@@ -26,8 +26,10 @@ from quorum_pipeline.timeline.report import figure, html_report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
     add_history(parser)
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
-    parser.add_argument("--parquet", type=Path, metavar="FILE", help="write every event as a row")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write an HTML page with charts")
+    parser.add_argument(
+        "--parquet", type=Path, metavar="FILE", help="write every event as a row of a Parquet file"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,7 +63,7 @@ def _opened(
         root = arguments.log
     elif (root := mounted(arguments.archive)) is None:
         raise PipelineError(
-            f"{arguments.archive} is not in a file system that is mounted: it has no timeline here"
+            f"{arguments.archive} is not in a mounted file system: use --master for its timeline"
         )
     with (
         opened_stages(arguments, progress, size_of(root)) as stages,

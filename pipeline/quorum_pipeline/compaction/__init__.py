@@ -1,1 +1,1 @@
-"""What is left of a run of records when those that later ones overtake are gone: the idea of log compaction (pure)."""
+"""Removes superseded records from a run of records, as log compaction does. PURE."""

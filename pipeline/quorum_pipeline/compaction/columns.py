@@ -1,9 +1,8 @@
-"""Topics, partitions and configs as tables of numbers, for the time of one compaction. PURE, compiled.
+"""Topics, partitions and configs as numeric tables during one compaction. PURE, compiled.
 
-Owns the form: what has no fixed size is a position in the bytes that all records lie in. Rows are found by their keys, which are bytes
-there, too: in a hash table with open addressing, at least twice as long as there are rows. Row 0 is nobody's; how many rows there are
-stands in its first column, and a row number of 0 means none.
-Must not know what records change.
+Owns the format. Variable-size values are positions in the byte array of all records. Rows are found by their keys,
+which are bytes there too, in a hash table with open addressing of at least twice the number of rows. Row 0 is unused;
+its first column holds the number of rows, and row number 0 means none. Independent of the meaning of records.
 """
 
 import numpy as np
@@ -18,12 +17,15 @@ KEY, KEY_BYTES = 0, 1
 """The first columns of each table."""
 
 RECORD, NAME, FIRST_PARTITION, TOPIC_COLUMNS = 2, 3, 4, 5
-"""Of a topic: number of its record + 1, or NONE once it is gone; the row of its name; the first of its partitions, each of which leads to
-the next one. A topic's key is its id."""
+"""Columns of a topic: number of its record + 1, or NONE if removed; the row of its name; the head of the linked list
+of its partitions. The key is its id.
+"""
 
 TOPIC, FIRST_CONFIG, REMOVED_BY, NAME_COLUMNS = 2, 3, 4, 5
-"""Of a name: the topic that has it; the first of the configs of the topic of that name, there or not: configs may come first and stay
-longer; number of the record + 1 that removed a topic of that name last, or NONE. The key is the name as it stands in records."""
+"""Columns of a name: the topic with this name; the head of the list of the configs of a topic of that name (they may
+precede or outlive the topic); number of the record + 1 that last removed a topic of that name, or NONE. The key is
+the encoded name.
+"""
 
 VALUE, NEXT_CONFIG, CONFIG_COLUMNS = 2, 3, 4
 """Of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config, as they
@@ -33,12 +35,12 @@ PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
 REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
 KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT = range(14, 20)
 PARTITION_COLUMNS = 24
-"""Of a partition; arrays are positions. DIRECTORIES is ABSENT where none is known, ELR and LAST_KNOWN_ELR where there are none. TAGS are
-the tagged fields of a newer version. Two halves of the topic's id are the first columns, and what most changes look at is beside them: that
-is fetched from memory together: a row is three lines of the cache, though it needs a little less. KEY_AT is where partition and topic id
-stand side by side."""
+"""Columns of a partition; arrays are positions. DIRECTORIES is ABSENT if unknown, ELR and LAST_KNOWN_ELR if empty.
+TAGS are unknown tagged fields. The two halves of the topic's id and the most used columns are adjacent, so that they
+share a cache line; a row occupies three lines. KEY_AT is the position of partition and topic id.
+"""
 _LINE = 8
-"""Numbers in a line of the cache."""
+"""Numbers per cache line."""
 
 
 def table(rows: int, columns: int) -> Table:
@@ -54,7 +56,7 @@ def table(rows: int, columns: int) -> Table:
 
 @inner
 def _new_row(table: Table, place: int) -> int:
-    """The next row, which is found from a place of the hash table that is free."""
+    """Allocate the next row at a free place of the hash table."""
     table.rows[0, 0] += 1
     row = int64(table.rows[0, 0])
     table.places[place] = row
@@ -85,7 +87,7 @@ def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
 
 @inner
 def _partition_place(table: Table, data: Bytes, at: int) -> int:
-    """Where in the hash table it begins to look for a partition."""
+    """First place in the hash table for a partition."""
     mixed_id = mixed(word(data, at + 4) ^ mixed(word(data, at + 12)))
     return (mixed_id + int32(data, at)) & (len(table.places) - 1)
 
@@ -117,7 +119,7 @@ def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
 
 
 @inner
-def foreseen(table: Table, data: Bytes, at: int) -> int:
-    """Something of the row that `partition_row` will probably find: whoever looks at it does not wait for the memory then."""
+def prefetch_row(table: Table, data: Bytes, at: int) -> int:
+    """Prefetch the row that `partition_row` will probably find, so that the later access does not wait for memory."""
     row = int64(table.places[_partition_place(table, data, at)])
     return int64(table.rows[row, PARTITION_ID])

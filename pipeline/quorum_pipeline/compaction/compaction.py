@@ -1,8 +1,8 @@
-"""What is left of topics, partitions and configs after a run of records: as few records, which replay gives the same image from. PURE.
+"""Removes superseded topic, partition and config records: a minimal set of records with the same image. PURE.
 
-The idea is that of log compaction: of a million records that change partitions nearly all are overtaken by later ones. A loop that is
-compiled finds out what lasts, many times as fast as each record becomes an object; the image is then made of the records that are left, once.
-All other kinds of records are told apart, for the image to replay: they are few, and no topic depends on them.
+The idea is log compaction: of a million records about partitions almost all are superseded by later ones. A compiled
+loop finds the remaining ones much faster than objects could be created; the image is then built from these. Records
+of other types are separated and replayed into the image: they are few, and topics do not depend on them.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ def run_of_array(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
 
 
 def run_of_values(values: Sequence[bytes]) -> RecordRun:
-    """Records that are not one behind the other yet."""
+    """Records that are not contiguous."""
     borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
     data = np.frombuffer(bytearray().join(values), np.uint8)
     return known_run(data, borders[:-1].copy(), borders[1:].copy())
@@ -107,8 +107,8 @@ EMPTY = run_of_values(())
 
 
 def compacted(before: RecordRun, run: RecordRun) -> RecordRun:
-    """What is left of the merged kinds of records in both, one after the other. `before` begins with the beginning of the
-    history, or is what was left of that. Raises Unusual.
+    """The remaining records of the merged types in both runs. `before` starts at the beginning of the history, or is
+    an earlier result. Raises Unusual.
     """
     both = joined(before, run)
     topics, names, partitions, configs = tables_for(both)
@@ -121,7 +121,7 @@ def compacted(before: RecordRun, run: RecordRun) -> RecordRun:
 
 
 def tables_for(run: RecordRun) -> tuple[Table, Table, Table, Table]:
-    """Topics, names, partitions and configs, with room for all that a run can make."""
+    """Tables for topics, names, partitions and configs, large enough for the run."""
     counts = np.bincount(run.kinds, minlength=0x100).tolist()
     topics, partitions, configs = (
         counts[kind] for kind in (merging.TOPIC, merging.PARTITION, merging.CONFIG)
@@ -148,7 +148,7 @@ def joined(first: RecordRun, second: RecordRun) -> RecordRun:
 
 
 def others(run: RecordRun) -> RecordRun:
-    """The records of the other kinds that no later one of this run overtakes. Raises Unusual."""
+    """Records of the other types that no later one of this run supersedes. Raises Unusual."""
     some = run.some(np.flatnonzero(~np.isin(run.kinds, MERGED_KINDS)))
     kept = np.ones(len(some), np.uint8)
     thin_out(some.data, some.begins, some.ends, some.kinds, kept)
@@ -156,9 +156,8 @@ def others(run: RecordRun) -> RecordRun:
 
 
 def settled(run: RecordRun) -> tuple[RecordRun, RecordRun]:
-    """What takes effect by its end, without the boundaries of transactions; and what a transaction that is open there holds back.
-
-    Raises MalformedRecord, as replay would: what a transaction took back has to be a record, too.
+    """The effective records without transaction boundaries, and the records of a transaction still open. Raises
+    MalformedRecord like replay, because aborted records have to be valid too.
     """
     counts, begin = np.ones(len(run), np.bool_), None
     for index in np.flatnonzero(np.isin(run.kinds, BOUNDARY_KINDS)).tolist():

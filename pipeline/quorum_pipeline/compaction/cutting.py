@@ -1,7 +1,7 @@
-"""What is left of a run as records of its own, and cut by key. PURE, compiled.
+"""The remaining records of a run as encoded records, partitioned by key. PURE, compiled.
 
-Owns which bucket a record belongs to, as bytes tell it: what is about a topic's id by the id, configs by the name of the resource, all other
-kinds to the first bucket of names.
+Owns the assignment of records to buckets, from their bytes: records about a topic id by the id, configs by the name
+of the resource, all other types to the first bucket of names.
 """
 
 import zlib
@@ -37,15 +37,15 @@ _TOPIC, _REMOVE_TOPIC = md.TopicRecord.RECORD_TYPE, md.RemoveTopicRecord.RECORD_
 _PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.RECORD_TYPE
 _CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
 EVERYWHERE = -1
-"""Instead of a bucket: a record that all buckets of topics need."""
+"""Marks a record that all topic buckets need."""
 _CRC_TABLE = np.array([zlib.crc32(bytes([n ^ 0xFF])) ^ 0xFF000000 for n in range(0x100)], np.int64)
-"""CRC-32 of one byte, without what is mixed in before and behind."""
+"""CRC-32 table entry of one byte."""
 _ALL_BITS = 0xFFFFFFFF
 
 
 @compiled
 def size_left(data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Table) -> int:
-    """How many bytes the records take that `squeeze` has left."""
+    """Number of bytes of the records that remain after `squeeze`."""
     size, row = int64(0), 0
     for index in range(len(begins)):
         if kept[index] == KEPT:
@@ -70,7 +70,7 @@ def write_left(
     to_kinds: Bytes,
     indexes: Numbers,
 ) -> int:
-    """Fills in the records that are left, and the numbers of those that they stand for; how many there are. Raises Unusual."""
+    """Write the remaining records and the numbers of records that they replace; returns their number. Raises Unusual."""
     at, row, count = 0, 0, 0
     numbers = np.empty(4, np.int64)
     for index in range(len(begins)):

@@ -1,7 +1,7 @@
-"""Where the values of the records of batches lie, and of which kind they are. PURE, compiled.
+"""Positions and types of record values in batches. PURE, compiled.
 
-Only the form that all writers of metadata use is read here: no compression, no gap between offsets, no keys, no headers, the batch's
-timestamp. Source: Kafka's documentation, "Record Batch"; KIP-631, "Record format".
+Reads only the usual form of metadata batches: no compression, no gap between offsets, no keys, no headers, the
+batch's timestamp. Source: Kafka's documentation, "Record Batch"; KIP-631, "Record format".
 """
 
 import numpy as np

@@ -1,17 +1,17 @@
-"""Rows that the next records change, fetched together. PURE, compiled.
+"""Prefetches the rows that the next records change. PURE, compiled.
 
-One by one, each record would wait for the memory; so they wait together.
+Memory accesses of several records then overlap instead of waiting one by one.
 """
 
 from quorum_node.records import metadata as md
-from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, foreseen
+from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, prefetch_row
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.sums import SUM
 from quorum_pipeline.compiled import Bytes, Numbers, Table, inner
 from quorum_pipeline.plain_form import int64
 
 AHEAD = 64
-"""Records whose partitions are fetched together: they stay in the nearest cache until they are changed."""
+"""Number of records to prefetch for; their rows stay in the nearest cache until they are changed."""
 _PARTITION_CHANGE = md.PartitionChangeRecord.RECORD_TYPE
 
 
@@ -19,11 +19,11 @@ _PARTITION_CHANGE = md.PartitionChangeRecord.RECORD_TYPE
 def look_ahead(
     data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, first: int, partitions: Table
 ) -> int:
-    """What it returns says nothing: it has to be used, or looking ahead is optimized away."""
+    """Prefetch. The return value has no meaning but must be used, so that the compiler does not remove the accesses."""
     found = int64(0)
     for index in range(first, min(first + AHEAD, len(begins))):
         at = begins[index] + HEAD_BYTES
         changes = kinds[index] == _PARTITION_CHANGE or kinds[index] == SUM
         if changes and at + PARTITION_KEY_BYTES <= ends[index]:
-            found += foreseen(partitions, data, at)
+            found += prefetch_row(partitions, data, at)
     return found

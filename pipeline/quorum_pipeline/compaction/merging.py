@@ -1,8 +1,10 @@
-"""What records change in the tables: replay by the rules of the image (`quorum_node.image`), on positions instead of objects. PURE, compiled.
+"""Applies records to the tables: replay by the rules of the image (`quorum_node.image`), on positions instead of
+objects. PURE, compiled.
 
-Owns which field of which record overtakes what. All that was before the first record is known: a partition of a topic that is not there, or a
-change of a partition that is not, raises Unusual, as does every record that contradicts what came before or is not in the plain form.
-Source: KIP-631, "Topic records"; KIP-858 (directories); KIP-966 (eligible leader replicas), as a stock 4.x controller replays them.
+Owns which field of which record supersedes what. The state before the first record is known, so a partition of an
+unknown topic, a change of an unknown partition, and every contradictory or unusual record raises Unusual. Source:
+KIP-631, "Topic records"; KIP-858 (directories); KIP-966 (eligible leader replicas), as a stock 4.x controller replays
+them.
 """
 
 from quorum_node.image.resource_types import TOPIC as TOPIC_RESOURCE
@@ -336,9 +338,8 @@ def merge(
     partitions: Table,
     configs: Table,
 ) -> int:
-    """All records of the types above, in order; the others are passed over. Raises Unusual.
-
-    What it returns says nothing, and is why looking ahead is not optimized away.
+    """Apply all records of these types in order and skip others. Raises Unusual. The return value has no meaning (see
+    `looking_ahead.py`).
     """
     seen = int64(0)
     for index in range(len(begins)):

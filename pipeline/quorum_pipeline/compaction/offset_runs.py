@@ -1,7 +1,7 @@
-"""Records with their offsets, as they are left of a run: put together, cut by key, and merged to a state. PURE.
+"""The remaining records of a run with their offsets: combined, partitioned by key, and merged to a state. PURE.
 
-Owns the way from runs of records to what is left of them, and from that to a state, without an object for a record. Everything here goes well or raises
-Unusual: then the same is done record by record, which says what is wrong.
+All operations work on bytes without an object per record. Each one succeeds or raises Unusual; then the same is done
+record by record, which identifies the problem.
 """
 
 import pickle
@@ -40,7 +40,7 @@ _CODEC = "zstd"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRun:
-    """Records in order; some stand for several, and have the offset of the first."""
+    """Records in order; some replace several and have the offset of the first."""
 
     run: RecordRun
     offsets: Numbers
@@ -130,7 +130,9 @@ def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
 
 
 def squeezed(parts: Sequence[OffsetRun]) -> OffsetRun:
-    """What is left of records in order, whatever was before them. No boundaries of transactions are among them. Raises Unusual."""
+    """The remaining records, independent of the state before. There are no transaction boundaries among them. Raises
+    Unusual.
+    """
     whole = joined(parts)
     run = whole.run
     counts = np.bincount(run.kinds, minlength=0x100)
@@ -181,7 +183,7 @@ def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]
 
 @dataclass(frozen=True, slots=True)
 class MergedTopics:
-    """Topics and partitions that are there, and names that were removed by the way."""
+    """Existing topics and partitions, and names that were removed."""
 
     left: OffsetRun
     removed: OffsetRun
@@ -196,7 +198,7 @@ class MergedTopics:
 
 
 def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
-    """What parts of one bucket amount to, with nothing before. Raises Unusual."""
+    """The merged state of one bucket, starting from nothing. Raises Unusual."""
     whole = joined(parts)
     run = whole.run
     topics, names, partitions, configs = tables_for(run)
@@ -213,7 +215,7 @@ def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
 
 
 def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> OffsetRun:
-    """The configs that are there: those of topics whose name was removed later are not. Raises Unusual."""
+    """The existing configs, without those of removed topic names. Raises Unusual."""
     configs = joined([each.of_kind(_CONFIG) for each in parts])
     whole = joined([configs, *removed])
     if len(whole) > len(configs):
@@ -228,7 +230,7 @@ def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> 
 def names_contradict(
     takers: Sequence[tuple[Numbers, Numbers]], removals: Sequence[tuple[Numbers, Numbers]]
 ) -> bool:
-    """Whether two topics have one name, or one lost its name to another that was removed since."""
+    """Whether two topics have the same name, or one lost its name to another one that was removed since."""
     names, offsets = (np.concatenate([each[n] for each in takers]) for n in (0, 1))
     if len(np.unique(names)) < len(names):
         return True

@@ -1,9 +1,11 @@
-"""Records of a run that later ones overtake, whatever was before the run; and changes of one partition put together. PURE, compiled.
+"""Removes superseded records of a run without knowing the state before it, and combines changes of one partition.
+PURE, compiled.
 
-Owns what can be put together without knowing the state: changes of a partition between two records that say something else of it (also such as
-were put together before: `sums.py`), config values between two boundaries of transactions, records that say nothing. What a change asks of the state (only replicas told, or
-only directories) stays a record. Anything unusual raises Unusual: then the records are reduced one by one.
-Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories); KIP-966 (eligible leader replicas).
+Owns what can be combined without the state: changes of a partition without another record about it in between
+(including previously combined ones: `sums.py`), config values between two transaction boundaries, records without
+effect. A change that depends on the state (only replicas, or only directories) is kept as a record. Anything unusual
+raises Unusual; then records are reduced one by one. Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories);
+KIP-966 (eligible leader replicas).
 """
 
 import numpy as np
@@ -49,12 +51,12 @@ PERIOD, SUM_COLUMNS = 13, 14
 """Of changes put together: number of the first record, where the key stands, how many there are, how many of them tell a leader, the last
 leader and recovery state, positions of the arrays told last or ABSENT; between which boundaries they stand."""
 LEFT_OUT, KEPT, SUMMED = 0, 1, 2
-"""Of a record: it says nothing that lasts, it stays, or it stands for changes put together."""
+"""Result for a record: it has no lasting effect, it is kept, or it is a combination of changes."""
 
 
 @inner
 def _directories_fit(data: Bytes, told: Numbers) -> bool:
-    """One for each replica, or none known."""
+    """Whether there is one directory for each replica, or none."""
     count = array_count(data, told[DIRECTORIES])
     if count == array_count(data, told[REPLICAS]):
         return True
@@ -188,7 +190,7 @@ def squeeze(
     sums: Table,
     kept: Bytes,
 ) -> int:
-    """Fills in `kept` and the rows of `sums`. Raises Unusual. What it returns says nothing (`looking_ahead.py`)."""
+    """Fill in `kept` and the rows of `sums`. Raises Unusual. The return value has no meaning (`looking_ahead.py`)."""
     told = np.zeros(SUM_COLUMNS, np.int64)
     period, count, seen = int64(1), int64(0), int64(0)
     for index in range(len(begins)):

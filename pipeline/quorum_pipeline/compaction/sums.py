@@ -1,9 +1,11 @@
-"""Records that no log holds, for what is left of a run: changes of one partition put together, and a topic's name that was removed. PURE, compiled.
+"""Internal record types that occur in no log: combined changes of one partition, and a removed topic name. PURE,
+compiled.
 
-Owns their kinds and their bytes. A sum is, behind the head and the key of a partition: how many changes, how many of them tell a leader, the
-last leader (four bytes each), the last recovery state (one byte), then ISR, replicas, removing and adding replicas, directories, eligible leader
-replicas and the last known ones as they were told last: compact arrays, null where none was. A removed name is the name as it stands in records.
-The kind is not told by the bytes, so no record of a log can be taken for one of these.
+Owns their types and encoding. A sum contains, after the head and the key of a partition: the number of changes, the
+number of those with a leader, the last leader (four bytes each), the last recovery state (one byte), then the last
+ISR, replicas, removing and adding replicas, directories, eligible leader replicas and last known ones as compact
+arrays, null if not set. A removed name is the encoded name. The type is stored separately, so no record of a log can
+be confused with these.
 """
 
 from quorum_node.records.metadata import FRAME_VERSION

@@ -1,9 +1,8 @@
-"""Records about brokers, and blocks of producer ids, that later ones overtake. PURE, compiled.
+"""Removes superseded records about brokers and blocks of producer ids. PURE, compiled.
 
-Owns which of them say nothing that lasts; what it is not sure of stays. It goes from the last record to the first, so what overtakes is known, and
-nothing has to be known of what was before. A registration overtakes all that was said of that broker; a change is overtaken by later ones
-of the same epoch that tell the same fields: all of them count for one registration, or none.
-Source: KIP-631, "Broker records", as a stock 4.x controller replays them.
+Keeps everything uncertain. It goes from the last record to the first, so superseding records are known without the
+state before. A registration supersedes everything earlier about that broker; a change is superseded by later ones of
+the same epoch with the same fields. Source: KIP-631, "Broker records", as a stock 4.x controller replays them.
 """
 
 import numpy as np
@@ -33,7 +32,9 @@ _ID_AND_EPOCH_BYTES, _PRODUCER_IDS_BYTES = 12, 20
 _BROKERS = 1 << 16
 """Brokers with greater numbers are left alone."""
 _REGISTERED, _EPOCH, _FIELDS = 0, 1, 2
-"""What came later of a broker: whether it was registered or unregistered; the fields that changes of this epoch tell, a bit for each."""
+"""Later records of a broker: whether it was registered or unregistered, and a bit for each field changed in this
+epoch.
+"""
 
 
 @inner
@@ -98,7 +99,7 @@ def _told_fields(data: Bytes, at: int, end: int) -> int:
 
 @inner
 def _overtaken(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> bool:
-    """Of one broker; `later`: what is known of it, brought up to date."""
+    """Whether the record of one broker is superseded; updates `later`."""
     overtaken = bool(later[_REGISTERED] != 0)
     if kind == _CHANGE:
         fields, epoch = _told_fields(data, at, end), word(data, at + 4)
@@ -119,7 +120,7 @@ def _overtaken(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> boo
 
 @compiled
 def thin_out(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: Bytes) -> None:
-    """Sets `kept` to 0 for records that later ones overtake, or that say nothing. Raises Unusual."""
+    """Set `kept` to 0 for records that are superseded or without effect. Raises Unusual."""
     brokers = np.zeros((_BROKERS, 3), np.int64)
     has_block = False
     for index in range(len(begins) - 1, -1, -1):

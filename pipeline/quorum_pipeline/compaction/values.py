@@ -1,8 +1,8 @@
-"""Reading what is in the bytes of a record, one value after another. PURE, compiled.
+"""Reads values from the bytes of a record. PURE, compiled.
 
-Every function takes `(data, position, end)` and looks at nothing from `end` on. What is not in the form that all writers of
-metadata use raises Unusual: then the decoders of the node say what it is, or what is wrong with it.
-Source: KIP-482 (compact forms, tagged fields); KIP-631, "Record format".
+Every function takes `(data, position, end)` and reads nothing from `end` on. Anything but the usual form of metadata
+records raises Unusual; then the node's decoders interpret the record or report its error. Source: KIP-482 (compact
+forms, tagged fields); KIP-631, "Record format".
 """
 
 import numpy as np

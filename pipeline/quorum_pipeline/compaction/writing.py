@@ -1,7 +1,7 @@
-"""The tables as records again: one of each topic, partition and config that is there. PURE, compiled.
+"""Writes the tables as records: one for each existing topic, partition and config. PURE, compiled.
 
-Owns their bytes. Topics and configs are as they came; a partition is told in the newest form of its record, with all changes in it.
-Source: KIP-631, "PartitionRecord".
+Topics and configs are copied; a partition is written in the newest version of its record with all changes. Source:
+KIP-631, "PartitionRecord".
 """
 
 from quorum_node.records import metadata as md

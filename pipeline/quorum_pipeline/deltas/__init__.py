@@ -1,1 +1,3 @@
-"""What a run of records does to any state, without the state: parts of a log are reduced side by side, and the results put together. PURE."""
+"""The effect of a run of records on any state, without the state: parts of a log are reduced in parallel and
+combined. PURE.
+"""

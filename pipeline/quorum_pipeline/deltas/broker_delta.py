@@ -1,8 +1,7 @@
-"""What a run of records does to a broker's registration, whatever it was. PURE.
+"""The effect of a run of records on a broker's registration, whatever it was. PURE.
 
-A change of another epoch than the registration's counts for nothing. So changes that come before a registration is known
-are kept by their epoch: at most one of them will count.
-Source: KIP-631, "Broker records".
+A change counts only for the registration of its epoch. Changes before a known registration are kept by epoch: at most
+one of them will count. Source: KIP-631, "Broker records".
 """
 
 from collections.abc import Mapping

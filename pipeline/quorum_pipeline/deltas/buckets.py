@@ -1,8 +1,8 @@
-"""A span cut by key, so that each part can be merged with the same parts of other spans by itself. PURE.
+"""Partitions a span by key, so that each bucket can be merged independently. PURE.
 
-Owns which key goes to which bucket. What is about a topic's id (the topic, its partitions) is cut by the id; configs,
-brokers and the rest by what identifies them. The one thing that crosses over is the name of a topic: merging the
-topics tells which names were removed and who has which name (`Names`), and configs are looked at with that.
+Owns the assignment of keys to buckets: topics and partitions by topic id; configs, brokers and others by what
+identifies them. Only topic names cross buckets: merged topics report removed and taken names (`Names`), which configs
+are checked against.
 """
 
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ def names_of(delta: Delta, count: int) -> list[Names]:
 
 
 def drop_configs(delta: Delta, names: Names) -> None:
-    """Configs of topics that were removed after them are gone."""
+    """Drop configs of topics that were removed later."""
     delta.configs = {
         key: value
         for key, value in delta.configs.items()
@@ -129,7 +129,7 @@ def _some(
 
 
 def _bucket(name: object, count: int) -> int:
-    """The same in every process."""
+    """Bucket of a key, equal in every process."""
     return crc32(repr(name).encode(errors="surrogatepass")) % count
 
 

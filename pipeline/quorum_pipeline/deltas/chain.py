@@ -1,8 +1,7 @@
-"""A run of records as deltas with the records between them whose meaning depends on a name from before. PURE.
+"""A run of records as deltas, separated by records that depend on an earlier topic name. PURE.
 
-Owns ClearElr records that tell a topic's name. Whose name it is may have been told before the run. Then the run is cut
-there, and the parts are joined as soon as a run before it tells: so a chain is as long as names are not known.
-Source: KIP-966, "ClearElrRecord".
+Owns ClearElr records that name a topic whose id may be defined before the run. The run is split there, and the parts
+are joined once the name is known. Source: KIP-966, "ClearElrRecord".
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where a log contradicts itself, or can't be decoded. PURE."""
+"""A contradiction in a log, or a record that can't be decoded. PURE."""
 
 from typing import NamedTuple
 

@@ -1,11 +1,11 @@
-"""What a run of records does to any state: what it sets, what it changes, and what it needs to be there before. PURE.
+"""The effect of a run of records on any state: what it sets, what it changes, and what it requires. PURE.
 
-Owns replaying records onto an unknown state (`replay`), and composing two deltas (`then`): composing is associative, so a
-log may be cut anywhere and its parts put together in any order that keeps neighbours. All that a state decides later is
-kept in closed form, by key: nothing grows with the number of records of one key. The rules are those of
-`quorum_node.image`; what contradicts the state before is told with the offset at which a node would meet it.
-Offsets order what happens to one name: a topic that is removed takes its configs with it, and only its id is told.
-Source: KIP-631, "Record formats"; KIP-966 (ClearElr).
+Owns replaying records onto an unknown state (`replay`), and composing two deltas (`then`). Composition is
+associative, so a log may be split anywhere and its parts combined in any grouping of neighbours. Everything that
+depends on the state is kept per key, with a size independent of the number of records. The rules are those of
+`quorum_node.image`; a contradiction is reported with the offset at which a node would find it. Offsets order the
+events of one name: removing a topic removes its configs, although the record contains only the id. Source: KIP-631,
+"Record formats"; KIP-966 (ClearElr).
 """
 
 from dataclasses import dataclass, field

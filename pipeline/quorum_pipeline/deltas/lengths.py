@@ -1,8 +1,7 @@
-"""How many replicas a partition must have had before a span for what the span says of directories. PURE.
+"""The number of replicas that a partition must have had before a span, for its records about directories. PURE.
 
-A record may tell directories, whose number has to be that of the replicas; or replicas, whose number has to be that of
-the directories. Where the other number was told before the span, all that lasts is the first number that was asked for,
-and where first another one was: one of the two is wrong.
+The number of directories has to equal that of replicas. If the other number was set before the span, only the first
+required number is kept, and where a different one is first required: one of the two is wrong.
 """
 
 from typing import NamedTuple

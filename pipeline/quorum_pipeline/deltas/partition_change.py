@@ -1,7 +1,7 @@
-"""Any number of changes of one partition as one change of closed form, for a partition that is not known. PURE.
+"""Any number of changes of one partition, combined into one change for an unknown partition. PURE.
 
-Owns composing changes, and applying them to a partition. The rules are those of `quorum_node.image.partition`: the last
-value told of a field wins, epochs count, and eligible leader replicas are cleared, as a change, only where there are any.
+Owns composing changes and applying them. The rules are those of `quorum_node.image.partition`: the last value of a
+field wins, epochs are counted, and clearing eligible leader replicas counts as a change only if there are any.
 Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories); KIP-966 (eligible leader replicas).
 """
 

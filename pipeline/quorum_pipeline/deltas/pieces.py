@@ -1,7 +1,7 @@
-"""Which pieces of spans take effect, where transactions go over several of them. PURE.
+"""Which pieces of spans take effect if transactions extend over several spans. PURE.
 
-A span whose own boundaries are known leaves three pieces: what comes before its first boundary (HEAD) may be held back, or dropped, by a transaction from
-before; what takes effect after it is BODY; what a transaction that is open at the end holds back is TAIL. Source: KIP-868.
+A span has three pieces: HEAD, before its first transaction boundary, which an earlier transaction may hold back or
+abort; BODY, which takes effect; TAIL, which belongs to a transaction open at the end. Source: KIP-868.
 """
 
 from collections.abc import Sequence

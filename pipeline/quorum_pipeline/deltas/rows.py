@@ -1,4 +1,4 @@
-"""The records that make a state again, out of the delta of all its records. PURE. Owns what of a delta is there at the end."""
+"""The records that recreate a state, from the delta of all its records. PURE."""
 
 from collections.abc import Iterator
 from dataclasses import replace

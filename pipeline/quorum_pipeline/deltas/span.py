@@ -1,9 +1,9 @@
-"""A span of the log as what it does to any state, also to one in which a transaction is open. PURE.
+"""The effect of a span of the log on any state, including one with an open transaction. PURE.
 
-Owns metadata transactions, as `quorum_node.image.transactions` has them. Whether one is open where the span begins is not
-known. So what comes before the span's first boundary is kept apart (`head`): it takes effect, is held back until that
-boundary, or is dropped there. What takes effect after it is `body`; what an open transaction holds back at the end `tail`.
-Composing is associative. Source: KIP-868.
+Owns metadata transactions, as in `quorum_node.image.transactions`. It is unknown whether one is open where the span
+begins, so records before the first boundary are kept separately (`head`): they take effect, are held back until that
+boundary, or are aborted there. `body` takes effect; `tail` is held back by a transaction open at the end. Composition
+is associative. Source: KIP-868.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""What of a span is not about keys: up to where it goes, and what its control records say. PURE.
+"""The parts of a span without keys: its range, and its control records. PURE.
 
-Owns joining neighbours up: every offset once, none missing. Control records take effect whether a transaction is open or not.
+Owns joining adjacent spans: every offset once, none missing. Control records take effect regardless of transactions.
 """
 
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class Summary:
         if self.stop:
             return self
         if other.start_offset != self.end_offset:
-            reason = f"offset {other.start_offset} where {self.end_offset} must follow: records are missing, or there twice"
+            reason = f"offset {other.start_offset} where {self.end_offset} is expected: records are missing or duplicated"
             return replace(self, stop=True, wrong=Contradiction(self.end_offset, reason))
         empty = other.end_offset == other.start_offset
         last = self if empty else other

@@ -1,1 +1,1 @@
-"""Logs and snapshots on a disk, of our nodes and of stock Kafka: read only, never changed, no Spark in it."""
+"""Reads logs and snapshots of our nodes and of stock Kafka from a disk, without Spark. Never changes them."""

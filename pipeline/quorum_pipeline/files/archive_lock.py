@@ -1,7 +1,7 @@
-"""One at a time: who writes an archive in this machine's file system holds a lock on it for so long.
+"""A lock for the writer of an archive in the local file system, because two writers would write the same micro
+batches.
 
-Two would write the same micro batches into the same directories. Owns the lock. The kernel lets go of it when the process ends, however that ends;
-on other file systems it is Spark's checkpoint that ends one of two.
+The kernel releases the lock when the process ends. On other file systems Spark's checkpoint stops one of two writers.
 """
 
 import os
@@ -17,7 +17,9 @@ LOCK = "_lock"
 
 @contextmanager
 def only_writer(archive: Path) -> Iterator[None]:
-    """For as long as the context is. Raises PipelineError: somebody else is, or the directory can't be written to."""
+    """Hold the lock during the context. Raises PipelineError if another process holds it, or the directory is not
+    writable.
+    """
     try:
         archive.mkdir(parents=True, exist_ok=True)
         file = os.open(archive / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -1,10 +1,9 @@
-"""A part of an archive: what one task writes, as Parquet files in directories of this machine.
+"""A part of an archive: the Parquet files that one task writes into local directories.
 
-Owns the files and what is said of them. A file has its name when it is whole. Must not know Spark, nor which parts count.
-
-Records of one type have files of their own, with the columns that say something about them: a file of all types has 140 columns,
-nearly all of them empty in every row, and takes several times as long to write and to read. What is no such record, and a block that is
-too small for several files, goes to one with every column.
+Owns the files and their metadata. A file gets its name when it is complete. Must not know Spark, nor which parts
+count. Records of one type have separate files with only their columns: a file of all types has 140 columns, almost
+all empty in every row, and takes several times as long to write and read. Other records, and blocks too small for
+several files, go to one file with all columns.
 """
 
 import os
@@ -24,9 +23,9 @@ from quorum_pipeline.rows.plain_arrow import type_schema
 from quorum_pipeline.rows.plain_rows import PlainRows
 
 _CODEC = "snappy"
-"""Quickly written and quickly read. What is merged later, once, is packed more tightly (`spark/session.py`)."""
+"""Fast compression; merged files are compressed more strongly (`spark/session.py`)."""
 WORTH_FILES_ROWS = 10_000
-"""A block of so many rows is written type by type."""
+"""Minimum size of a block that is written by type."""
 _RISING = {
     "offset", "epoch", "timestamp", "version", "batch_offset", "batch_crc", "position"
 }  # fmt: skip

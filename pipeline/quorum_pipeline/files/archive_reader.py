@@ -1,7 +1,7 @@
-"""What an archive holds, and its records, wherever it lies.
+"""Reads the content of an archive, wherever it is.
 
-Owns the reading. What counts is decided in `archive/layout.py`. Must not know Spark: records of an archive elsewhere are read by whoever
-extends this, as `spark/archive.py` does.
+`archive/layout.py` decides what counts. Must not know Spark: subclasses read archives elsewhere, like
+`spark/archive.py`.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class ArchiveReader:
         self._local = files.local_path(self._uri)
 
     def contents(self) -> Archived:
-        """What counts in it now."""
+        """The current content."""
         ranges, _ = self._tiles()
         quarantined = sum(self.marker(each).quarantined for each in ranges)
         if not ranges:
@@ -69,7 +69,9 @@ class ArchiveReader:
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
 
     def snapshot(self, scratch: Path) -> SnapshotFile | None:
-        """What the first record goes on from, copied to a directory if need be; None if the log began at 0 without one."""
+        """The snapshot before the first record, copied to a directory if necessary; None if the log began at 0
+        without one.
+        """
         directory = f"{self._uri}/{SNAPSHOTS}"
         names = self._files.list(directory)
         return (
@@ -77,7 +79,8 @@ class ArchiveReader:
         )
 
     def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
-        """All records below an offset, in order, those of one task at a time. `side_by_side`: files that are read at a time.
+        """All records below an offset, in order, those of one task at a time. `side_by_side`: files that are read at a
+        time.
 
         Raises PipelineError, also if there are none, or some are in quarantine.
         """
@@ -98,8 +101,7 @@ class ArchiveReader:
         """Raises PipelineError if there are not all records below an offset (None: the end)."""
         if found.quarantined:
             raise PipelineError(
-                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
-                " without them"
+                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be computed without them"
             )
         self._check_there(found, found.end if end_offset is None else end_offset)
 
@@ -143,7 +145,7 @@ class ArchiveReader:
         behind = min((each.start for each in others if each.start >= end), default=end)
         if behind > end:
             raise PipelineError(
-                f"{self._uri} lacks offsets {end} to {behind}, and has what follows: directories of it were taken away"
+                f"{self._uri} lacks offsets {end} to {behind} but has later ones: directories were removed"
             )
         return counting, others
 

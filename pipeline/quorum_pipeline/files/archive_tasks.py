@@ -1,7 +1,8 @@
-"""An archive as tasks that lead to a moment: the nearest state, deltas behind it, and records of the part that the moment is in.
+"""An archive as tasks that compute the state at one point: the nearest whole state, later deltas, and records of the
+last range.
 
-Owns the choice: what is read depends on what changed since the last state, and not on the length of history. A file whose range is not whole does not count, and
-a state counts by its marker.
+Owns the choice: the work depends on the changes since the last whole state, not on the length of history. Incomplete
+ranges and states without a marker do not count.
 """
 
 import json
@@ -74,7 +75,7 @@ class RecordsTask:
             wrong = columns.first_wrong(at.end_offset)
             if wrong is not None:
                 offset = at.end_offset + wrong
-                reason = f"offset {columns.offsets[wrong]} where {offset} must follow: records are missing, or there twice"
+                reason = f"offset {columns.offsets[wrong]} where {offset} is expected: records are missing or duplicated"
                 at = replace(at, stop=True, wrong=Contradiction(offset, reason))
                 break
             controls = set(columns.offsets[columns.control].tolist())
@@ -233,7 +234,9 @@ class ArchiveSource:
 
 
 def states(root: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Offsets of the whole states in an archive, in order, and what their markers say. Raises PipelineError, OSError."""
+    """Offsets of the whole states in an archive, in order, and what their markers say. Raises PipelineError,
+    OSError.
+    """
     directory = root / STATES
     for name in sorted(path.name for path in directory.iterdir()) if directory.is_dir() else ():
         offset, marker = parse_state(name), directory / name / MARKER
@@ -260,5 +263,5 @@ def _check_behind(snapshot: SnapshotFile, moment: Moment) -> None:
     time_ms = snapshot.bounds().last_contained_log_timestamp_ms
     if early or (moment.time_ms is not None and moment.time_ms < time_ms):
         raise PipelineError(
-            f"the archive begins behind a snapshot at offset {end}; it has no state before that"
+            f"the archive begins after a snapshot at offset {end}; it has no state before that"
         )

@@ -1,6 +1,7 @@
-"""Which batch of a log an archived record came in: by that an archive and a log are known to have one history.
+"""The batch of a log that contained an archived record, to check that an archive and a log have the same history.
 
-Owns the reading of that one row. Must not know Spark. Source: KIP-595, "Log": logs that have the same record at one offset have the same ones before.
+Reads that one row. Must not know Spark. Source: KIP-595, "Log": logs with the same record at one offset have the same
+earlier records.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Records of an archive from its Parquet files, whichever file holds which: as columns, in order of their offsets.
+"""Records of an archive from its Parquet files, as columns in order of offsets.
 
-Owns the reading. A file may lack columns; then they are null. Must not know Spark, nor which files count.
+A missing column is null. Must not know Spark, nor which files count.
 """
 
 from collections import deque

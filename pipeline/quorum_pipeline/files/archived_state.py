@@ -1,4 +1,4 @@
-"""The state of a cluster from an archive. Owns the order: the snapshot that the archive began behind, then every record."""
+"""The state of a cluster from an archive: replays the snapshot before the archive, then every record."""
 
 import tempfile
 from collections.abc import Callable
@@ -48,8 +48,7 @@ def _begin(state: Replayed, archive: ArchiveReader, moment: Moment) -> None:
             moment.time_ms is not None and moment.time_ms < bounds.last_contained_log_timestamp_ms
         ):
             raise PipelineError(
-                f"the archive begins behind a snapshot at offset {snapshot.id.end_offset}; it has no"
-                " state before that"
+                f"the archive begins after a snapshot at offset {snapshot.id.end_offset}; it has no state before that"
             )
         try:
             state.begin(snapshot.id, (batch for _, batch in snapshot.batches()), bounds)

@@ -1,7 +1,7 @@
-"""A range of an archive as an audit sees it: the batches that its records came in, as if it were the log of a replica.
+"""A range of an archive for an audit: the batches of its records, like the log of a replica.
 
-Owns the reading. Every page of every file is read, and its checksum verified; what is in quarantine counts as damage. A range may begin and end within a
-batch: the batch belongs to the range that its first record is in, and its end is looked for in those that follow.
+Every page of every file is read and its checksum verified; quarantined records count as damage. A range may begin and
+end within a batch: the batch belongs to the range of its first record, and its end is in the following ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,9 @@ class AuditRange:
         return found
 
     def block(self, begin: int, end: int) -> Table:
-        """The marks of batches whose first offset is in there, up to what can't be read, which was told. Raises OSError."""
+        """The marks of batches whose first offset is in there, up to what can't be read, which was told. Raises
+        OSError.
+        """
         found = [NO_MARKS]
         with suppress(PipelineError):
             found.extend(self._marks(begin, end, whole=False))
@@ -103,7 +105,7 @@ def _read(group: Sequence[Path], *, whole: bool) -> Table:
                     file.read_row_group(number, use_threads=False)
             table = file.read(list(_COLUMNS), use_threads=False)
         if any(table.column(name).null_count for name in _COLUMNS):
-            raise PipelineError(f"{path}: not every record says which batch it came in")
+            raise PipelineError(f"{path}: some records do not contain their batch")
         columns = [table.column(name).cast(pa.int64()).to_numpy() for name in _COLUMNS]
         found.append(np.column_stack(columns))
     rows: Table = np.concatenate(found)

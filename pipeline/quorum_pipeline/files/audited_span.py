@@ -1,7 +1,7 @@
-"""A span of a segment as an audit sees it: digests of its batches by block, what is damaged in it, and where an epoch goes back.
+"""A span of a segment for an audit: digests of its batches by block, damage, and decreasing epochs.
 
-Owns the reading: every checksum is verified, no record is decoded. Runs wherever the file can be read; what it holds does not grow with
-the span. Blocks that differ are read again, from the byte at which they begin.
+Every checksum is verified, no record is decoded. Runs wherever the file is readable, with memory independent of the
+size of the span. Different blocks are read again from their first byte.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,7 @@
-"""What blocks of rows do to any state, gathered while somebody else writes them. Owns that: nothing is read or decoded for it a second time.
+"""Computes the delta of rows while they are written to an archive, so that nothing is read or decoded twice.
 
-Damage, and what compiled loops do not know, ends it: then there is no delta of this part, and its records are read when they are asked for.
+Damage, and records that the compiled loops don't support, end it: that part then has no delta, and its records are
+read when needed.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,10 +1,9 @@
-"""Compiled loops that an image brings, in a directory that can only be read there.
+"""Copies compiled loops from a read-only directory of an image.
 
-Numba passes over a directory in which it can't write, with all that is kept there: each process would compile for itself, which takes
-15 s of CPU. So a process makes a copy that it may write to; the processes that it starts are told of it, too. What was not compiled for this CPU,
-or not of this code, is then compiled anew and kept in the copy. Owns that copy; must not know numba, which is imported later.
-
-Source: Numba's documentation, "Environment variables" (NUMBA_CACHE_DIR) and "Notes on Caching".
+Numba ignores a cache directory that is not writable; each process would then compile for 15 s of CPU. So a process
+makes a writable copy and passes it to its child processes. Loops for another CPU or other code are compiled again
+into the copy. Must not import numba. Source: Numba's documentation, "Environment variables" (NUMBA_CACHE_DIR) and
+"Notes on Caching".
 """
 
 import atexit

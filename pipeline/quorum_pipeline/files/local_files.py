@@ -1,7 +1,8 @@
-"""An archive's small files in the file system of this machine, under the names that Hadoop gives them.
+"""Small files of an archive in the local file system, named by Hadoop URIs.
 
-Owns which name means a place here. Must not know Spark: that it need not be started for such a place is what this is for.
-Source: Hadoop's `org.apache.hadoop.fs.Path`. What stands before the first colon is a scheme, unless a slash comes before; nothing is escaped.
+Owns which name is local. Must not know Spark, which need not be started for local archives. Source: Hadoop's
+`org.apache.hadoop.fs.Path`: the text before the first colon is a scheme unless it contains a slash; nothing is
+escaped.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The segments of one replica's log, and how they are cut into spans that can be read side by side.
+"""The segments of one replica's log, and their partition into spans that can be read in parallel.
 
-Owns finding files and the borders between batches. Reads nothing but headers; `log_span.py` reads the batches.
-Source: Kafka's log layout (`%020d.log`, named after the first offset); KIP-595, "Log".
+Owns finding files and batch boundaries. Reads only headers; `log_span.py` reads the batches. Source: Kafka's log
+layout (`%020d.log`, named after the first offset); KIP-595, "Log".
 """
 
 import mmap
@@ -91,7 +91,7 @@ def open_log(path: Path) -> LogDirectory:
     if not path.exists():
         raise PipelineError(f"{path} does not exist")
     if not path.is_dir():
-        raise PipelineError(f"{path} is no directory; give the directory that holds the segments")
+        raise PipelineError(f"{path} is not a directory; specify the directory with the segments")
     inner = path / PARTITION_DIRECTORY
     directory = inner if inner.is_dir() else path
     segments, snapshots = [], []
@@ -103,7 +103,7 @@ def open_log(path: Path) -> LogDirectory:
             snapshots.append(snapshot)
     if not segments and not snapshots:
         raise PipelineError(
-            f"{directory} is not a metadata log: it holds neither segments (20 digits and {SUFFIX})"
+            f"{directory} is not a metadata log: it contains neither segments (20 digits and {SUFFIX})"
             " nor snapshots (.checkpoint)"
         )
     return LogDirectory(directory, tuple(segments), tuple(sorted(snapshots)))
@@ -128,7 +128,8 @@ def _cut(
 def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, int]]:
     """(position behind a batch, offset behind it) of every whole batch, by the headers alone.
 
-    A header counts if the next one goes on from it, or else if its checksum is right. What is damaged, and has a batch behind it, is
+    A header counts if the next one goes on from it, or else if its checksum is right. What is damaged, and has a batch
+    behind it, is
     passed over as if it were one batch.
     """
     size_bytes = segment.size_bytes

@@ -1,6 +1,5 @@
-"""Where the state of a cluster begins in the directory of one replica, and which segment has a record.
-
-Owns the choice of the snapshot that is begun with: the newest one that is not too new.
+"""Chooses the snapshot from which the state at a point is computed (the newest one that is not too new), and finds
+the segment of a record.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Reading a span of a segment where as many batches as possible are read together.
+"""Reads a span of a segment with as many batches at a time as possible.
 
-Owns the two ways through a log: runs (`rows/runs.py`) as far as they go, and batch by batch (`log_span.py`) where there is anything else.
+Uses runs (`rows/runs.py`) where possible, and single batches (`log_span.py`) elsewhere.
 """
 
 from collections.abc import Iterator

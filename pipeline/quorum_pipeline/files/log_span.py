@@ -1,7 +1,7 @@
-"""Reading a span of a segment: whole, checked batches, and what is damaged between them.
+"""Reads a span of a segment: complete, verified batches, and damage between them.
 
-Owns the reading and the decision what damage is. What is not whole at the very end of a log is being written, or was cut
-off by a crash: not damage. Everything else is told with file, byte and offset.
+Owns the definition of damage. An incomplete batch at the very end of a log is being written or was interrupted by a
+crash, which is not damage. Everything else is reported with file, byte and offset.
 """
 
 import mmap
@@ -51,7 +51,7 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
             for batch in batches:
                 header = batch.header
                 if header.base_offset != offset:
-                    problem = f"offset {header.base_offset} where {offset} must follow"
+                    problem = f"offset {header.base_offset} where {offset} is expected"
                     break
                 yield PlacedBatch(batch, position)
                 position += header.size_bytes
@@ -69,7 +69,7 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
                 yield Damage(span.path, position, offset, span.end_offset, reason)
             return
     if span.end_offset is not None and offset != span.end_offset:
-        reason = f"the segment ends, and offset {span.end_offset} follows elsewhere"
+        reason = f"the segment ends although offset {span.end_offset} is expected"
         yield Damage(span.path, position, offset, span.end_offset, reason)
 
 

@@ -1,8 +1,7 @@
-"""Where a log can be read again behind damage: the next batch that can be trusted.
+"""Finds the next trustworthy batch after damage.
 
-Owns that search. A length or an offset may be what is damaged, so nothing of the damaged batch is believed: the bytes behind it are
-searched for a batch whose checksum is right. The checksum does not cover the first offset; so what stands behind such a
-batch has to go on from it, too.
+Length and offset of a damaged batch can't be trusted, so the following bytes are searched for a batch with a correct
+checksum. Since the checksum does not cover the first offset, the batch after it must continue from it, too.
 """
 
 import mmap

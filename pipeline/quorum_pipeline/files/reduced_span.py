@@ -1,7 +1,7 @@
-"""A span of a segment, or a snapshot file, reduced to what it does to any state.
+"""Reduces a span of a segment, or a snapshot file, to its effect on any state.
 
-Owns reading it, up to what is damaged or behind the moment that is wanted. Runs wherever the file can be read: nothing
-outside of the span is looked at. What is wrong is told with its offset, so that whoever has all spans can tell what is wrong first.
+Reads up to the first damage or the end of the wanted period. Runs wherever the file is readable and reads nothing
+outside of the span. Errors have an offset, so that the first one of all spans can be reported.
 """
 
 from collections.abc import Iterator
@@ -34,12 +34,16 @@ class Batches(Protocol):
     """Whoever takes the metadata of a span."""
 
     def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
-        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is seen."""
+        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is
+        seen.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """The records of a span from `start_offset` on and below `end_offset`, up to the first batch that is later than `time_ms`."""
+    """The records of a span from `start_offset` on and below `end_offset`, up to the first batch that is later than
+    `time_ms`.
+    """
 
     span: LogSpan
     start_offset: int
@@ -80,7 +84,7 @@ class SpanTask:
         end = min(header.end_offset, self.end_offset)
         begin = max(header.base_offset, self.start_offset)
         if begin != at.end_offset:
-            reason = f"offset {begin} where {at.end_offset} must follow: records are missing, or there twice"
+            reason = f"offset {begin} where {at.end_offset} is expected: records are missing or duplicated"
             return replace(at, stop=True, wrong=Contradiction(at.end_offset, reason))
         try:
             if header.is_control:

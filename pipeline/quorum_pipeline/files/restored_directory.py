@@ -1,7 +1,7 @@
-"""A node's data directory that holds a state as its only snapshot: a quorum of this one voter begins there.
+"""A node's data directory with a state as its only snapshot, from which a quorum of one voter starts.
 
-Owns writing it and reading it back. The files are made and opened by the node's own storage, so what is accepted here is
-accepted by the node. The old voters are not in it: they belong to the quorum that was, and might still be running.
+Writes it and reads it back with the node's own storage code, so the node will accept it. The old voters are not
+included: they belong to the old quorum and might still run.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Restored(Protocol):
 def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: str) -> Path:
     """The snapshot's file; all of it was read back. Raises PipelineError, also if the directory is not empty."""
     if path.exists() and any(path.iterdir()):
-        raise PipelineError(f"{path} is not empty; name a directory that is, or one to be made")
+        raise PipelineError(f"{path} is not empty; use an empty or new directory")
     listener = Endpoint("CONTROLLER", voter.host, voter.port)
     entry = Voter(ReplicaKey(voter.id, voter.uuid), (listener,))
     place = (max(state.end_offset - 1, 0), state.epoch)
@@ -87,9 +87,9 @@ def _read_back(path: Path, state: Restored, voter: FirstVoter, cluster_id: str, 
     opened.log.close()
     file = open_snapshot(partition_directory(path, 0) / state.id.file_name)
     if _crc_of(file.path) != crc or not _is_of(state, file):
-        raise PipelineError(f"{file.path} was read back, and is not what was written")
+        raise PipelineError(f"{file.path} was read back and differs from what was written")
     if file.id.end_offset != opened.log.start_offset:
-        raise PipelineError(f"{path} was opened, and begins at {opened.log.start_offset}")
+        raise PipelineError(f"{path} was opened but begins at {opened.log.start_offset}")
 
 
 def _is_of(state: Restored, file: SnapshotFile) -> bool:

@@ -1,6 +1,6 @@
-"""A snapshot file: verified from its first byte to its last, before anything of it is used for good.
+"""A snapshot file, verified completely before it is used.
 
-Owns the reading. The format is `quorum_node.records.snapshot_format`. Source: KIP-630, "Snapshot Format".
+The format is `quorum_node.records.snapshot_format`. Source: KIP-630, "Snapshot Format".
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def open_snapshot(path: Path) -> SnapshotFile:
     found = parse_snapshot_name(path.name)
     if found is None:
         raise PipelineError(
-            f"{path} is no snapshot: its name must be END_OFFSET-EPOCH.checkpoint (20 and 10 digits)"
+            f"{path} is not a snapshot: its name must be END_OFFSET-EPOCH.checkpoint (20 and 10 digits)"
         )
     if not path.is_file():
         raise PipelineError(f"{path} does not exist")
@@ -86,7 +86,6 @@ def first_snapshot(log: LogDirectory) -> SnapshotFile | None:
         return SnapshotFile(log.path / covering[0].file_name, covering[0])
     if log.start_offset > 0:
         raise PipelineError(
-            f"the log in {log.path} begins at offset {log.start_offset}, and no snapshot there holds what"
-            " was before"
+            f"the log in {log.path} begins at offset {log.start_offset}, and no snapshot covers the earlier records"
         )
     return None

@@ -1,6 +1,6 @@
-"""A log in a directory as tasks that can be reduced side by side. Owns the cut; what a task does is in `reduced_span.py`.
+"""Partitions a log directory into tasks that can be reduced in parallel.
 
-Nothing is decoded here: batch headers say where batches begin.
+`reduced_span.py` executes a task. Nothing is decoded here except batch headers.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""A span of a segment, or a snapshot file, as what compiled loops leave of it. As `reduced_span.py`, without an object for a record.
+"""Reduces a span of a segment, or a snapshot file, with compiled loops; like `reduced_span.py` without an object per
+record.
 
-Owns reading it in runs of batches. Whatever is wrong, or not in the form that all writers of metadata use, raises Unusual: then the span is reduced
-record by record, which says what it is.
+Any error or unusual record raises Unusual: then the span is reduced record by record, which identifies the problem.
 """
 
 from dataclasses import replace

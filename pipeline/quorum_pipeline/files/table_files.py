@@ -27,7 +27,7 @@ def write_tables(directory: Path, state: Tables) -> None:
     for table in STATE_TABLES:
         path = directory / f"{table.name}.parquet"
         if path.exists():
-            raise PipelineError(f"{path} exists already; name an empty directory")
+            raise PipelineError(f"{path} already exists; use an empty directory")
         schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns.items()])
         rows = state.rows(table)
         with pq.ParquetWriter(path, schema) as writer:

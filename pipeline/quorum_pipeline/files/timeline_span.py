@@ -1,6 +1,6 @@
-"""A span of a log, a range of an archive, or a snapshot, as what a timeline needs of it.
+"""Reads a span of a log, a range of an archive, or a snapshot for a timeline.
 
-Owns the reading. Runs wherever the files are. What is damaged is told, and ends it; records that are not known say nothing.
+Runs wherever the files are. Damage is reported and stops the reading; unknown records are ignored.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
-"""What tasks have written: a directory of an archive when all its parts are there.
+"""Completes a directory of an archive after all tasks have written their parts.
 
-Owns what is left in it, and the file that tells all columns. The writing itself is `archive_part.py`, which the driver does not need.
+Removes files of lost attempts, and writes the file with all columns. `archive_part.py` writes the parts.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ ALL_COLUMNS = "_common_metadata"
 
 @dataclass(slots=True)
 class Part:
-    """How many rows are in which files of `records`, `quarantine` and `deltas` (one at most), and between which offsets."""
+    """How many rows are in which files of `records`, `quarantine` and `deltas` (one at most), and between which
+    offsets.
+    """
 
     records: tuple[str, ...] = ()
     delta: str = ""
@@ -30,12 +32,14 @@ class Part:
 
 
 def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
-    """Removes all other files, which lost attempts left, and tells all columns. Raises PipelineError if a file can't be seen from here."""
+    """Removes all other files, which lost attempts left, and tells all columns. Raises PipelineError if a file can't be
+    seen from here.
+    """
     for name in sorted(names):
         if not (directory / name).is_file():
             raise PipelineError(
-                f"an executor wrote {directory / name}, which is not there for the driver: all of them have to mount"
-                " the file system of the archive"
+                f"an executor wrote {directory / name}, which the driver can't see: all executors and the driver have "
+                "to mount the archive's file system"
             )
     if directory.is_dir():
         for path in directory.iterdir():
@@ -48,9 +52,7 @@ def keep_deltas(directory: Path, names: set[str]) -> None:
     """As `keep_only`; all files have the same columns. Raises PipelineError if a file can't be seen from here."""
     for name in sorted(names):
         if not (directory / name).is_file():
-            raise PipelineError(
-                f"an executor wrote {directory / name}, which is not there for the driver"
-            )
+            raise PipelineError(f"an executor wrote {directory / name}, which the driver can't see")
     if directory.is_dir():
         for path in directory.iterdir():
             if path.name not in names:

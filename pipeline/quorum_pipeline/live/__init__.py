@@ -1,1 +1,1 @@
-"""A running quorum, read over Kafka's protocol as an observer that nobody has to count; no Spark in it."""
+"""Reads a running quorum over Kafka's protocol, as a consumer that is not part of it. No Spark."""

@@ -1,6 +1,7 @@
-"""How the controllers of a running quorum are reached: addresses, and who the client is. Plain text, so that it goes to executors.
+"""Addresses and client credentials for the controllers of a running quorum.
 
-Files are read where the connection is made: on an executor, those that its pod has there. Knows no Spark.
+Plain text, so that it can be sent to executors. Files are read where the connection is opened, so they have to exist
+in the executors' pods. No Spark.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def live_rows(
         batches = quorum.read(offset, end_offset)
         if not batches:
             raise PipelineError(
-                f"{quorum.leader} gave nothing at offset {offset}, though {end_offset} was committed"
+                f"{quorum.leader} returned no records at offset {offset}, although {end_offset} was committed"
             )
         rows = Gathering(quorum.leader)
         for batch in batches:

@@ -16,7 +16,7 @@ class QuorumUnread(committed_log.CommittedLogError, PipelineError):
 
 
 class SnapshotGone(committed_log.SnapshotGone, QuorumUnread):
-    """Whoever leads now does not have this snapshot, or not any more."""
+    """The current leader does not have this snapshot (any more)."""
 
 
 class Quorum(committed_log.CommittedLog):

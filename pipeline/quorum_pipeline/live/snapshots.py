@@ -8,15 +8,17 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.live.quorum import Quorum, SnapshotGone
 
 _TRIES = 5
-"""A snapshot goes when a newer one is there for long enough, or another leader has others: not so often within a download."""
+"""Number of attempts: a snapshot may be deleted, or the leader may change, during a download."""
 
 
 def download_snapshot(quorum: Quorum, directory: Path) -> SnapshotFile:
-    """Whole and verified; the newest anew if it goes meanwhile. Raises PipelineError: there is none, or it is damaged."""
+    """Whole and verified; the newest anew if it goes meanwhile. Raises PipelineError: there is none, or it is
+    damaged.
+    """
     for left in reversed(range(_TRIES)):
         named = quorum.newest_snapshot()
         if named is None:
-            raise PipelineError(f"{quorum.leader} has no snapshot: its log has everything")
+            raise PipelineError(f"{quorum.leader} has no snapshot: its log is complete")
         file = SnapshotFile(directory / named.file_name, named)
         try:
             _download(quorum, named, file.path)
@@ -36,6 +38,8 @@ def _download(quorum: Quorum, named: SnapshotId, path: Path) -> None:
         while position < size:
             data, size = quorum.snapshot_part(named, position)
             if not data:
-                raise PipelineError(f"{quorum.leader} gave nothing of {named} at byte {position}")
+                raise PipelineError(
+                    f"{quorum.leader} returned no data of {named} at byte {position}"
+                )
             target.write(data)
             position += len(data)

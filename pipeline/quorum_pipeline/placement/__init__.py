@@ -1,1 +1,1 @@
-"""Where replicas should lie: a plan for a whole cluster that moves as little as it can (pure)."""
+"""Computes a reassignment plan for a whole cluster with few moves. PURE."""

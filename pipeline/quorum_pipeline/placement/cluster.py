@@ -1,7 +1,7 @@
-"""What a plan begins with: brokers, racks, and where every replica lies now. PURE.
+"""The input of a plan: brokers, racks, and the current placement of all replicas. PURE.
 
-Owns the compact form that a million partitions need: brokers are counted from 0, replicas are tuples of such numbers, the
-first one preferred as leader. Must not know how a better placement is found.
+Owns the compact form that a million partitions need: brokers are numbered from 0, replicas are tuples of these
+numbers, the preferred leader first. Does not search for better placements.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,8 @@ Replicas = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """`usable` False: it is to be drained, or gone. No rack is a rack of its own kind, the same for all.
-
-    `closed`: why it can take no replica and no leadership now, such as "fenced"; what it has stays there. Empty: it can.
+    """A broker. `usable` False: it is to be drained, or not registered. Brokers without a rack share one rack.
+    `closed`: why it can't take replicas or leadership now, such as "fenced" (its replicas stay); empty if it can.
     """
 
     id: int

@@ -1,7 +1,7 @@
-"""Balancing preferred leaders without moving anything: only the order of replicas changes. PURE.
+"""Balances preferred leaders by reordering replicas, without moving any. PURE.
 
-Owns finding chains: a broker with too many hands partitions to one that follows them, which hands as many others on, until
-somebody takes them who has too few. As many partitions as the chain carries go at a time.
+Owns finding chains: a broker with too many leaderships passes partitions to a follower, which passes on as many,
+until they reach a broker with too few.
 """
 
 from collections import defaultdict, deque

@@ -53,7 +53,9 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`moved_replicas` are copied; `reordered` partitions only prefer another leader. `fewest`: what no plan could do without."""
+    """`moved_replicas` are copied; `reordered` partitions only prefer another leader. `fewest`: what no plan could do
+    without.
+    """
 
     reassignments: tuple[Reassignment, ...]
     before: Balance
@@ -70,7 +72,7 @@ def make_plan(
     """Even, rack aware, with few moves. Raises ValueError without a usable broker, NoRoom."""
     if not any(broker.usable and not broker.closed for broker in brokers):
         raise ValueError(
-            "no broker can be used: all are drained, fenced, shutting down, cordoned or not registered"
+            "no broker is usable: all are drained, fenced, shutting down, cordoned or not registered"
         )
     placement = Placement(brokers, partitions)
     before, fewest = _balance(placement), _fewest(placement)

@@ -1,6 +1,6 @@
-"""Who takes the next replica: of the brokers that may, the one that lacks most. PURE.
+"""Chooses the broker for the next replica: of the allowed ones, the one with the largest deficit. PURE.
 
-Owns one queue for each rack, so that a choice costs as many steps as there are racks, not brokers.
+One queue per rack, so that a choice takes time proportional to the number of racks.
 """
 
 from collections.abc import Sequence

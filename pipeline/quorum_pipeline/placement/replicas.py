@@ -1,7 +1,7 @@
-"""Moving replicas: first those that have to go, then as many as an even share asks for. PURE.
+"""Moves replicas: first the necessary moves, then those for an even distribution. PURE.
 
-Owns the two steps and their order. A step moves a replica only to a broker that lacks some, in a rack that may have it; so
-no replica moves twice, and none that could stay, unless racks leave no other way.
+Owns the two phases. A replica moves only to a broker with a deficit in an allowed rack, so no replica moves twice,
+and none moves unnecessarily unless the racks require it.
 """
 
 from collections.abc import Iterable
@@ -65,14 +65,12 @@ def _move(placement: Placement, receivers: Receivers, index: int, broker: int) -
 
 
 def _no_room(placement: Placement, replica_count: int) -> str:
-    text = f"a partition has {replica_count} replicas, and {sum(placement.receives)} brokers can have some"
+    text = f"a partition has {replica_count} replicas, but only {sum(placement.receives)} brokers are usable"
     closed = [b for number, b in enumerate(placement.brokers) if placement.stays(number)]
     if not closed:
         return text
     named = ", ".join(f"{each.id} ({each.closed})" for each in closed)
-    return (
-        f"{text}; these can take none now: {named}. Bring one of them back, or drain fewer brokers"
-    )
+    return f"{text}; unusable now: {named}. Bring one of them back, or drain fewer brokers"
 
 
 def _spread(placement: Placement, receivers: Receivers, index: int) -> None:

@@ -1,7 +1,7 @@
-"""A plan as PartitionReassignments, which `kubectl apply` takes. PURE.
+"""A plan as PartitionReassignments for `kubectl apply`. PURE.
 
-Owns the form: documents of YAML, split where one would get too large, in the order of their names. The operator,
-which carries them out one after the other, owns what they mean and how large one may be; a test holds this to its model.
+Owns the YAML documents, split if they would become too large, ordered by name. The operator defines their meaning and
+maximum size; a test checks this against its model.
 """
 
 import json
@@ -27,7 +27,7 @@ def check_name(name: str, max_length: int = MAX_NAME_LENGTH) -> None:
     """Raises ValueError for what is no name of a resource."""
     if not _NAME.fullmatch(name) or len(name) > max_length:
         raise ValueError(
-            f"{name!r} is no name of a resource: lower case letters, digits, '-' and '.', {max_length} at most"
+            f"{name!r} is not a valid resource name: lower case letters, digits, '-' and '.', {max_length} at most"
         )
 
 

@@ -1,14 +1,10 @@
-"""Where the fields of many records of one type and version lie. PURE.
+"""Positions of the fields of many records of one type and version. PURE.
 
-Owns the programs by which the compiled loops (`loops.py`) go through records: made from declarations, so a record that is
-declared anew is read at once. What comes out is not values but places: where a field begins in each record, and how many elements
-it has. `column_arrays.py` makes columns of them.
-
-Only what is in every record of a busy cluster is read here: fixed fields, strings, arrays of fixed elements or of structures of such
-fields, tagged fields, lengths of up to three bytes. Whatever else there is (bytes, a longer length), and whatever is damaged, raises `Unusual`: then
-the decoder of the node has the word. So nothing is decided here that it would decide otherwise.
-
-Source: KIP-482 (compact forms, tagged fields); KIP-631, "Record format".
+Owns the programs for the compiled loops (`loops.py`), generated from the declarations of records. The result is not
+values but positions, and numbers of elements; `column_arrays.py` makes columns from them. Supported are fixed fields,
+strings, arrays of fixed elements or simple structures, tagged fields, and lengths of up to three bytes. Anything
+else, and anything damaged, raises `Unusual`; then the node's decoder is used. Source: KIP-482 (compact forms, tagged
+fields); KIP-631, "Record format".
 """
 
 from dataclasses import dataclass

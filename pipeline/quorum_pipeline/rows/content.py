@@ -1,7 +1,7 @@
-"""What one record says: its type, its version, and the decoded record. PURE.
+"""The content of one record: type, version, and the decoded record. PURE.
 
-Owns telling control records, metadata records and unknown ones apart. What can't be decoded is told, not raised: one bad
-record must not hide its neighbours. Source: KIP-595 ("Log"), KIP-631 ("Record format").
+Distinguishes control records, metadata records and unknown ones. A record that can't be decoded is reported as a
+value, so that others can still be read. Source: KIP-595 ("Log"), KIP-631 ("Record format").
 """
 
 from typing import NamedTuple

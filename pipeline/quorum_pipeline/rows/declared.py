@@ -1,8 +1,8 @@
-"""The typed columns: one for each type of record, made from the declarations of the records themselves. PURE.
+"""The typed columns: one for each type of record, generated from the declarations of records. PURE.
 
-Owns names and types, and how a decoded record becomes plain values. A record that is declared anew has its column at once.
-Types are written as Spark and Hive write them (`array<int>`). UUIDs are text, as Kafka writes them. Bytes (salts and keys
-of credentials) have no typed column: who must have them finds them in the raw value.
+Owns names and types, and the conversion of decoded records to plain values. Types are written as in Spark and Hive
+(`array<int>`). UUIDs are text in Kafka's form. Bytes (salts and keys of credentials) have no typed column; they are
+only in the raw value.
 """
 
 from collections.abc import Callable
@@ -101,7 +101,7 @@ def _declared_fields(cls: type[Message]) -> tuple[Field, ...]:
 
 
 def _getter(name: str, type: WireType) -> Callable[[Any], Any]:
-    """The hot path of a typed column: most values are plain as they are, and the same UUIDs come again and again."""
+    """A getter for one field, on the hot path: most values need no conversion, and UUIDs repeat."""
     take = attrgetter(name)
     if type == ANY_UUID:
         return lambda record: known_uuid_text(take(record))

@@ -1,6 +1,5 @@
-"""A record as one JSON document, with Kafka's field names. PURE.
-
-Owns the text for people and for JSON functions of a query; shows no secrets. Types of columns are in `declared.py`.
+"""A record as one JSON document with Kafka's field names, without secrets. PURE. `declared.py` has the types of
+columns.
 """
 
 import json

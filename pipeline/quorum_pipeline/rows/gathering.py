@@ -1,6 +1,6 @@
-"""Batches as blocks of rows, in order: plain batches in blocks that are decoded type by type, all others record by record. PURE.
+"""Collects batches to blocks of rows: usual batches are decoded type by type, others record by record. PURE.
 
-Owns which way a batch takes. Who reads says when there is enough for a block, so what is in memory at a time is bounded.
+The reader decides when a block is large enough, so memory is bounded.
 """
 
 from collections.abc import Iterator

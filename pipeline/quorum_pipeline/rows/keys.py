@@ -1,7 +1,7 @@
-"""What a record is about, as one text: rows of one thing can be grouped and followed by it. PURE.
+"""A key for the subject of a record, to group rows by it. PURE.
 
-Owns the form: `broker/1`, `topic/ID`, `partition/ID/0`, `config/topic/NAME/KEY`. Records about nothing that lasts have
-none. A name that holds a slash stays as it is: the text is for grouping, not for taking apart.
+Owns the form: `broker/1`, `topic/ID`, `partition/ID/0`, `config/topic/NAME/KEY`. Records without a lasting subject
+have none. Slashes in names are not escaped: the key is for grouping, not for parsing.
 """
 
 import re

@@ -1,11 +1,9 @@
-"""The loops over the bytes of records, compiled. PURE.
+"""Compiled loops over the bytes of records. PURE.
 
-Python pays for every step, and a log has tens of steps for each record: these few loops are all that is done for each of them.
-They know no record: a program, an array of numbers made from a declaration (`columnar.py`), says what the fields are. They read what is in
-every record of a busy cluster, and say where anything else stands; they decide nothing about that.
-
-Every loop reads a few bytes ahead of what it has checked, so READ_AHEAD_BYTES have to stand behind the last record.
-Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
+These loops do all the work per record, because Python would be too slow. They are generic: a program, an array of
+numbers generated from a declaration (`columnar.py`), describes the fields. They read the usual encoding and report
+where something else occurs. They may read some bytes ahead, so READ_AHEAD_BYTES must follow the last record. Source:
+Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
 """
 
 import numpy as np

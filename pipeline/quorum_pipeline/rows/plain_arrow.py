@@ -1,7 +1,4 @@
-"""Blocks of rows that were decoded type by type, as columns of Arrow. PURE.
-
-Owns the way from the columns of each type to those of the table. The result is that of `arrow.py` for the same records.
-"""
+"""Blocks of rows decoded type by type, as Arrow columns. PURE. The result equals that of `arrow.py`."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
-"""Rows of many batches in the form that all writers of metadata use, decoded type by type: the hot path of reading. PURE.
+"""Rows of many batches in the usual form, decoded type by type: the hot path of reading. PURE.
 
-Owns which records are decoded together. A plain batch is not compressed, has no control records and no gap between offsets; its
-records have no keys, no headers, and the batch's timestamp. Whatever is different is not decided here: `runs.py`, by the headers, and
-`plain_blocks` tell it apart, and the caller takes the reference path (`table.py`). Source: Kafka's documentation, "Record Batch".
+Owns which records are decoded together. A usual batch is not compressed, has no control records and no gap between
+offsets; its records have no keys, no headers, and the batch's timestamp. `runs.py` and `plain_blocks` detect anything
+else, and the caller then uses the reference path (`table.py`). Source: Kafka's documentation, "Record Batch".
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Batches that stand one behind the other, with their headers as columns: nothing is made for each of them. PURE.
+"""Contiguous batches with their headers as columns, without an object per batch. PURE.
 
-Owns what of a piece of a log is such a run: whole batches with the right checksums, without a gap, whose headers say that they may be
-plain (`plain_rows.py`). What is not is left to `quorum_node.records.batches`, which says what it is, or what is wrong with it.
-Source: Kafka's documentation, "Record Batch".
+A run consists of complete batches with correct checksums, without a gap, whose headers allow the fast path
+(`plain_rows.py`). `quorum_node.records.batches` reads everything else and reports errors. Source: Kafka's
+documentation, "Record Batch".
 """
 
 from collections.abc import Sequence

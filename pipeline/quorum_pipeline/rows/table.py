@@ -1,7 +1,7 @@
-"""The rows of a log: what is known of every record beside its own fields. PURE.
+"""The rows of a log: the common columns of every record. PURE.
 
-Owns the plain columns, and how batches become rows record by record: the reference path. A batch is cut to the offsets that were
-asked for. Rows are collected as columns, because that is how they leave. Must not know files, nor Arrow (`arrow.py`).
+Owns these columns, and the conversion of batches record by record (the reference path). A batch is cut to the wanted
+offsets. Must not know files or Arrow (`arrow.py`).
 """
 
 from collections.abc import Iterator

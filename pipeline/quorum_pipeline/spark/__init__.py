@@ -1,1 +1,1 @@
-"""The shell: Spark's data sources, sessions and queries. What they carry is decided in the other packages."""
+"""Spark data sources, sessions and queries around the other packages."""

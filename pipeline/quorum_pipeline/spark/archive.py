@@ -1,11 +1,10 @@
-"""The archive: a streaming query writes every record once, micro batch by micro batch, and can be killed at any moment.
+"""The archive: a streaming query writes every record once, in micro batches, and can be killed at any time.
 
-Owns writing, resuming, merging, and reading what is not in this machine's file system: `files/archive_reader.py` does the rest, and what counts
-is decided in `archive/layout.py`. Spark's checkpoint says which offsets belong to a micro batch before it is written, and gives the same ones
-after a restart; their directory is then written anew.
-
-Where every executor has the archive in its own file system, the workers that decode records write them, too (`part_writer.py`).
-Elsewhere Spark writes: the same columns, through all that Hadoop can reach, at a fraction of the speed.
+Owns writing, resuming, merging, and reading archives that are not in the local file system; `files/archive_reader.py`
+does the rest, and `archive/layout.py` decides what counts. Spark's checkpoint records the offsets of a micro batch
+before it is written, so a restarted query writes the same directory again. If every executor has access to the
+archive's file system, the workers that decode records also write them (`part_writer.py`). Otherwise Spark writes the
+same columns through Hadoop, much more slowly.
 """
 
 import json
@@ -47,7 +46,7 @@ from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep
 from quorum_pipeline.state.log_columns import LogColumns
 
 _COLUMNS = table_ddl("data")
-"""The record as JSON says nothing that the typed column does not say, and takes longer than all the rest."""
+"""Columns left out of archives: the JSON form duplicates the typed column and takes most of the time."""
 _ARROW_COLUMNS = arrow_schema(
     {name: kind for name, kind in table_columns().items() if name != "data"}
 )
@@ -56,7 +55,9 @@ _CHECKPOINT_FILES = (
     "spark.sql.streaming.checkpointFileManagerClass",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
-"""Spark's other one starts a process of `chmod`, or of `readlink`, for every step with a file of this machine. Both rename what is whole."""
+"""Spark's other one starts a process of `chmod`, or of `readlink`, for every step with a file of this machine. Both
+rename what is whole.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Archive(ArchiveReader):
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
         self.state_rows = STATE_ROWS
-        """So many rows of deltas, at least, are worth a whole state."""
+        """Minimum number of rows of deltas for a whole state."""
 
     def stages(self) -> list[Stage]:
         """What Spark is at now."""
@@ -90,7 +91,9 @@ class Archive(ArchiveReader):
     def follow(
         self, source: str, options: dict[str, str], *, every_seconds: float | None = None
     ) -> StreamingQuery:
-        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now. Raises PipelineError."""
+        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now. Raises
+        PipelineError.
+        """
         if self._local is None:
             reader = self._session.readStream.format(source).schema(_COLUMNS)
         else:
@@ -105,7 +108,7 @@ class Archive(ArchiveReader):
             check_history(origin, archived.end, self.batch_of)
         if start is not None:
             reader = reader.option("startOffset", str(start))
-        with _in_words(f"the archive can't begin, with the checkpoint {self._checkpoint}"):
+        with _in_words(f"the archive can't be started with the checkpoint {self._checkpoint}"):
             writer = reader.option("onProblem", "keep").load().writeStream
             writer = writer.foreachBatch(self._write)
             writer = writer.option("checkpointLocation", self._checkpoint)
@@ -280,8 +283,8 @@ class Archive(ArchiveReader):
         missing = unexplained(wanted, [*kept, *apart], set(apart))
         if missing is not None:
             raise PipelineError(
-                f"offset {missing} did not come once, of offsets {wanted.start} to {wanted.end}: nothing of"
-                " them was archived"
+                f"offset {missing} was missing or duplicated in offsets {wanted.start} to {wanted.end}: none of them "
+                "was archived"
             )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
@@ -314,7 +317,9 @@ class Archive(ArchiveReader):
         """What the checkpoint says of a micro batch: written before the batch begins, never changed."""
         text = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
         if text is None:
-            raise PipelineError(f"{self._checkpoint} lost the offsets of micro batch {batch_id}")
+            raise PipelineError(
+                f"{self._checkpoint} has lost the offsets of micro batch {batch_id}"
+            )
         offsets = json.loads(text.splitlines()[-1])
         return OffsetRange(int(offsets["from"]), int(offsets["offset"]))
 
@@ -328,7 +333,9 @@ class Archive(ArchiveReader):
         try:
             local.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise PipelineError(f"the directory {local} can't be made: {error.strerror}") from None
+            raise PipelineError(
+                f"the directory {local} can't be created: {error.strerror}"
+            ) from None
         self._session.conf.set(*_CHECKPOINT_FILES)
 
     def _resume(self) -> int | None:
@@ -345,10 +352,9 @@ class Archive(ArchiveReader):
         ends = (last.end,) if max(planned) in done else (last.start, last.end)
         if archived.end not in ends and (archived.ranges or len(last)):
             raise PipelineError(
-                f"the checkpoint {self._checkpoint} stands at offsets {last.start} to {last.end}, and the"
-                f" archive {self._uri} ends at {archived.end}: it is another archive's, or directories of this one"
-                " were taken away. Name the right one,"
-                " or an empty directory to go on from where the archive ends"
+                f"the checkpoint {self._checkpoint} is at offsets {last.start} to {last.end}, but the archive "
+                f"{self._uri} ends at {archived.end}: it belongs to another archive, or directories of this one were "
+                "removed. Use the right checkpoint, or an empty directory to continue from the end of the archive"
             )
         return None
 
@@ -371,6 +377,6 @@ def _in_words(what: str) -> Iterator[None]:
 def _check_whole(wanted: OffsetRange, written: _Written) -> None:
     if (written.rows, written.least, written.most) != (len(wanted), wanted.start, wanted.end - 1):
         raise PipelineError(
-            f"offsets {wanted.start} to {wanted.end} are {len(wanted)} records, and {written.rows} came,"
-            f" from {written.least} to {written.most}: nothing of them was archived"
+            f"offsets {wanted.start} to {wanted.end} are {len(wanted)} records, but {written.rows} were read, from "
+            f"{written.least} to {written.most}: none of them was archived"
         )

@@ -1,4 +1,4 @@
-"""One run of the archive's streaming query, watched until it ends. Owns how it ends and what is told meanwhile."""
+"""One run of the archive's streaming query, monitored until it ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _RESTING = "Waiting for "
 class ArchiveJob:
     """`source`: a directory, or controllers of a running quorum.
 
-    `every_seconds`: how often to look for new records; None: up to what is there now. `span_bytes`: of a directory's log, what
+    `every_seconds`: how often to look for new records; None: up to what is there now. `span_bytes`: of a directory's
+    log, what
     one task reads.
     """
 
@@ -58,7 +59,7 @@ class ArchiveJob:
             except PipelineError as error:
                 if _NO_WORKER not in str(error) or not left:
                     raise
-                say("Spark's Python process was not there within ten seconds: once more")
+                say("Spark's Python process did not start within ten seconds: retrying")
             else:
                 return
 
@@ -79,7 +80,7 @@ class ArchiveJob:
                     time.monotonic(), self._steps(query), lambda: self._whereabouts(query)
                 )
                 if told_to_stop():
-                    say("stopping: what is not whole is written anew the next time")
+                    say("stopping: incomplete parts are written again by the next run")
                     query.stop()
         except SparkError as error:
             raise PipelineError(reason_of(error)) from None
@@ -93,11 +94,11 @@ class ArchiveJob:
 
     def _whereabouts(self, query: StreamingQuery) -> str:
         stages = [
-            f"of {each.tasks} tasks {each.done} are done and {each.at_work} at work"
+            f"{each.done} of {each.tasks} tasks are done, {each.at_work} are running"
             for each in self.archive.stages()
         ]
         return (
-            f"Spark says “{query.status['message']}”, {', '.join(stages) or 'no task is at work'}"
+            f"Spark says “{query.status['message']}”, {', '.join(stages) or 'no task is running'}"
         )
 
     def _options(self) -> dict[str, str]:

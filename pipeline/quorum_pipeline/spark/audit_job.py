@@ -1,7 +1,8 @@
-"""An audit of replicas and archives: every checksum of each, and whether they hold the same history.
+"""An audit of replicas and archives: all checksums, and whether they have the same history.
 
-Executors read: each task a span, of which it returns digests by block of offsets. The driver compares digests; of blocks that differ the batches
-are read again, and compared where they are, a block in each task. The driver decodes no batch, and holds a few bytes for each 65 536 offsets.
+Each executor task reads a span and returns digests by block of offsets. The driver compares digests; the batches of
+different blocks are read again and compared on executors, one block per task. The driver decodes no batch and holds a
+few bytes per 65 536 offsets.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def _damage(name: str, found: Audited) -> Iterator[Finding]:
     for position, offset, reason in found.damages:
         yield Finding(name, found.place, position, offset, reason)
     if found.more:
-        yield Finding(name, found.place, None, None, f"{found.more:,} more damaged places")
+        yield Finding(name, found.place, None, None, f"{found.more:,} more damaged ranges")
 
 
 def _range(replica: Replica, reads: Sequence[Read]) -> ReplicaRange:

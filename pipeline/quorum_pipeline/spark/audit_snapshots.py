@@ -1,7 +1,8 @@
-"""The snapshots of replicas: whether they are whole, and whether those of one moment, and the log, say the same.
+"""Audits the snapshots of replicas: whether they are complete, and whether snapshots of the same offset, and the log,
+agree.
 
-Owns which log judges: the longest one in which nothing was found; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by a digest of
-the records that they amount to, in one order (`audit/one_order.py`): stock Kafka writes the same state in another one. It is made on executors, bucket by bucket.
+The reference is the longest log without findings; Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by
+a digest of their records in normalized order (`audit/one_order.py`), computed on executors bucket by bucket.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def _odd_ones(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
         for each in same:
             if unsure or counts[each.state] < most:
                 others = ", ".join(other.replica for other in same if other.state != each.state)
-                yield each.finding(f"another state than the same snapshot on {others}")
+                yield each.finding(f"its state differs from the same snapshot on {others}")
 
 
 def _replay(
@@ -154,7 +155,7 @@ def _replay(
     snapshots: Sequence[_Snapshot],
     scratch: Path,
 ) -> tuple[int, list[Finding]]:
-    """The state at the end of each snapshot, by the longest log in which nothing was found."""
+    """The state at the end of each snapshot, by the longest log in which no problems found."""
     sound = [
         (each, reach)
         for each, reach in zip(replicas, logs.ranges, strict=True)
@@ -175,7 +176,7 @@ def _replay(
     except PipelineError as error:
         return 0, [Finding(best.name, "", None, best.start_offset, str(error))]
     judged = [each for each in snapshots if each.file.id.end_offset in expected]
-    what = f"another state than the log of {best.name} amounts to at its end"
+    what = f"its state differs from that of the log of {best.name} at its end"
     wrong = [each for each in judged if each.state != expected[each.file.id.end_offset]]
     return len(judged), [each.finding(what) for each in wrong]
 
@@ -198,7 +199,9 @@ def _source(replica: Replica, scratch: Path) -> Source:
 
 
 def state_digest(state: SparkState) -> int:
-    """Equal for states that are equal but for the order of lists that mean the same in any order. Voters are a part of the state."""
+    """Equal for states that are equal but for the order of lists that mean the same in any order. Voters are a part of
+    the state.
+    """
     found = state.digest(_number)
     for voter in state.voters.voters if state.voters else ():
         found += _hash(repr((voter.key, voter.endpoints)).encode())

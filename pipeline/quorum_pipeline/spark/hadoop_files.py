@@ -59,7 +59,7 @@ class HadoopFiles:
         finally:
             self._call(file, stream.close)
         if not self._call(file, system.rename, part, path):
-            raise PipelineError(f"{file} can't be written: something of that name is there")
+            raise PipelineError(f"{file} can't be written: the name already exists")
 
     def delete(self, directory: str) -> None:
         """With everything in it; nothing happens if it is not there."""

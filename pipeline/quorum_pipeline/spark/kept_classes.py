@@ -1,10 +1,9 @@
-"""Spark's classes, kept between runs in the form in which the JVM has them in memory (class data sharing).
+"""A class data sharing archive of Spark's classes for the JVM.
 
-Finding, reading and checking some ten thousand classes in 280 jars is more than half of what it takes to start Spark. `quorum-pipeline
-prepare` keeps them, once, in a file of 160 MB that the next runs map. The JVM itself looks whether the file was made by the same
-JVM from the same jars, and goes without it otherwise.
-
-The directory is METADATAQUORUM_CACHE, or ~/.cache/metadataquorum. Owns the file and its name. Source: JEP 350 (dynamic archives).
+Finding, reading and verifying about ten thousand classes in 280 jars is more than half of Spark's start time.
+`quorum-pipeline prepare` writes them once to a file of 160 MB that later runs map. The JVM checks that the file was
+made by the same JVM from the same jars, and ignores it otherwise. The directory is METADATAQUORUM_CACHE, or
+~/.cache/metadataquorum. Source: JEP 350 (dynamic archives).
 """
 
 import os

@@ -37,7 +37,7 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     path, bootstrap = options.get("path"), options.get("bootstrap")
     if bool(path) == bool(bootstrap):
         raise PipelineError(
-            "give either the path of a metadata log's directory, or bootstrap: host:port of controllers"
+            "specify either the path of a metadata log's directory, or bootstrap: host:port of controllers"
         )
     on_problem = options.get("onproblem", "fail").lower()
     if on_problem not in ("fail", "keep"):
@@ -75,7 +75,7 @@ def _as_ours(options: dict[str, str]) -> dict[str, str]:
         if name not in options:
             continue
         if ours in found:
-            raise PipelineError(f"{name} and {ours} are the same: give one of them")
+            raise PipelineError(f"{name} and {ours} mean the same: specify one of them")
         found[ours] = words.get(options[name].lower(), options[name])
         del found[name]
     return found
@@ -103,9 +103,11 @@ def changes_options(given: Mapping[str, str]) -> TableOptions:
     start = _moment(options, "startingVersion")
     end = _moment(options, "endingVersion")
     if start.offset is None:
-        raise PipelineError("give startingVersion: the offset from which on changes are wanted")
+        raise PipelineError("specify startingVersion: the first offset of the wanted changes")
     if end.offset is not None and end.offset < start.offset:
-        raise PipelineError(f"startingVersion {start.offset} is behind endingVersion {end.offset}")
+        raise PipelineError(
+            f"startingVersion {start.offset} is greater than endingVersion {end.offset}"
+        )
     return TableOptions(_path(options), table_named(options.get("table", "")), (start, end))
 
 
@@ -120,14 +122,14 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 def _path(options: Mapping[str, str]) -> Path:
     if not options.get("path"):
-        raise PipelineError("give the path of a metadata log's directory, or of an archive")
+        raise PipelineError("specify the path of a metadata log's directory, or of an archive")
     return Path(options["path"].removeprefix("file://"))
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:
     told = [name for name in (version, timestamp) if name and name.lower() in options]
     if len(told) > 1:
-        raise PipelineError(f"give either {version} or {timestamp}")
+        raise PipelineError(f"specify either {version} or {timestamp}")
     if told == [timestamp]:
         return Moment(time_ms=parsed_time_ms(options[timestamp.lower()]))
     return Moment(offset=_number(options, version, 0) if told else None)
@@ -136,5 +138,5 @@ def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Mo
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
     text = options.get(name.lower(), str(default))
     if not text.isdigit() or int(text) < least:
-        raise PipelineError(f"{name} is {text!r}; it is a whole number from {least} on")
+        raise PipelineError(f"{name} is {text!r}; it has to be an integer of at least {least}")
     return int(text)

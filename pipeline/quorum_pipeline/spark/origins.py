@@ -2,7 +2,8 @@
 
 Owns how offsets are cut into tasks. A task carries all it needs to read its rows on another machine.
 
-Spark starts a process of Python for each thing that it asks a source, so what decodes records, and the client of a quorum, are
+Spark starts a process of Python for each thing that it asks a source, so what decodes records, and the client of a
+quorum, are
 imported where they are needed.
 """
 
@@ -131,7 +132,7 @@ class DirectoryOrigin:
         damage = damaged_tail(open_log(self._path))
         if damage is not None:
             raise PipelineError(
-                f"{damage}, and nothing behind it can be read: read another replica from that offset on"
+                f"{damage}, and later records can't be read: read another replica from that offset on"
             )
 
 
@@ -172,8 +173,8 @@ def check_start(origin: Origin, wanted: int) -> None:
     start, end = origin.bounds()
     if wanted < start:
         raise PipelineError(
-            f"the log of {origin.name} has no offset {wanted}: it begins at {start} and ends at {end};"
-            " what was before is in a snapshot"
+            f"the log of {origin.name} has no offset {wanted}: it begins at {start} and ends at {end}; earlier "
+            "records are in a snapshot"
         )
 
 
@@ -182,7 +183,8 @@ def check_history(
 ) -> None:
     """Raises PipelineError if an archive that ends there has another history than the log.
 
-    The newest record that both have is compared. A directory may have held records that were never committed, and hold others there now.
+    The newest record that both have is compared. A directory may have held records that were never committed, and hold
+    others there now.
     """
     start, end = origin.bounds()
     offset = min(archived_end, end) - 1
@@ -190,7 +192,7 @@ def check_history(
     theirs = origin.batch_at(offset) if ours is not None else None
     if theirs is not None and ours != theirs:
         raise PipelineError(
-            f"the archive is not of the log of {origin.name}: at offset {offset} it has a batch of {ours}, and the"
-            f" log one of {theirs}. What was archived was never committed, or is another cluster's: archive this"
-            " log into an empty directory"
+            f"the archive is not of the log of {origin.name}: at offset {offset} it has a batch of {ours}, but the "
+            f"log one of {theirs}. The archived records were never committed, or belong to another cluster: archive "
+            "this log into an empty directory"
         )

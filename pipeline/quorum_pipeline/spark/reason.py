@@ -1,4 +1,4 @@
-"""The line that says what went wrong, out of what Spark throws: a Python stack within a Java stack within another."""
+"""Extracts one line with the cause from a Spark error: a Python stack inside nested Java stacks."""
 
 import re
 

@@ -6,12 +6,16 @@
 
     spark.read.format("metadata_snapshot").option("bootstrap", "controller-0:9093").load().count()
 
-The path is a `.checkpoint` file, or a directory: then each snapshot in it is read, as a task of its own; `latest` set to
-true reads the newest only. `bootstrap` instead of a path names controllers of a running quorum: the newest snapshot of whoever
-leads is fetched and checked before anything of it is given out; `tls` or `commandConfig` beside it as of `metadata_log`. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
+The path is a `.checkpoint` file, or a directory: then each snapshot in it is read, as a task of its own; `latest` set
+to
+true reads the newest only. `bootstrap` instead of a path names controllers of a running quorum: the newest snapshot of
+whoever
+leads is fetched and checked before anything of it is given out; `tls` or `commandConfig` beside it as of
+`metadata_log`. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
 from 0 within a snapshot. A snapshot that is not whole (no footer, a wrong checksum) fails the query and is named.
 
-Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers it, so what it needs is imported when it reads.
+Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers it, so what it needs is
+imported when it reads.
 """
 
 from __future__ import annotations
@@ -135,7 +139,7 @@ def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
         )
     if bool(given.get("path")) == bool(given.get("bootstrap")):
         raise PipelineError(
-            "give either the path of a snapshot, or of a directory that holds some, or bootstrap: host:port"
+            "specify either the path of a snapshot, or of a directory with snapshots, or bootstrap: host:port"
             " of controllers"
         )
     if given.get("bootstrap"):
@@ -153,7 +157,7 @@ def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:
         return [open_snapshot(path)]
     log = open_log(path)
     if not log.snapshots:
-        raise PipelineError(f"{log.path} holds no snapshot")
+        raise PipelineError(f"{log.path} contains no snapshot")
     wanted = log.snapshots[-1:] if latest else log.snapshots
     return [SnapshotFile(log.path / each.file_name, each) for each in wanted]
 

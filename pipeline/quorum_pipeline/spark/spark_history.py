@@ -1,4 +1,6 @@
-"""States of a history, made by stages. Owns what is asked for, which way is taken, and what people are told of how it was done."""
+"""States of a history, made by stages. Owns what is asked for, which way is taken, and what people are told of how it
+was done.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Source(Protocol):
     """What has a history."""
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LogPlan | None:
-        """How to read what leads to these moments, which are in order; None: it is not worth compiled loops. Raises PipelineError."""
+        """How to read what leads to these moments, which are in order; None: it is not worth compiled loops. Raises
+        PipelineError.
+        """
 
     def buckets(self, slots: int) -> int:
         """How many parts a state is merged in."""
@@ -33,7 +37,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen; `from_first`: all of the log."""
+    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen; `from_first`: all of
+    the log.
+    """
 
     path: Path
     span_bytes: int | None = None
@@ -74,12 +80,16 @@ class JobHistory:
         return self.states((moment,))[0]
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
-        """Between two offsets. What leads to the first one is read once. Raises PipelineError, and what Spark raises."""
+        """Between two offsets. What leads to the first one is read once. Raises PipelineError, and what Spark
+        raises.
+        """
         before, after = self.states((Moment(offset=start), Moment(offset=end)))
         return after.differences(before)
 
     def states(self, moments: Sequence[Moment]) -> list[SparkState]:
-        """At each of the moments, which are in order: what leads to them is read once. Raises PipelineError, and what Spark raises."""
+        """At each of the moments, which are in order: what leads to them is read once. Raises PipelineError, and what
+        Spark raises.
+        """
         slots = self._stages.slots
         buckets = self._source.buckets(slots)
         plan = self._source.plan(moments, slots, compiled=True)
@@ -91,7 +101,7 @@ class JobHistory:
             except Unusual:
                 self._open.close()  # something is wrong, or not in the form that all writers use
         plan = self._source.plan(moments, slots, compiled=False)
-        assert plan is not None, "records can always be reduced one by one"
+        assert plan is not None, "every record can be reduced individually"
         reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
         self.done, self.one_by_one = reduced.done, True
         return [reduced.state(number) for number in range(len(moments))]

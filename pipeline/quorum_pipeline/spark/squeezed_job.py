@@ -1,7 +1,7 @@
-"""The state of a log by compiled loops: tasks squeeze spans, buckets are merged, and no record becomes an object on the way.
+"""The state of a log by compiled loops: tasks reduce spans, buckets are merged, without an object per record.
 
-Owns the steps for logs in which nothing is unusual. What compiled loops do not know, and what is wrong, raises Unusual: then the same is done record by record
-(`state_job.py`). The driver holds a summary a task, and says which pieces of a transaction count.
+Anything unusual or wrong raises Unusual; then the same is done record by record (`state_job.py`). The driver holds a
+summary per task and decides which pieces of a transaction count.
 """
 
 from __future__ import annotations

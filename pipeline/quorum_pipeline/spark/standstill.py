@@ -1,6 +1,6 @@
-"""A query that has work to do and gets nowhere: Spark waits for its processes without a limit, and says nothing.
+"""Detects a query without progress: Spark waits for its processes without a limit or message.
 
-Owns how long that may be, and what is told of it. What counts as a step is the caller's; times are handed in.
+Owns the time limits and messages. The caller defines progress, and passes times.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
-"""The state of a log, or what changed between two of its offsets, made on executors.
+"""The state of a log, or the difference of two offsets, computed on executors.
 
-Tasks reduce spans of the log to deltas, cut into buckets by key; buckets are merged, each by itself; rows are made where
-the bucket is. The driver decodes no record: it says who does what, joins summaries up, and finds out what is wrong first.
-
-Owns the three steps, record by record: of short logs, and where compiled loops do not know all that is there (`squeezed_job.py`). What they do is in
-`deltas` and `files.reduced_span`.
+Tasks reduce spans of the log to deltas, partitioned by key; buckets are merged independently, and rows are made where
+the bucket is. The driver decodes no record: it schedules, joins summaries, and determines the first error. This
+module does the three steps record by record, for short logs and for what compiled loops don't support
+(`squeezed_job.py`).
 """
 
 from __future__ import annotations
@@ -64,7 +63,9 @@ Numbered = tuple[int, Task]
 
 
 class LogPlan(Protocol):
-    """What is read: `tasks` in order; `cuts`: how many of them lead to each moment; `start_offset`: where an empty one begins."""
+    """What is read: `tasks` in order; `cuts`: how many of them lead to each moment; `start_offset`: where an empty one
+    begins.
+    """
 
     @property
     def name(self) -> str:
@@ -118,7 +119,9 @@ class ReducedLog:
             each.unpersist()
 
     def state(self, cut: int = -1) -> SparkState:
-        """At one of the moments that the tasks were planned for; the last one if none is named. Raises PipelineError."""
+        """At one of the moments that the tasks were planned for; the last one if none is named. Raises
+        PipelineError.
+        """
         until, parts = self._plan.cuts[cut], self._buckets
         errors = [each.error for each in self.done[:until] if each.error is not None]
         if errors:
@@ -259,10 +262,12 @@ class SparkState:
         self.epoch = min(self.epoch, 1)
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
-        """The bytes of the snapshot of this state, with other `voters` if they are given. Raises PipelineError if there can be none."""
+        """The bytes of the snapshot of this state, with other `voters` if they are given. Raises PipelineError if there
+        can be none.
+        """
         if self.left_out:
             kinds = ", ".join(sorted(self.left_out))
-            raise PipelineError(f"a snapshot would lose records that are not known: {kinds}")
+            raise PipelineError(f"a snapshot would lose unknown records: {kinds}")
         if self.in_transaction:
             raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
         last = self._last
@@ -279,7 +284,9 @@ class SparkState:
 
 
 def _in_order(keyed: Rows, count: int) -> Iterator[Any]:
-    """What is sorted by its key; `count`: how many there are, or more. Few are sorted here, many on executors and read part by part."""
+    """What is sorted by its key; `count`: how many there are, or more. Few are sorted here, many on executors and read
+    part by part.
+    """
     if count <= _FEW:
         return (each for _, each in sorted(keyed.collect(), key=lambda pair: pair[0]))
     return (each for _, each in keyed.sortByKey().toLocalIterator())

@@ -1,6 +1,6 @@
-"""Whole states in an archive, and deltas of neighbours put together: so that a question costs what changed since the last state.
+"""Whole states in an archive, and merged deltas, so that a query costs only the changes since the last state.
 
-Owns when a state is worth it, and that it counts only once it is whole. Executors write it, each the parts that it has.
+Owns when a state is written, and that it counts only when complete. Executors write their own parts.
 """
 
 from __future__ import annotations

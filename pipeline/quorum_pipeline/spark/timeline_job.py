@@ -1,6 +1,8 @@
-"""The timeline of a log or an archive: tasks reduce spans to edges, buckets of topics are put together, events come out in order.
+"""The timeline of a log or an archive: tasks reduce spans to edges, buckets of topics are put together, events come out
+in order.
 
-Owns the steps. The driver decodes no metadata record: it says which pieces of transactions count, and takes control records, which are few, by itself. It holds
+Owns the steps. The driver decodes no metadata record: it says which pieces of transactions count, and takes control
+records, which are few, by itself. It holds
 the events, which are what was asked for.
 """
 
@@ -129,7 +131,7 @@ def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
         if wrong:
             raise PipelineError(wrong[0])
         counting = _counting(reads, source.known)
-        stages.describe(f"put the timeline of {source.name} together")
+        stages.describe(f"assemble the timeline of {source.name}")
         parts = reduced.filter(partial(_counts, counting)).map(_by_bucket)
         events = [
             event

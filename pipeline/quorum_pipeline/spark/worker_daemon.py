@@ -1,6 +1,5 @@
-"""What Spark starts on an executor to have Python workers: its own daemon, which has imported what they need before it forks them.
-
-Each worker would import it for itself, half a second of CPU. Owns no more than that; `spark.python.daemon.module` names it.
+"""The daemon for Python workers on an executor: Spark's own, with the needed imports done before it forks workers,
+which saves half a second of CPU per worker. `spark.python.daemon.module` names it.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Python workers of the executors, started before they are needed. Owns no more than that."""
+"""Starts Python workers of the executors before they are needed."""
 
 from __future__ import annotations
 

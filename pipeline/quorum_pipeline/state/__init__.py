@@ -1,1 +1,1 @@
-"""The state of a cluster at an offset: replayed from its history, as tables, and as the node's own snapshot (pure)."""
+"""The state of a cluster at an offset, replayed from its history, as tables and as a node's snapshot. PURE."""

@@ -1,9 +1,9 @@
-"""A span of the log as the records that are left of it, by compiled loops. PURE. As `deltas.span`, without an object for a record.
+"""A span of the log as its remaining records, by compiled loops; like `deltas.span` without an object per record.
+PURE.
 
-Owns which records take effect: those before the span's first boundary of a transaction (HEAD) may be held back, or dropped, by a transaction from
-before; what takes effect after it is BODY; what a transaction that is open at the end holds back is TAIL. Whoever has all spans says which pieces
-count (`counted`). What loops do not know raises Unusual, and so does what may be malformed and would not be looked at.
-Source: KIP-868.
+Owns which records take effect: those before the first transaction boundary (HEAD) may be held back or aborted by an
+earlier transaction; BODY takes effect; TAIL is held back by a transaction open at the end. `counted` decides for all
+spans together. Unsupported or possibly malformed records raise Unusual. Source: KIP-868.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Records of a log as columns, as an archive gives them: nothing is made for each of them. PURE."""
+"""Records of a log as columns, as in an archive, without an object per record. PURE."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

@@ -1,7 +1,7 @@
-"""Buckets of a state, merged by compiled loops: records that make this part of the state again. PURE.
+"""Merges buckets of a state by compiled loops to the records that recreate this part of the state. PURE.
 
-Owns how parts of one bucket become a part of the state, and what topics say about names to the buckets of names. Raises Unusual where records contradict,
-or loops do not know them: then `deltas` says what is right, or what is wrong.
+Owns merging, and what topics report about names to the name buckets. Contradictory or unsupported records raise
+Unusual; then `deltas` is used.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which moment of a history is meant. PURE."""
+"""A point in a history: an offset or a time. PURE."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def parsed_time_ms(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise PipelineError(
-            f"{text!r} is no time; write it as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00.250+01:00"
+            f"{text!r} is not a valid time; write it as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00.250+01:00"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -1,8 +1,8 @@
-"""The state that the records before an offset amount to. PURE.
+"""The state of all records before an offset. PURE.
 
-Owns the order (every record once, none missing) and what of control records lasts: the voters, kraft.version, who leads.
-What metadata records mean is the image's business. The snapshot of a state is the one that a node would write at this
-offset, byte for byte (K595-30).
+Owns the order (every record once, none missing) and the control records: voters, kraft.version, leader. The image
+interprets metadata records. The snapshot of a state is byte-identical with the one that a node would write at this
+offset (K595-30).
 """
 
 from collections.abc import Iterable, Iterator
@@ -144,7 +144,7 @@ class Replayed:
         """
         if self.image.left_out:
             kinds = ", ".join(sorted(self.image.left_out))
-            raise PipelineError(f"a snapshot would lose records that are not known: {kinds}")
+            raise PipelineError(f"a snapshot would lose unknown records: {kinds}")
         if self.in_transaction:
             raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
         bounds = SnapshotBounds(self.timestamp_ms, self.kraft_version, self._told_voters())
@@ -188,7 +188,7 @@ def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]
 
 def _missing(offset: int, expected: int) -> PipelineError:
     return PipelineError(
-        f"offset {offset} where {expected} must follow: records are missing, or there twice"
+        f"offset {offset} where {expected} is expected: records are missing or duplicated"
     )
 
 

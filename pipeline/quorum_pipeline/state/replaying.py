@@ -1,9 +1,9 @@
-"""Replay of a history, the longest ones without looking at what later records overtake. PURE.
+"""Replays a history; of long ones without the superseded records. PURE.
 
-Owns when that is worth it, and the way back. Records are gathered to blocks. Of topics, partitions and configs only what is left after each
-block is kept, as records (`compaction`), until somebody asks for the image. The other kinds, which no topic depends on, go into the image
-at once. A block with anything that the compiled loops do not know, or that contradicts what came before, is replayed record by record as
-a node does it: so nothing is decided here that a node would decide otherwise, and an error is told with its offset.
+Owns when that is used, and the fallback. Records are collected in blocks. For topics, partitions and configs only the
+remaining records of each block are kept (`compaction`) until the image is requested. Other types, which topics do not
+depend on, are replayed at once. A block with anything unsupported or contradictory is replayed record by record like
+on a node, so the result equals a node's, and errors have an offset.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

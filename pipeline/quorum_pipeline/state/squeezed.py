@@ -1,6 +1,6 @@
-"""Records of whole batches as what is left of them for reducing: compiled loops put together what they can. PURE.
+"""The remaining records of complete batches, combined by compiled loops. PURE.
 
-Owns the way from positions in bytes back to records and changes. What the loops leave alone is decoded by the node's codec.
+Converts byte positions back to records and changes. The node's codec decodes what the loops do not support.
 """
 
 import struct

@@ -1,1 +1,1 @@
-"""What happened to a cluster and how long it took, read off its log (pure)."""
+"""Events of a cluster and their durations, derived from its log. PURE."""

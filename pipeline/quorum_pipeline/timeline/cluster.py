@@ -1,7 +1,8 @@
-"""Events of voters and brokers out of records. PURE.
+"""Events of voters and brokers, from records. PURE.
 
-Owns which records begin and end what. A change of a broker counts for the registration of its epoch only, as in the image. These records are few, and are
-taken as objects, one by one; those of topics and partitions are many (`edges.py`, `partitions.py`).
+Owns which records begin and end an event. A change of a broker counts only for the registration of its epoch, as in
+the image. These records are few and are processed as objects; those of topics and partitions are many (`edges.py`,
+`partitions.py`).
 """
 
 from collections.abc import Callable, Iterable

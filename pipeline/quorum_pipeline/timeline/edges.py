@@ -1,7 +1,8 @@
-"""Where something about a partition begins or ends to be so: as columns, of many records at a time. PURE.
+"""Starts and ends of partition conditions, as columns of many records. PURE.
 
-Owns which records say that: a leader or none, recovery, replicas on their way. An edge that says again what the one before said is left out, so a
-partition that changes ten thousand times in a span is a few rows. What was before the span is not known: its first edges stay.
+The conditions are: no leader, recovery, replicas being added or removed. An edge that repeats the previous one is
+dropped, so many changes of a partition become few rows. The state before the span is unknown, so first edges are
+kept.
 """
 
 from collections.abc import Iterator, Sequence

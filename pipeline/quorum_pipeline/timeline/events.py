@@ -1,12 +1,12 @@
 """Events: elections, voter changes, broker failures, unclean elections, reassignments. PURE.
 
-Owns their form and what is told of many. All times are the log's own. What has begun and not ended has no end. Durations:
+Owns their form and summaries. All times come from the log. An event that has not ended has no end. Durations:
 
-* election: an instant, the first record of the new leader. How long it took is not in the log: an idle leader writes
-  nothing. It took at most the time since the last record of the old leader;
+* election: an instant, the first record of the new leader. Its real duration is not in the log; it is at most the
+  time since the last record of the old leader;
 * replacement: from the record that adds the new replica of a voter, or removes the old one, to the other of the two;
 * broker down: from fencing to unfencing; partition offline: without a leader; unclean election: until recovered;
-* reassignment: from the record that adds or removes replicas to the one after which none are on their way.
+* reassignment: from the record that adds or removes replicas to the one that completes it.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
-"""Events of topics and partitions out of edges. PURE.
+"""Events of topics and partitions, from edges. PURE.
 
-Owns what begins and ends an event: offline without a leader, unclean until recovered, a reassignment from the record that adds or removes replicas to
-the one after which none are on their way. All of a topic ends with it. Of partitions of which nothing ever began nothing is made.
+Owns start and end of events: offline without a leader, unclean until recovered, reassignment from the record that
+adds or removes replicas to the one that completes it. Events of a topic end with it. Partitions without events
+produce nothing.
 """
 
 from bisect import bisect_right

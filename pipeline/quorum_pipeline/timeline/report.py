@@ -1,4 +1,4 @@
-"""The timeline as one HTML page that needs nothing else: pictures are SVG within it. PURE. Owns its form only."""
+"""The timeline as one self-contained HTML page with SVG charts. PURE."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -26,7 +26,8 @@ _MOST_ROWS = 2_000
 _STYLE = """
 body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1120px;color:#1b1e23}
 h1{font-size:1.4em} h2{font-size:1.1em;margin-top:2em}
-table{border-collapse:collapse;width:100%} td{vertical-align:top} th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd}
+table{border-collapse:collapse;width:100%} td{vertical-align:top} th,td{text-align:left;padding:.25em
+.6em;border-bottom:1px solid #ddd}
 td.n,th.n{text-align:right} svg text{font:12px system-ui,sans-serif;fill:#333} svg text.kind{font-weight:600}
 td{white-space:nowrap;font-variant-numeric:tabular-nums} td.detail{white-space:normal;overflow-wrap:anywhere}
 .dot{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
@@ -38,7 +39,7 @@ def html_report(title: str, events: Sequence[Event], begin_ms: int, end_ms: int)
     yield f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
     yield f"<h1>{escape(title)}</h1><p>{_time(begin_ms)} to {_time(end_ms)}, {len(events):,} events.</p>"
     yield from _summary(events)
-    yield "<h2>When, and how long</h2>"
+    yield "<h2>Events and durations</h2>"
     yield from _picture(events, begin_ms, end_ms)
     yield from _table(events)
 
@@ -123,13 +124,16 @@ def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> st
 
 
 def _table(events: Iterable[Event]) -> Iterator[str]:
-    yield "<h2>Every event</h2><table><tr><th>began<th>event<th>of<th class=n>took<th>detail<th class=n>offset"
+    yield "<h2>All events</h2><table><tr><th>start<th>event<th>subject<th class=n>took<th>detail<th class=n>offset"
     for number, each in enumerate(events):
         if number == _MOST_ROWS:
-            yield "<tr><td colspan=6>The rest is in the Parquet file."
+            yield "<tr><td colspan=6>More events are in the Parquet file."
             break
         cells = f"<td>{each.kind}<td>{escape(each.subject)}<td class=n>{_took(each)}"
-        yield f"<tr><td>{_time(each.begin_ms)}{cells}<td class=detail>{escape(each.detail)}<td class=n>{each.begin_offset}"
+        yield (
+            f"<tr><td>{_time(each.begin_ms)}{cells}<td class=detail>{escape(each.detail)}<td "
+            f"class=n>{each.begin_offset}"
+        )
     yield "</table>"
 
 

@@ -1,8 +1,8 @@
-"""What a timeline needs of a span of the log: edges of partitions, topics, brokers, control records. PURE.
+"""The input of a timeline from a span of the log: edges of partitions, topics, brokers, control records. PURE.
 
-Owns what counts: records of a metadata transaction count when it ends, each at its own place, and those of an aborted one never do; control records are not held
-back. Whether one is open where the span begins is not known, so what comes before the first boundary is kept apart, as in `state/compiled_span.py`.
-Takes rows as columns, from a log or an archive alike.
+Records of a metadata transaction count when it ends, each at its own offset, and never if it is aborted; control
+records are not held back. It is unknown whether a transaction is open where the span begins, so records before the
+first boundary are kept separately, as in `state/compiled_span.py`. Takes rows as columns, from a log or an archive.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

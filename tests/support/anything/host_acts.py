@@ -56,7 +56,9 @@ def _recovers(hands: Hands, message: str) -> str:
     return f"spec.recovery: {offer}"
 
 
-_IS_LOST = Ending("QuorumLost", "begins when spec.recovery says", _recovers)
+_IS_LOST = Ending(
+    "QuorumLost", "set spec.recovery to the value of status.quorumLoss.offer", _recovers
+)
 
 
 @act(alone=True, endings=(_IS_LOST,))

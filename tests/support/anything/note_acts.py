@@ -91,7 +91,7 @@ def _releases_all(hands: Hands, message: str) -> str:
     return "took the finalizers off"
 
 
-_HELD = Ending("Degraded", "until its finalizers are removed", _releases_all)
+_HELD = Ending("Degraded", "waits for its finalizers", _releases_all)
 
 
 @act(destroys=1, lasts_s=_PASSES, endings=(_HELD,))

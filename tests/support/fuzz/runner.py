@@ -1,7 +1,7 @@
 """Runs one target for some seconds in a process of its own: `python -m support.fuzz.runner NAME SECONDS DIR`.
 
 Guided by coverage where atheris (libFuzzer) is installed; elsewhere inputs of the corpus are mutated at
-random. Exit code 0: nothing was found. A finding is an exception, an input that takes longer than
+random. Exit code 0: no problems found. A finding is an exception, an input that takes longer than
 HANG_SECONDS, or one that takes more than MEMORY_BYTES of memory; the input is left in DIR.
 
 Memory is the peak of the process: one input may not raise it by more than a connection may cost. The

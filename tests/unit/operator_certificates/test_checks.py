@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Callable[[], Data | None], float, Reason, str]] = {
         lambda: {**SOUND, CERTIFICATE: SOUND[CERTIFICATE][:300]},
         0,
         Reason.HALF_WRITTEN,
-        "tls.crt: a certificate in it is cut off",
+        "tls.crt: a certificate in it is truncated",
     ),
     "key cut off": (
         lambda: {**SOUND, KEY: SOUND[KEY][:100]},
@@ -69,9 +69,9 @@ CASES: dict[str, tuple[Callable[[], Data | None], float, Reason, str]] = {
         lambda: of(issuing.issue(OWNER, HOLDER, FOREIGN, NOW_S)),
         0,
         Reason.WRONG_AUTHORITY,
-        "which is not an authority of this quorum (quorum CA 1)",
+        "which is not a certificate authority of this quorum (quorum CA 1)",
     ),
-    "expired": (lambda: SOUND, 91 * DAY_S, Reason.EXPIRED, "has expired at 2027-02-"),
+    "expired": (lambda: SOUND, 91 * DAY_S, Reason.EXPIRED, "its certificate expired at 2027-02-"),
     "a clock that is a day behind": (
         lambda: SOUND,
         -DAY_S,
@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Callable[[], Data | None], float, Reason, str]] = {
         lambda: issued(node_id=2),
         0,
         Reason.WRONG_IDENTITY,
-        "member:2, and not of urn:metadataquorum:space:demo:member:1",
+        "member:2, not to urn:metadataquorum:space:demo:member:1",
     ),
 }
 
@@ -101,7 +101,7 @@ def test_each_case_has_its_own_message(case: str) -> None:
     assert found.reason is reason
     assert says in found.message
     assert found.message.startswith("Secret space/demo-1-1-tls")
-    assert "The operator issues another one" in found.message
+    assert "The operator issues a new one" in found.message
 
 
 def test_what_is_sound_is_read() -> None:

@@ -57,7 +57,7 @@ def made(second: int) -> dict[str, Any]:
     [
         (POD_QUOTA, "QuotaExceeded", ("exceeded quota: few-pods", "Raise the ResourceQuota")),
         (CLAIM_QUOTA, "QuotaExceeded", ("data-q-3-1-0", "quota: small", "Raise the ResourceQuota")),
-        (NO_LIMITS, "QuotaExceeded", ("must specify limits.memory", "lower what the spec asks")),
+        (NO_LIMITS, "QuotaExceeded", ("must specify limits.memory", "request less in the spec")),
         (POLICY, "AdmissionDenied", ("PodSecurity", "Change the policy")),
         (WEBHOOK, "AdmissionDenied", ("images.example.com", "Change the policy")),
         (WRONG, "Invalid", ("spec.tolerations[0].key", "Correct the spec")),

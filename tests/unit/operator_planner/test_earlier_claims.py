@@ -102,7 +102,7 @@ def test_another_cluster_id_confirms_nothing() -> None:
     model.wanted = replace(model.wanted, adopt="c7")
     step = plan(model.observe())
     assert isinstance(step, Wait)
-    assert "no claim of it is left" in step.reason
+    assert "no claim of that cluster can be adopted" in step.reason
 
 
 def test_marked_claims_stay_out_of_the_adopted_quorum() -> None:
@@ -123,7 +123,7 @@ def test_left_alone_they_do_not_keep_a_new_quorum_from_being_founded() -> None:
     same = replace(left, wanted=replace(left.wanted, cluster_id="c1"))
     step = plan(same)
     assert isinstance(step, Wait), "a cluster id is founded once"
-    assert "has been founded before" in step.reason
+    assert "exists already" in step.reason
     other = replace(left, wanted=replace(left.wanted, cluster_id="c2"))
     assert isinstance(plan(other), CreateIdentity)
     restored = replace(same, wanted=replace(same.wanted, restores=True))
@@ -182,7 +182,7 @@ def test_objects_of_a_living_owner_are_never_taken() -> None:
     for wanted in (seen.wanted, replace(seen.wanted, adopt="c1")):
         step = plan(replace(seen, wanted=wanted))
         assert isinstance(step, Wait)
-        assert "belong to somebody else" in step.reason
+        assert "have another owner" in step.reason
 
 
 def test_a_claim_in_doubt_is_named_and_runs_when_a_person_has_written_its_uuid() -> None:

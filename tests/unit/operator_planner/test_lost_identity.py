@@ -113,7 +113,7 @@ def test_without_a_majority_all_sets_and_the_log_of_a_voter_are_enough() -> None
     step = plan(seen)
     assert isinstance(step, Wait)
     assert condition(seen) == ("IdentityGone", step.reason)
-    assert "no voter answers" in step.reason
+    assert "no voter with that id in its log answers" in step.reason
 
 
 def test_what_does_not_agree_is_named_and_nothing_is_made() -> None:
@@ -177,7 +177,7 @@ def test_a_withdrawn_permission_proves_the_formation() -> None:
     seen = model.observe()
     silent = tuple(replace(each, report=None) for each in seen.incarnations)
     seen = replace(seen, incarnations=silent, view=None, hinted_voters=None, known_voters=0)
-    assert plan(seen) == RecordFormed(1, "the members know of a quorum that has formed")
+    assert plan(seen) == RecordFormed(1, "the members report that the quorum has formed")
 
 
 def test_a_founder_that_is_gone_with_its_claim_before_the_formation_asks_a_person() -> None:

@@ -93,7 +93,7 @@ def test_who_gets_no_answer_is_told_why(tmp_path: Path) -> None:
         assert isinstance(refused, Answer)
         assert refused.code == "UNAUTHORIZED"
         nobody = await client.describe([], TOKEN, TARGETS)
-        assert nobody == Answer(False, "NO_ANSWER", "no pod of the quorum runs")
+        assert nobody == Answer(False, "NO_ANSWER", "no pod of the quorum is running")
         moves.node.hosted.request_shutdown()
         gone = await client.describe(IPS, TOKEN, TARGETS)
         assert isinstance(gone, Answer)

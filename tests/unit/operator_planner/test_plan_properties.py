@@ -258,7 +258,9 @@ def test_a_replica_that_lost_records_is_shown_and_condemned_by_nobody() -> None:
         build_status(each, plan(each), MetadataQuorumStatus(), "") for each in (seen, lost)
     )
     told = {member.id: member.condition for member in after.members}
-    assert "from offset 8 after it had acknowledged all before 12" in (told.pop(first.key.id) or "")
+    assert "from offset 8 after it had acknowledged all records before 12" in (
+        told.pop(first.key.id) or ""
+    )
     assert set(told.values()) == {None}
     assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
 

@@ -234,7 +234,7 @@ def test_the_longest_log_is_the_one_with_the_newer_epoch_not_the_one_with_more_r
     loss = status_of(seen).quorum_loss
     assert loss is not None
     assert [each.uuid for each in loss.replicas] == ["b", "a", "c"]
-    assert "none of them leads" in loss.message
+    assert "none is the leader" in loss.message
 
 
 def test_a_blank_disk_is_not_the_replica_that_it_used_to_be() -> None:
@@ -245,7 +245,7 @@ def test_a_blank_disk_is_not_the_replica_that_it_used_to_be() -> None:
     fresh = replace(blank, failed=None)
     loss = status_of(observed(fresh, member(2, "b"), member(3, "c"))).quorum_loss
     assert loss is not None
-    assert "blank" in (loss.replicas[0].lost or "")
+    assert "its disk is empty now" in (loss.replicas[0].lost or "")
 
 
 def test_an_answer_of_another_quorum_at_a_reused_address_condemns_nobody() -> None:

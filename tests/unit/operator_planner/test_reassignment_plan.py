@@ -251,7 +251,7 @@ def test_moves_of_others_count_and_are_left_alone() -> None:
     outcome = planned(wanted, cluster(elsewhere, HERE, moving=1))
     assert outcome.found.elsewhere == (T0,)
     assert isinstance(outcome.step, Await)
-    assert "somebody else" in outcome.step.reason
+    assert "by another client" in outcome.step.reason
     cancelled = planned(Wanted((T0,), 1, cancel=True), cluster(elsewhere, moving=1))
     assert isinstance(cancelled.step, Finished)
 

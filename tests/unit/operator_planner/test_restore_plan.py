@@ -58,7 +58,7 @@ def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
         step = reconcile(model)
         assert not isinstance(step, steps.CreateIdentity)
     assert isinstance(step, steps.Wait)
-    assert "delete the resource and apply it again. The backup is as it was" in step.reason
+    assert "delete the resource and apply it again. The backup is unchanged" in step.reason
 
 
 @pytest.mark.requirement("OP-10")

@@ -226,7 +226,7 @@ def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) 
 @pytest.mark.parametrize(
     ("small", "blocked"),
     [
-        (away_since(3, {3}, AFTER_S - 1), "unless it comes back"),
+        (away_since(3, {3}, AFTER_S - 1), "unless it returns"),
         (away_since(3, {3}, 99_999, unreachable_after_s=None), None),
         (away_since(3, {3}, 99_999, repair_enabled=False), "repair.enabled"),
         (away_since(3, {3}, 99_999, max_replacements_per_hour=0), "maxReplacementsPerHour"),
@@ -259,7 +259,7 @@ def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> 
     assert Situation(small.seen()).reachability.unreachable == {}, "the leader hears it"
     step = small.run()
     assert isinstance(step, steps.Nothing)
-    assert "host h3 of member 3 is not ready, and the leader hears the member" in step.reason
+    assert "host h3 of member 3 is not ready, but the member fetches from the leader" in step.reason
     assert len(small.members) == 3
 
 

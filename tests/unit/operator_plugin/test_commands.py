@@ -142,10 +142,10 @@ def test_transfer_without_a_leader_or_to_no_voter_is_refused(
 ) -> None:
     kubectl.show("QuorumLost")
     assert main.main(["transfer", "q"]) == 1
-    assert "nothing to hand over" in capsys.readouterr().err
+    assert "leadership can't be transferred" in capsys.readouterr().err
     kubectl.show("Ready")
     assert main.main(["transfer", "q", "--to", "8"]) == 1
-    assert "is no voter" in capsys.readouterr().err
+    assert "is not a voter" in capsys.readouterr().err
     assert kubectl.changes == []
 
 
@@ -165,7 +165,7 @@ def test_a_conflict_says_that_it_can_be_repeated(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["pause", "q", "--context", "broken"]) == 1
-    assert "look again, and repeat" in capsys.readouterr().err
+    assert "check it, and repeat" in capsys.readouterr().err
 
 
 def test_without_kubectl_it_says_so() -> None:

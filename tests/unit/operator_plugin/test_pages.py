@@ -142,7 +142,7 @@ def test_no_status_says_that_nobody_works_for_it() -> None:
     meta = {"name": "q", "namespace": "blue"}
     for resource in ({"metadata": meta}, {"metadata": meta, "status": {"conditions": []}}):
         text = " ".join("\n".join(status_page(resource, [], 0.0)).split())
-        assert "no operator works for namespace blue" in text
+        assert "no operator watches namespace blue" in text
 
 
 def test_a_suspicion_is_shown_with_its_member() -> None:

@@ -1,4 +1,6 @@
-"""The CronJob of a quorum in the real reconcile, and what its Jobs leave in the status, the conditions and the events."""
+"""The CronJob of a quorum in the real reconcile, and what its Jobs leave in the status, the conditions and the
+events.
+"""
 
 import asyncio
 import json
@@ -102,7 +104,7 @@ def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
     api.change_spec(paused=True, backup=None)
     reconcile(api)
     assert CRON_JOB in api.objects, "nothing is touched while the quorum is paused"
-    assert "once spec.paused is false" in told(api)[2]
+    assert "when spec.paused is false" in told(api)[2]
     api.change_spec(paused=False)
     reconcile(api)
     assert CRON_JOB not in api.objects
@@ -126,7 +128,7 @@ def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
     assert (status, reason) == ("False", "LastRunFailed")
     assert "BackoffLimitExceeded: it has reached the limit" in message, "a Job without a pod"
     assert api.status["backup"]["failures"] == 2
-    # Kubernetes forgets old Jobs; the last good backup is there all the same.
+    # Kubernetes forgets old Jobs; the last successful backup is there all the same.
     for place in [each for each in api.objects if "/jobs/" in each or each.endswith("-x")]:
         del api.objects[place]
     reconcile(api)
@@ -144,7 +146,7 @@ def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
     reconcile(api)
     status, reason, message = told(api)
     assert (status, reason) == ("False", "Overdue")
-    assert "which is too long ago" in message
+    assert "which exceeds spec.backup.overdueAfterSeconds" in message
 
 
 @pytest.mark.requirement("OP-10")
@@ -158,7 +160,7 @@ def test_what_is_refused_or_somebody_elses_is_told_and_the_rest_goes_on(api: Kep
     reconcile(api)
     assert api.objects[CRON_JOB] == foreign
     assert told(api)[1] == "Refused"
-    assert "somebody else's" in told(api)[2]
+    assert "not owned by this resource" in told(api)[2]
     del api.objects[CRON_JOB]
 
     def forbidden(verb: str, path: str) -> None:

@@ -83,7 +83,10 @@ def test_there_is_no_way_back_from_tls_alone() -> None:
     asyncio.run(env.operator().reconcile(SPACE, NAME))
     told = api.condition("SpecInvalid")
     assert told["status"] == "True"
-    assert "no way back: write Managed, or make a new MetadataQuorum" in told["message"]
+    assert (
+        "going back is not supported: set Managed, or create a new MetadataQuorum"
+        in told["message"]
+    )
     assert all(api.objects[path]["spec"] == each["spec"] for path, each in sets.items())
 
 

@@ -185,7 +185,7 @@ def test_from_the_operators_authority_to_a_given_one_and_back() -> None:
 
 FOREIGN = corporate("Foreign")
 WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
-    "gone": (lambda: None, "Missing", "is not there: spec.tls.caSecret names it"),
+    "gone": (lambda: None, "Missing", "does not exist: spec.tls.caSecret names it"),
     "half-written": (
         lambda: {**data_of(corporate("Next")), "tls.key": ""},
         "HalfWritten",
@@ -194,7 +194,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
     "cut off": (
         lambda: {"tls.crt": data_of(corporate("Next"))["tls.crt"][:200], "tls.key": "eA=="},
         "HalfWritten",
-        "is cut off",
+        "is truncated",
     ),
     "another key": (
         lambda: {**data_of(corporate("Next")), "tls.key": data_of(FOREIGN)["tls.key"]},
@@ -216,9 +216,9 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
             authority("Next", start=NOW + timedelta(days=1), end=NOW + timedelta(days=99))
         ),
         "NotYetValid",
-        "set the clocks right",
+        "correct the clocks",
     ),
-    "one name, two keys": (lambda: data_of(corporate()), "SameName", "Give it another subject"),
+    "one name, two keys": (lambda: data_of(corporate()), "SameName", "Give it a different subject"),
     "a short key": (
         lambda: {
             **data_of(corporate("Next")),
@@ -267,7 +267,7 @@ def test_a_new_quorum_waits_for_the_secret_that_it_names_and_makes_no_authority_
     env.looks(4)
     ready = env.api.condition("TlsReady")
     assert (ready["status"], ready["reason"]) == ("False", "Issuing")
-    assert "Secret space/corporate is not there" in ready["message"]
+    assert "Secret space/corporate does not exist" in ready["message"]
     assert not [each for each in env.api.created("secrets") if "-ca-" in each]
     put(env, GIVEN, data_of(corporate()))
     env.settle()

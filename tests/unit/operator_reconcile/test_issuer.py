@@ -137,9 +137,9 @@ def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
     quorum.looks(2)
     reason, message = quorum.blocked()
     assert reason == "IssuerLate"
-    assert "has not been issued since" in message
+    assert "has not been issued; requested at" in message
     assert "DoesNotExist: Issuing certificate as Secret does not exist" in message
-    assert "(5 certificates alike)" in message
+    assert "(the same for 5 certificates)" in message
     events = [each["reason"] for each in quorum.api.events]
     assert events.count("TlsIssuerLate") == 1
     quorum.works = True
@@ -196,12 +196,12 @@ def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trus
     assert quorum.signers() == {"CN=Issuer"}
     reason, message = quorum.blocked()
     assert reason == "IssuedUnusable"
-    assert "'CN=Next', which is not an authority of this quorum (Issuer)" in message
+    assert "'CN=Next', which is not a certificate authority of this quorum (Issuer)" in message
     quorum.nodes.stuck = {3}
     quorum.trust(old, new)
     quorum.looks(6)
     assert quorum.signers() == {"CN=Issuer"}
-    assert "until demo-3-1 trusts who issued it" in quorum.env.ready()["message"]
+    assert "until demo-3-1 trusts its issuer" in quorum.env.ready()["message"]
     quorum.nodes.stuck.clear()
     quorum.settle()
     assert quorum.signers() == {"CN=Next"}

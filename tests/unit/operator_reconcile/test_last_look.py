@@ -159,4 +159,4 @@ def test_what_the_last_look_refuses_is_told_when_it_goes_on() -> None:
     assert api.objects[set_path(2)]["spec"]["replicas"] == 1
     condition = api.condition("Refused")
     assert condition["reason"] == "NotSafeNow", json.dumps(api.status, indent=1)
-    assert "the leader hears demo-2-1" in condition["message"]
+    assert "demo-2-1 still fetches from the leader" in condition["message"]

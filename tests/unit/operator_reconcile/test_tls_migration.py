@@ -1,4 +1,6 @@
-"""A running quorum goes from clear text to TLS and back in the real reconcile: stage by stage, wherever it is cut off."""
+"""A running quorum goes from clear text to TLS and back in the real reconcile: stage by stage, wherever it is cut
+off.
+"""
 
 import asyncio
 from typing import Any
@@ -112,7 +114,7 @@ def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
     env.rest()
     assert env.nodes.seen == [PLAIN, ACCEPTING, DIALLING]
     assert env.api.status["tls"]["stage"] == "Dialling"
-    assert "spec.tls.mode: Managed, which closes" in env.told()
+    assert "spec.tls.mode: Managed, which disables" in env.told()
     assert "To go back set spec.tls.mode to Disabled" in env.told()
     assert env.nodes.doors == [], (
         "as long as pods of both kinds are there they are asked in clear text"
@@ -158,7 +160,7 @@ def test_a_member_that_does_not_start_with_certificates_stops_it_and_the_way_bac
     env.rest()
     stages = [env.nodes.stage(each) for each in (1, 2, 3)]
     assert stages.count(ACCEPTING) == 1, "the others go on"
-    assert "not restarted for this stage yet" in env.told()
+    assert "have not restarted for this stage yet" in env.told()
     env.ask("Disabled")
     env.rest()
     assert [env.nodes.stage(each) for each in (1, 2, 3)] == [PLAIN] * 3
@@ -172,7 +174,7 @@ def test_from_tls_alone_there_is_no_way_back() -> None:
     env.ask("Disabled")
     env.rest()
     assert env.stage == "Closed"
-    assert "no way back" in env.api.condition("SpecInvalid")["message"]
+    assert "going back is not supported" in env.api.condition("SpecInvalid")["message"]
     assert [env.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
 
 

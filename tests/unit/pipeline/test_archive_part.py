@@ -117,7 +117,7 @@ def test_what_lost_attempts_left_goes_and_what_counts_has_to_be_there(tmp_path: 
         (tmp_path / name).touch()
     keep_only(tmp_path, {"a"}, SCHEMA)
     assert names(tmp_path) == ["_common_metadata", "a"]
-    with pytest.raises(PipelineError, match=r"/b, which is not there for the driver"):
+    with pytest.raises(PipelineError, match=r"/b, which the driver can't see"):
         keep_only(tmp_path, {"a", "b"}, SCHEMA)
     with pytest.raises(PipelineError, match="have to mount"):
         keep_only(tmp_path / "none", {"a"}, SCHEMA)

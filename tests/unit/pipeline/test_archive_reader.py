@@ -89,7 +89,7 @@ def test_behind_a_snapshot(writer: LogWriter, root: Path) -> None:
     write_archive(root, writer.directory, begins.end_offset, writer.end_offset)
     assert image(root, Moment()) == writer.image_bytes()
     with pytest.raises(
-        PipelineError, match=rf"behind a snapshot at offset {begins.end_offset}; it has no"
+        PipelineError, match=rf"after a snapshot at offset {begins.end_offset}; it has no"
     ):
         image(root, Moment(offset=3))
     wrong = b"".join(encode_snapshot(begins, SnapshotBounds(BEGAN_MS, 1, None), [CHANGE]))
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_told_with_its_name(
     with pytest.raises(PipelineError, match=told):
         image(root, Moment())
     file.unlink()
-    with pytest.raises(PipelineError, match=r"offset \d+ where 7 must follow"):
+    with pytest.raises(PipelineError, match=r"offset \d+ where 7 is expected"):
         image(root, Moment())
 
 

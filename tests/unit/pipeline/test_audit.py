@@ -107,7 +107,7 @@ def test_a_sound_snapshot_of_another_state_is_named(replicas: list[Path], tmp_pa
     target.write_bytes((other.directory / named.file_name).read_bytes())
     (found,) = findings(replicas)
     assert (found.replica, found.file) == (str(replicas[2]), target.name)
-    assert "another state than the log" in found.what
+    assert "its state differs from that of the log" in found.what
 
 
 def rewritten(path: Path, other: LogWriter, voters: VotersRecord | None = None) -> None:
@@ -137,7 +137,7 @@ def test_of_three_snapshots_of_one_offset_the_odd_one_is_named(tmp_path: Path) -
     more = LogWriter(tmp_path / "other")
     more.append(md.TopicRecord(name="wrong", topic_id=md.LOST))
     rewritten(snapshot, more, voters)
-    others = f"another state than the same snapshot on {paths[0]}, {paths[2]}"
+    others = f"its state differs from the same snapshot on {paths[0]}, {paths[2]}"
     expected = Finding(str(paths[1]), name, None, writer.end_offset - 1, others)
     assert expected in audit(paths).findings
     snapshot.write_bytes(sound)
@@ -246,7 +246,7 @@ def test_a_missing_segment_is_named(replicas: list[Path]) -> None:
 def test_the_command(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     names = [str(each) for each in replicas]
     assert main(["audit", *names]) == 0
-    assert "nothing was found" in capsys.readouterr().out
+    assert "no problems found" in capsys.readouterr().out
     segment = open_log(replicas[0]).segments[0]
     flip(segment.path, 40)
     assert main(["audit", *names]) == 1

@@ -55,7 +55,7 @@ def test_an_archive_of_another_history_is_named(node: Path, tmp_path: Path) -> N
     found = audit([node, tmp_path / "second"], (root,))
     assert {each.replica for each in found.findings} == {str(node)}
     assert found.logs.drilled == 1
-    assert "that no majority has" in found.matching.tails[0]
+    assert "which no majority has" in found.matching.tails[0]
     assert str(root) in found.matching.tails[0]
 
 

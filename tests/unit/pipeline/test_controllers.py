@@ -60,5 +60,5 @@ def test_a_directory_needs_no_certificate(tmp_path: Path) -> None:
     parser = ArgumentParser()
     archive.add_arguments(parser)
     parsed = parser.parse_args(["--log", str(tmp_path), "--to", "x", "--tls", "y"])
-    with pytest.raises(PipelineError, match="are for --bootstrap"):
+    with pytest.raises(PipelineError, match="apply only to --bootstrap"):
         archive.run(parsed)

@@ -55,4 +55,4 @@ def test_what_spark_did_not_start_is_refused(name: str) -> None:
 
 def test_a_person_who_calls_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["executor"]) == 2
-    assert "this is for Spark" in capsys.readouterr().err
+    assert "only Spark starts this command" in capsys.readouterr().err

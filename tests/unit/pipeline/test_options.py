@@ -34,14 +34,14 @@ def test_what_is_not_said_and_what_is() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "give either the path"),
-        ({"path": "/node", "bootstrap": "a:1"}, "give either the path"),
+        ({}, "specify either the path"),
+        ({"path": "/node", "bootstrap": "a:1"}, "specify either the path"),
         ({"path": "/node", "ofset": "1"}, "unknown option 'ofset'"),
         ({"path": "/node", "startOffset": "-1"}, "startOffset is '-1'"),
         ({"path": "/node", "maxRows": "0"}, "maxRows is '0'; it is a whole number from 1 on"),
         ({"path": "/node", "onProblem": "skip"}, "it is fail or keep"),
         ({"path": "/node", "startingOffsets": "latest"}, "startOffset is 'latest'"),
-        ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "give one of them"),
+        ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "specify one of them"),
         ({"bootstrap": "a"}, "'a' is not host:port"),
     ],
 )

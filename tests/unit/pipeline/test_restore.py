@@ -70,7 +70,7 @@ def test_what_is_read_back_has_to_be_what_was_wanted(
     wanted, other = states
     monkeypatch.setattr(wanted, "snapshot", other.snapshot)
     voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
-    with pytest.raises(PipelineError, match="was read back, and is not what was written"):
+    with pytest.raises(PipelineError, match="was read back and differs from what was written"):
         write_directory(tmp_path / "out", wanted, voter, "c")
 
 

@@ -243,7 +243,7 @@ def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: in
 
 def test_records_that_are_missing_or_doubled_are_refused() -> None:
     for numbers in ((0, 2), (0, 0), (1,)):
-        with pytest.raises(PipelineError, match="must follow"):
+        with pytest.raises(PipelineError, match="is expected"):
             Replayed().records(LogRecord(n, 1, 5, False, None, b"\1\x14\0\0") for n in numbers)
 
 
@@ -311,7 +311,7 @@ def test_by_time_it_ends_behind_the_last_record_up_to_then(
     assert replay_directory(path, Moment(time_ms=0)).end_offset == 0
     assert parsed_time_ms("2023-11-14T23:13:20.5+01:00") == BEGAN_MS + 500
     assert parsed_time_ms("2023-11-14T22:13:20") == BEGAN_MS
-    with pytest.raises(PipelineError, match="is no time"):
+    with pytest.raises(PipelineError, match="is not a valid time"):
         parsed_time_ms("yesterday")
 
 

@@ -1,4 +1,6 @@
-"""Rows of `metadata_state` and `metadata_changes`: those of the commands, at any moment, from a log and from an archive."""
+"""Rows of `metadata_state` and `metadata_changes`: those of the commands, at any moment, from a log and from an
+archive.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +76,7 @@ def test_what_changed_as_rows_of_a_change_feed(places: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "give the path"),
+        ({}, "specify the path"),
         ({"path": "/x"}, "there are brokers, topics"),
         ({"path": "/x", "table": "topic"}, "table is 'topic'"),
         ({"path": "/x", "table": "topics", "asOf": "1"}, "there are path, table, versionAsOf"),
@@ -93,9 +95,9 @@ def test_options_of_a_state(given: dict[str, str], said: str) -> None:
 
 def test_options_of_changes() -> None:
     given = {"path": "/x", "table": "topics"}
-    with pytest.raises(PipelineError, match="give startingVersion"):
+    with pytest.raises(PipelineError, match="specify startingVersion"):
         changes_options(given)
-    with pytest.raises(PipelineError, match="startingVersion 2 is behind endingVersion 1"):
+    with pytest.raises(PipelineError, match="startingVersion 2 is greater than endingVersion 1"):
         changes_options({**given, "startingVersion": "2", "endingVersion": "1"})
 
 
