@@ -67,7 +67,7 @@ def test_an_archive_goes_on_with_the_log_that_it_is_of_and_no_other(tmp_path: Pa
     for name, at in (("rewritten at the end", 18), ("rewritten", 4)):
         with pytest.raises(
             PipelineError,
-            match=r"at offset 19 it has a batch of epoch 1, CRC .*, and the log one of epoch 5, CRC",
+            match=r"at offset 19 it has a batch of epoch 1, CRC .*, but the log one of epoch 5, CRC",
         ):
             check(log(tmp_path / name, 40, at))
     with pytest.raises(PipelineError, match=r"at offset 5 it has a batch of epoch 1"):

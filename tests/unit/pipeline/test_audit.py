@@ -187,7 +187,7 @@ def test_a_batch_of_another_history_is_named(tmp_path: Path) -> None:
         paths.append(tmp_path / name)
     (found,) = findings(paths)
     assert (found.replica, found.offset) == (str(tmp_path / "b"), 1)
-    assert "another batch (CRC" in found.what
+    assert "a different batch (CRC" in found.what
     both = findings(paths[:2])
     assert {each.replica for each in both} == {str(paths[0]), str(paths[1])}
 

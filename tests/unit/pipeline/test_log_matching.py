@@ -101,7 +101,7 @@ def test_two_of_three_are_right_and_file_byte_and_offset_of_the_third_are_told()
     c = replica("c", (0, 2), (2, 4), (4, 6))
     c.marks[1] = c.marks[1]._replace(crc=1)
     (finding,) = found(a, b, c)
-    what = f"another batch (CRC 00000001, not {a.marks[1].crc:08x}) than on a, b"
+    what = f"a different batch (CRC 00000001, not {a.marks[1].crc:08x}) than on a, b"
     assert finding == Finding("c", "0.log", 100, 2, what)
 
 

@@ -38,7 +38,10 @@ def test_what_is_not_said_and_what_is() -> None:
         ({"path": "/node", "bootstrap": "a:1"}, "specify either the path"),
         ({"path": "/node", "ofset": "1"}, "unknown option 'ofset'"),
         ({"path": "/node", "startOffset": "-1"}, "startOffset is '-1'"),
-        ({"path": "/node", "maxRows": "0"}, "maxRows is '0'; it is a whole number from 1 on"),
+        (
+            {"path": "/node", "maxRows": "0"},
+            "maxRows is '0'; it has to be an integer of at least 1",
+        ),
         ({"path": "/node", "onProblem": "skip"}, "it is fail or keep"),
         ({"path": "/node", "startingOffsets": "latest"}, "startOffset is 'latest'"),
         ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "specify one of them"),

@@ -159,7 +159,7 @@ def test_any_cluster(
 def test_without_a_broker_or_enough_of_them_there_is_no_plan() -> None:
     with pytest.raises(ValueError, match="no broker is usable"):
         make_plan([Broker(1, usable=False)], [Partition("t", 0, (1,))])
-    with pytest.raises(NoRoom, match="3 replicas, and 2 brokers"):
+    with pytest.raises(NoRoom, match="3 replicas, but only 2 brokers"):
         make_plan([Broker(1), Broker(2)], [Partition("t", 0, (1, 2, 3))])
 
 

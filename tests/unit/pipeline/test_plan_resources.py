@@ -72,7 +72,7 @@ def test_nothing_to_do_is_no_document() -> None:
 
 @pytest.mark.parametrize("name", ["", "Drain", "a b", "-a", "a-", "a" * 201])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a resource"):
+    with pytest.raises(ValueError, match="not a valid resource name"):
         resource.check_name(name)
 
 

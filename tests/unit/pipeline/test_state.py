@@ -364,4 +364,4 @@ def test_the_commands(
     assert main(["state", "--log", str(path), "--at-offset", "999"]) == 2
     assert "it has offsets 0 to" in capsys.readouterr().err
     assert main([*arguments, "--output", str(out)]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err

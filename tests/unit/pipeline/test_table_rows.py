@@ -81,7 +81,7 @@ def test_what_changed_as_rows_of_a_change_feed(places: list[Path]) -> None:
         ({"path": "/x", "table": "topic"}, "table is 'topic'"),
         ({"path": "/x", "table": "topics", "asOf": "1"}, "there are path, table, versionAsOf"),
         ({"path": "/x", "table": "topics", "versionAsOf": "-1"}, "versionAsOf is '-1'"),
-        ({"path": "/x", "table": "topics", "timestampAsOf": "now"}, "'now' is no time"),
+        ({"path": "/x", "table": "topics", "timestampAsOf": "now"}, "'now' is not a valid time"),
         (
             {"path": "/x", "table": "topics", "versionAsOf": "1", "timestampAsOf": "2026-01-01"},
             "either versionAsOf or timestampAsOf",
