@@ -18,7 +18,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.claim_writer import ClaimWriter
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.drift import template_drift
+from quorum_operator.kube.drift import ZERO, template_drift
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from quorum_operator.kube.token import read_token
 from quorum_operator.last_look import last_look
@@ -272,6 +272,7 @@ class Executor:
                 {"op": "replace", "path": "/spec/template", "value": spec["template"]},
                 {"op": "add", "path": f"/spec/{policy}", "value": spec[policy]},
                 {"op": "add", "path": "/spec/updateStrategy", "value": spec["updateStrategy"]},
+                *_back_to_zero(each.drift),
                 {
                     "op": "add",
                     "path": f"/metadata/annotations/{note}",
@@ -425,6 +426,14 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
         {"op": "test", "path": "/metadata/uid", "value": target.uid},
         {"op": "test", "path": "/metadata/resourceVersion", "value": target.resource_version},
     ]
+
+
+def _back_to_zero(drift: str | None) -> list[dict[str, Any]]:
+    """What stands on a StatefulSet alone when somebody has set it."""
+    if drift not in ZERO:
+        return []
+    values: dict[str, Any] = {"/spec/ordinals": {"start": 0}, "/spec/minReadySeconds": 0}
+    return [{"op": "add", "path": path, "value": value} for path, value in values.items()]
 
 
 def _harmful(subject: str, harm: str) -> Outcome:

@@ -25,6 +25,11 @@ Clock = Callable[[], float]
 _log = structlog.get_logger("quorum_operator")
 
 
+MOST_S = 30
+"""For so long at most a lease that stays the same is another's, whatever is written in it: no operator writes more, and what
+somebody has written by hand must not keep all of them from working."""
+
+
 def clock() -> float:
     """Seconds since boot, including suspension; can't be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -199,7 +204,7 @@ class Leadership:
         version = str(found["metadata"]["resourceVersion"])
         if self._other is None or self._other.version != version:
             duration_s = found["spec"].get("leaseDurationSeconds") or self._terms.duration_s
-            self._other = Seen(version, now + duration_s)
+            self._other = Seen(version, now + min(duration_s, MOST_S))
             return False
         if now < self._other.until:
             return False

@@ -91,6 +91,9 @@ def template_drift(wanted: Object, live: Any) -> str | None:
     """The first difference of a StatefulSet that affects its pods or claims."""
     if not isinstance(live, dict) or "spec" not in live:
         return None  # it was not read from an API server
+    for path in ZERO:
+        if _at(live, path):
+            return path
     for path in ("spec.updateStrategy", _POLICY):
         found = _difference(_at(wanted, path), _at(live, path), path)
         if found is not None:
@@ -101,6 +104,8 @@ def template_drift(wanted: Object, live: Any) -> str | None:
 
 
 _POLICY = "spec.persistentVolumeClaimRetentionPolicy"
+ZERO = ("spec.ordinals.start", "spec.minReadySeconds")
+"""Fields of a StatefulSet that are left out, or 0. Another first ordinal is another pod, on another claim."""
 
 
 def _addition(wanted: Any, live: Any, path: str) -> str | None:

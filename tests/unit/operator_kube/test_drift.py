@@ -43,7 +43,7 @@ def stored_set() -> Object:
     container |= {"terminationMessagePolicy": "File"}
     container["resources"] = {"requests": {"cpu": "500m", "memory": "1Gi"}}
     found["spec"]["volumeClaimTemplates"][0]["status"] = {"phase": "Pending"}
-    found["spec"]["minReadySeconds"] = 0
+    found["spec"] |= {"minReadySeconds": 0, "ordinals": {"start": 0}}
     return found
 
 
@@ -101,6 +101,8 @@ SET_CHANGES: dict[str, Callable[[Object], Any]] = {
         "metadataquorum.dev/node-id"
     ),
     "updates": lambda found: found["spec"].update(updateStrategy={"type": "RollingUpdate"}),
+    "the first ordinal": lambda found: found["spec"].update(ordinals={"start": 1}),
+    "when it is available": lambda found: found["spec"].update(minReadySeconds=600),
     "the claim's fate": lambda found: found["spec"].update(
         persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete", "whenScaled": "Delete"}
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.kube.errors import AlreadyExists, Conflict, Unavailable
-from quorum_operator.leadership import Leadership, NotLeading, Place, Terms
+from quorum_operator.leadership import MOST_S, Leadership, NotLeading, Place, Terms
 from support import virtual_time
 
 PLACE = Place("operators", "mq")
@@ -247,6 +247,23 @@ def test_times_written_by_others_are_not_believed() -> None:
     for renewed in ("2001-01-01T00:00:00.000000Z", "2101-01-01T00:00:00.000000Z"):
         took = virtual_time.run(story(renewed))
         assert 10 <= took < 11
+
+
+@pytest.mark.requirement("OP-03")
+def test_a_lease_that_was_written_by_hand_keeps_nobody_from_working_for_long() -> None:
+    """Whoever holds it by name alone never renews it; no operator asks for an hour."""
+
+    async def story() -> float:
+        store = Store()
+        operator = contender(store, "we")
+        operator.start()
+        await until(operator.leadership.leads, timeout_s=1)
+        store.write({"holderIdentity": "by-hand", "leaseDurationSeconds": 3600})
+        await asyncio.sleep(TERMS.period_s + 1)
+        assert not operator.leadership.leads(), "it is another's at first"
+        return await until(operator.leadership.leads, timeout_s=120)
+
+    assert virtual_time.run(story()) <= MOST_S
 
 
 @pytest.mark.requirement("OP-03")

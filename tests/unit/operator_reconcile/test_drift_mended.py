@@ -81,6 +81,16 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 }
 
 
+@pytest.mark.requirement("OP-01")
+def test_a_set_that_somebody_counts_from_another_ordinal_is_counted_from_zero_again() -> None:
+    """Its pod would be another one, on another claim."""
+    api = running_quorum(3)
+    api.objects[set_path(2)]["spec"] |= {"ordinals": {"start": 1}, "minReadySeconds": 900}
+    reconcile(api)
+    found = api.objects[set_path(2)]["spec"]
+    assert (found["ordinals"], found["minReadySeconds"]) == ({"start": 0}, 0)
+
+
 @pytest.mark.parametrize(("path", "change"), CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.requirement("OP-01")
 def test_what_somebody_changes_is_put_back(
