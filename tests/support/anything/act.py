@@ -7,13 +7,14 @@ An act is a generator function. It acts up to its `yield`, whose value describes
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from support.envtest.kube_api import Json
 
 if TYPE_CHECKING:
     from support.anything.hands import Hands
 
+Option = TypeVar("Option")
 Doing: TypeAlias = Iterator[str]
 Answer: TypeAlias = "Callable[[Hands, str], str]"
 
@@ -29,7 +30,7 @@ class Drawn:
     leader: bool
     choice: int
 
-    def one_of(self, options: tuple[str, ...]) -> str:
+    def one_of(self, options: tuple[Option, ...]) -> Option:
         """What the seed chose of them."""
         return options[self.choice % len(options)]
 
@@ -43,16 +44,20 @@ class Drawn:
 class Ending:
     """A condition in which a round may rest: its message says what a person has to do.
 
-    `says` is a regular expression that the message has to match; `answer` does exactly that and tells so.
+    `says` is a regular expression that the message has to match; `answer` does exactly that and tells so. `status`: of the
+    condition while it asks.
     """
 
     type: str
     says: str
     answer: Answer
+    status: str = "True"
 
     def holds(self, condition: Json) -> bool:
-        """Whether this condition is true and says what to do."""
-        return condition["status"] == "True" and bool(re.search(self.says, condition["message"]))
+        """Whether this condition asks, and says what to do."""
+        return condition["status"] == self.status and bool(
+            re.search(self.says, condition["message"])
+        )
 
 
 @dataclass(frozen=True, slots=True)

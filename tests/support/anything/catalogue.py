@@ -4,6 +4,8 @@ from support.anything import (
     alter_acts,
     certificate_acts,
     cluster_acts,
+    deed_acts,
+    field_acts,
     host_acts,
     left_acts,
     note_acts,
@@ -12,6 +14,7 @@ from support.anything import (
     spec_acts,
     twofold_acts,
     update_acts,
+    volume_acts,
 )
 from support.anything.act import Act
 
@@ -27,11 +30,18 @@ EVERY: tuple[Act, ...] = (
     *note_acts.ACTS,
     *cluster_acts.ACTS,
     *twofold_acts.ACTS,
+    *field_acts.ACTS,
+    *deed_acts.ACTS,
+    *volume_acts.ACTS,
 )
 
 _NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
-    **{each.name: _NOT_PLAYED for each in (*alter_acts.ACTS, *update_acts.ACTS)},
+    **{
+        each.name: _NOT_PLAYED
+        for acts in (alter_acts, update_acts, field_acts, deed_acts, volume_acts)
+        for each in acts.ACTS
+    },
     "members-on-different-hosts": _NOT_PLAYED,
     **dict.fromkeys(
         (

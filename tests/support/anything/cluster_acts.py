@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from support.anything.act import Act, Doing, Drawn, act
-from support.anything.hands import Hands
-from support.anything.object_acts import EARLIER, TOKEN
+from support.anything.hands import Hands, NothingThere
+from support.anything.object_acts import EARLIER, TOKEN, keeps_claims
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import nodes
@@ -115,6 +115,8 @@ def _selector(hands: Hands) -> str:
 @act(destroys=1)
 def delete_everything(hands: Hands, drawn: Drawn) -> Doing:
     """Run kubectl delete all on all that belongs to the quorum: StatefulSets, pods, Services."""
+    if not keeps_claims(hands):
+        raise NothingThere("its claims would go with the StatefulSets")
     words = ("delete", "all", "-l", _selector(hands), "--wait=false")
     told = hands.kubectl("-n", hands.namespace, *words)
     yield f"deleted {len(told.splitlines())} objects"

@@ -36,6 +36,12 @@ _FIELDS_AT_FIRST = (
     "update",
     "terminationGracePeriodSeconds",
     "recovery",
+    "allowEvenReplicas",
+    "update",
+    "podTemplate",
+    "networkPolicy",
+    "backup",
+    "earlierClaims",
 )
 
 

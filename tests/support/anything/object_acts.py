@@ -57,7 +57,7 @@ def _adopts(hands: Hands, message: str) -> str:
 
 EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
 TOKEN = Ending("Refused", "token", _restarts_one_by_one)
-_FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
+FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
 _BASE = (
     "service nodes",
@@ -77,7 +77,7 @@ def delete_set(hands: Hands, drawn: Drawn) -> Doing:
     yield f"deleted StatefulSet {member.name}"
 
 
-@act(destroys=1, endings=(_FOREIGN,))
+@act(destroys=1, endings=(FOREIGN,))
 def orphan_set(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the StatefulSet of a member with --cascade=orphan."""
     member = hands.member(drawn)
@@ -264,7 +264,7 @@ def strip_claim(hands: Hands, drawn: Drawn) -> Doing:
     yield f"stripped {member.claim}"
 
 
-@act(endings=(_FOREIGN,))
+@act(endings=(FOREIGN,))
 def disown(hands: Hands, drawn: Drawn) -> Doing:
     """Take the owner off an object."""
     name = drawn.one_of((*_BASE, "token secret"))
@@ -334,8 +334,7 @@ def edit_budget(hands: Hands, drawn: Drawn) -> Doing:
 @act(endings=(EARLIER,))
 def recreate(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
-    policies = [each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in hands.sets()]
-    if any((each or {}).get("whenDeleted") == "Delete" for each in policies):
+    if not keeps_claims(hands):
         raise NothingThere("its claims would go with it")
     before = hands.quorum.resource()
     hands.delete(hands.quorum.path)
@@ -351,6 +350,12 @@ def strip_resource(hands: Hands, drawn: Drawn) -> Doing:
     """Empty the status of the resource."""
     hands.api.merge(f"{hands.quorum.path}/status", {"status": None})
     yield "emptied the status"
+
+
+def keeps_claims(hands: Hands) -> bool:
+    """Whether claims stay when StatefulSets are deleted."""
+    policies = [each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in hands.sets()]
+    return all((each or {}).get("whenDeleted") != "Delete" for each in policies)
 
 
 def _stripped(found: Json) -> None:

@@ -10,6 +10,8 @@ from support.kind_env.quorum import Described
 
 GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady", "Updated"})
 """Every other condition is a complaint when it is true."""
+_OF_OTHERS = frozenset({"BackupCurrent"})
+"""Tells of what is no part of the quorum."""
 
 
 def unsettled(
@@ -59,6 +61,7 @@ def complaints(resource: Json) -> list[Json]:
         for each in conditions
         if each["status"] != ("True" if each["type"] in GOOD_WHEN_TRUE else "False")
         and (each["type"], each["reason"]) != ("TlsReady", "Disabled")
+        and each["type"] not in _OF_OTHERS
     ]
 
 

@@ -151,11 +151,15 @@ class KindEnv:
 
     def kill_operator(self) -> None:
         """SIGKILL to the operator's process."""
+        self.signal_operator("SIGKILL")
+
+    def signal_operator(self, signal: str) -> None:
+        """To the operator's process."""
         for pod in installation.operator_pods(self.cluster.api):
             target = nodes.running_container(
                 self.cluster.kubeconfig, installation.OPERATOR_NAMESPACE, pod["metadata"]["name"]
             )
-            nodes.signal_container(target, "SIGKILL")
+            nodes.signal_container(target, signal)
 
     def wait_until(self, what: str, probe: Callable[[], bool], *, timeout_s: float) -> None:
         wait_for(what, probe, timeout_s=timeout_s, seen=self.summary)
