@@ -33,6 +33,7 @@ from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
 from quorum_operator.outcome import Outcome
 from quorum_operator.page_document import Move
+from quorum_operator.planner.edited_epochs import corrected
 from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
@@ -362,7 +363,7 @@ class Reconciler:
             backups=known.backups[0],
             update=update_wanted(spec, self._clock()),
         )
-        return await self._with_host_rooms(spec, seen)
+        return await self._with_host_rooms(spec, corrected(seen))
 
     async def _with_host_rooms(self, spec: MetadataQuorumSpec, seen: Observation) -> Observation:
         """Where a member is to be made. A host that a copy has too many or too few decides nothing but whether that is now or later."""

@@ -86,6 +86,7 @@ REVOKED_FILE = "revoked"
 RESTORE_PATH = "/var/lib/metadataquorum-restore"
 CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
+TOKEN_FILE = f"{TOKEN_PATH}/{TOKEN_KEY}"
 
 USER_ID = 65532
 

@@ -6,6 +6,7 @@ until the target is reached or cancelled, and then returns to its spec. Only the
 started, as an observer, since it is needed in any case.
 """
 
+from quorum_operator.desired.names import TOKEN_FILE
 from quorum_operator.planner.membership import create_newcomer
 from quorum_operator.planner.observed import QuorumView
 from quorum_operator.planner.situation import Situation
@@ -52,4 +53,4 @@ def target_text(view: QuorumView) -> str:
 def _cancel(at: Situation, view: QuorumView) -> str:
     leader = at.by_key.get(view.leader)
     pod = leader.pod.name if leader is not None and leader.pod is not None else "POD"
-    return f"kubectl exec {pod} -- quorumctl alter --cancel"
+    return f"kubectl exec {pod} -- quorumctl alter --cancel --token-file {TOKEN_FILE}"

@@ -477,6 +477,8 @@ class Observation:
     """Voters of an unconfirmed description, if there is no confirmed one."""
     older_quorum: QuorumView | None = None
     """A confirmed description older than one confirmed before: voters from before a recovery. Only reported."""
+    epochs_edited: bool = False
+    """The last status names epochs that the quorum has never come to (`edited_epochs.py`)."""
     known_cluster_id: str | None = None
     """Cluster id in the last status."""
     known_voters: int = 0

@@ -95,7 +95,7 @@ def _known_voters(at: Situation, earlier: MetadataQuorumStatus) -> int:
 def _newest(at: Situation, before: int | None, of_cluster: str | None, name: str) -> int | None:
     """The newest confirmed epoch, which only grows; reset by a new identity."""
     cluster_id = at.identity.cluster_id if at.identity is not None else of_cluster
-    known = before if of_cluster == cluster_id else None
+    known = before if of_cluster == cluster_id and not at.seen.epochs_edited else None
     if at.view is None or at.view.cluster_id != cluster_id:
         return known
     seen: int = getattr(at.view, name)

@@ -10,14 +10,16 @@ _PATH = "/v1/alter-quorum"
 _ABSENT = 90
 """The id of no member: a target with it is never reached."""
 _PASSES = (4.0, 15.0)
-_CANCEL = re.compile(r"to give them up now: kubectl exec (\S+) -- quorumctl alter --cancel")
+_CANCEL = re.compile(
+    r"to give them up now: kubectl exec (\S+) -- quorumctl (alter --cancel --token-file \S+)"
+)
 
 
 def _cancels(hands: Hands, message: str) -> str:
     """What the condition prints, in the pod that it names."""
     found = _CANCEL.search(message)
     assert found is not None, message
-    words = ("exec", found[1], "--", "quorumctl", "alter", "--cancel")
+    words = ("exec", found[1], "--", "quorumctl", *found[2].split())
     return f"cancelled the target in {found[1]}: {hands.kubectl('-n', hands.namespace, *words)}"
 
 

@@ -1,0 +1,49 @@
+"""Epochs in the status that the quorum has never come to: somebody has written there.
+
+Owns what shows that. An older quorum confirms itself only after a recovery, beside the one that was recovered: that one has left
+traces on StatefulSets or claims, or somebody runs that is in a newer epoch. Where nothing of that is to be found, and all that
+is to run answers and belongs to the quorum that is confirmed now, the status is the only one that knows of a newer one.
+"""
+
+from dataclasses import replace
+
+from quorum_operator.planner.gates import voter_keys
+from quorum_operator.planner.observed import Incarnation, Observation, QuorumView
+from quorum_operator.planner.situation import FENCED, Situation
+
+
+def corrected(seen: Observation) -> Observation:
+    """With the quorum that was confirmed as the one that counts, where the status alone contradicts."""
+    view = seen.older_quorum
+    if seen.view is not None or view is None or not _is_the_only_one(seen, view):
+        return seen
+    return replace(seen, view=view, older_quorum=None, epochs_edited=True)
+
+
+def _is_the_only_one(seen: Observation, view: QuorumView) -> bool:
+    at = Situation(replace(seen, view=view, older_quorum=None))
+    if at.view is None or not (view.formed and view.voters_committed) or view.pending_change:
+        return False
+    marks = [each.claim.marks for each in seen.lone_claims]
+    marks += [each.claim.marks for each in seen.incarnations if each.claim is not None]
+    if any(each.fenced is not None or each.recovery is not None for each in marks):
+        return False
+    if any(_was_recovered(each) for each in seen.incarnations):
+        return False
+    running = [each for each in at.current if each.replicas > 0 and each.failed is None]
+    return at.voters <= {each.key for each in running} and all(
+        _belongs_to(each, view) for each in running
+    )
+
+
+def _was_recovered(each: Incarnation) -> bool:
+    reasons = (each.stopped or "", each.failed.reason if each.failed is not None else "")
+    return each.recovery is not None or any(text.startswith(FENCED) for text in reasons)
+
+
+def _belongs_to(each: Incarnation, view: QuorumView) -> bool:
+    """It answers, follows this quorum, and has heard of no newer epoch."""
+    log = each.report.log if each.report is not None else None
+    if log is None or max(log.leader_epoch, log.last_epoch) > view.epoch:
+        return False
+    return each.key in voter_keys(view) | {one.key for one in view.observers}

@@ -1,0 +1,129 @@
+"""An epoch that somebody has written into the status: the quorum is believed where nothing else speaks against it."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from quorum_node.survivor import Survivor
+from quorum_operator.planner.edited_epochs import corrected
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    FailureLatch,
+    HeldLog,
+    Identity,
+    Incarnation,
+    Key,
+    LoneClaim,
+    Marks,
+    NodeReport,
+    Observation,
+    PodFacts,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+    Templates,
+    Wanted,
+)
+from quorum_operator.planner.plan import plan
+from quorum_operator.planner.situation import FENCED
+from quorum_operator.planner.status import build_status
+from quorum_operator.planner.step import Nothing
+from quorum_operator.status_crd import MetadataQuorumStatus
+
+NOW, EPOCH = 1_000_000.0, 4
+STORAGE = StorageChoice("1Gi", None)
+KEYS = tuple(Key(each, f"u{each}") for each in (1, 2, 3))
+VIEW = QuorumView(
+    "c1",
+    KEYS[0],
+    EPOCH,
+    tuple(ReplicaView(each, True, True) for each in KEYS),
+    (),
+    voters_offset=9,
+    voters_epoch=3,
+    voters_committed=True,
+    pending_change=False,
+    own_epoch_committed=True,
+    formed=True,
+    initial_voters=3,
+)
+
+
+def report(uuid: str, epoch: int = EPOCH) -> NodeReport:
+    log = HeldLog(epoch, 20, 20, epoch, frozenset(KEYS))
+    return NodeReport(uuid, "c1", "follower", True, True, "ok", log=log)
+
+
+def member(node_id: int) -> Incarnation:
+    name = f"q-{node_id}-1"
+    return Incarnation(
+        node_id=node_id,
+        number=1,
+        name=name,
+        uid=f"uid-{name}",
+        resource_version="1",
+        created_at=NOW - 1000,
+        formation=1,
+        storage=STORAGE,
+        uuid=f"u{node_id}",
+        template_hash="t",
+        pod=PodFacts(f"{name}-0", f"pod-{node_id}", NOW - 1000, restart_hash="r"),
+        claim=ClaimFacts(f"data-{name}-0", "c"),
+        report=report(f"u{node_id}"),
+    )
+
+
+def observed(third: Incarnation, *others: Incarnation, **seen: object) -> Observation:
+    """What the confirmed description is worth nothing for, since the status names a later epoch."""
+    members = (member(1), member(2), third, *others)
+    found = Observation(
+        now=NOW,
+        name="q",
+        generation=1,
+        wanted=Wanted(3, STORAGE),
+        identities=(Identity(1, "c1", 1, "u1", 3, formed=True),),
+        incarnations=members,
+        templates={each.name: Templates("t", "r") for each in members},
+        older_quorum=VIEW,
+        known_cluster_id="c1",
+        known_voters=3,
+    )
+    return replace(found, **seen)  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("OP-07")
+def test_an_epoch_that_stands_in_the_status_alone_is_not_believed() -> None:
+    edited = MetadataQuorumStatus(cluster_id="c1", newest_epoch=1_000_000)
+    before = observed(member(3))
+    assert not isinstance(plan(before), Nothing)
+    seen = corrected(before)
+    assert seen.view == VIEW
+    step = plan(seen)
+    assert isinstance(step, Nothing)
+    assert build_status(seen, step, edited, "").newest_epoch == EPOCH
+
+
+LATCH = FailureLatch(FENCED, "", NOW, NOW)
+SURVIVOR = Survivor(UUID(int=3), 3, 20)
+FENCED_MARKS = Marks(uuid="u4", cluster_id="c1", fenced=f"{FENCED}: 3")
+LONE = LoneClaim(4, 1, "q-4-1", ClaimFacts("data-q-4-1-0", "c4", marks=FENCED_MARKS), STORAGE)
+REAL: dict[str, Observation] = {
+    "a survivor of a recovery": observed(replace(member(3), recovery=SURVIVOR)),
+    "a fenced member": observed(member(3), replace(member(4), failed=LATCH, replicas=0)),
+    "a fenced claim": observed(member(3), lone_claims=(LONE,)),
+    "a member of a newer epoch": observed(replace(member(3), report=report("u3", EPOCH + 1))),
+    "a member that does not answer": observed(replace(member(3), report=None)),
+    "a member of another quorum": observed(member(3), member(4)),
+    "a voter that is stopped": observed(replace(member(3), replicas=0)),
+    "another cluster": observed(
+        member(3), identities=(Identity(1, "c2", 1, "u1", 3, formed=True),)
+    ),
+    "a change under way": observed(member(3), older_quorum=replace(VIEW, pending_change=True)),
+}
+
+
+@pytest.mark.parametrize("seen", REAL.values(), ids=REAL.keys())
+@pytest.mark.requirement("OP-07")
+def test_a_quorum_is_older_where_anything_else_says_so(seen: Observation) -> None:
+    assert corrected(seen) is seen
