@@ -140,7 +140,7 @@ def test_a_server_of_another_kind_is_not_believed(shared_quorum: LocalQuorum) ->
     with chatterbox() as port:
         with (
             QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
-            pytest.raises(NoLeader, match="is no such server"),
+            pytest.raises(NoLeader, match="is not a server of the expected protocol"),
         ):
             admin.describe_quorum()
         with QuorumAdminClient([f"127.0.0.1:{port}", *servers(shared_quorum)]) as admin:

@@ -121,7 +121,7 @@ def test_a_wiped_founder_founds_no_second_quorum(tmp_path: Path) -> None:
         wipe(founder, new_pod=True)
         founder.start()
         assert founder.wait_exit() == ExitCode.IDENTITY_MISMATCH
-        assert "founds once" in founder.termination_message
+        assert "founded only once" in founder.termination_message
         assert not any(founder.data_dir.iterdir()), "nothing was written"
 
         voters = {(voter["id"], voter["uuid"]) for voter in quorum.describe()["voters"]}

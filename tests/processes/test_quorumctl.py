@@ -233,7 +233,7 @@ def test_alter_and_describe_as_the_draft_has_them(shared_quorum: LocalQuorum, ct
     assert {int(row.split()[0]): row.split()[-1] for row in rows} == {1: "Yes", 2: "Yes", 3: "No"}
     assert "target [1, 2, 9]" in ctl.run("watch", "--count", "1")
     refused = ctl.run("remove-voter", "3", shared_quorum.local(3)["replicaUuid"], code=1)
-    assert "cancel that first" in refused
+    assert "cancel the target first" in refused
     assert "quorumctl alter --cancel" in refused
     cancelled = ctl.run("alter", "--cancel").splitlines()
     assert cancelled == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  []"]

@@ -85,7 +85,11 @@ def test_a_second_formation_by_an_emptied_founder_is_refused(make_quorum) -> Non
     for path in (founder.root / "failed", founder.root / "formatted"):
         path.unlink()
     refused(
-        founder, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", "founds once", quorum.cluster_id
+        founder,
+        ExitCode.IDENTITY_MISMATCH,
+        "IdentityMismatch",
+        "founded only once",
+        quorum.cluster_id,
     )
     assert not (founder.data_dir / "meta.properties").exists()
     assert quorum.get("k") == "v"

@@ -120,7 +120,7 @@ def test_a_user_is_never_a_node_though_it_is_a_super_user(quorum: SaslQuorum) ->
     answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 5.0)
     made.close()
     assert answer.error_code == 31
-    assert "nodes show certificates, and do not log in by SASL" in quorum.nodes[1].log_text
+    assert "nodes need certificates and can't log in by SASL" in quorum.nodes[1].log_text
 
 
 def set_password(quorum: SaslQuorum, user: str, password: str) -> None:

@@ -160,7 +160,7 @@ def test_quorumctl_shows_a_certificate(
     empty = tmp_path / "empty"
     empty.mkdir()
     assert quorumctl(["--tls", str(empty), "list"]) == 1
-    assert "there is no ca.crt" in capsys.readouterr().err
+    assert "ca.crt, the file of the trusted authorities, is missing" in capsys.readouterr().err
 
 
 def test_the_admin_client_shows_a_certificate(quorum: TlsQuorum) -> None:

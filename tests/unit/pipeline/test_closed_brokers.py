@@ -106,7 +106,7 @@ def test_the_command_names_them(
     assert main(arguments) == 0
     planned = json.loads(out.read_text())["partitions"]
     assert [each for each in planned if 3 in each["replicas"]] == []
-    assert f"excluded          brokers 3 ({why})" in capsys.readouterr().out
+    assert f"{'excluded':20} brokers 3 ({why})" in capsys.readouterr().out
     assert main([*arguments, "--drain", "2"]) == 2
     said = capsys.readouterr().err
     assert f"3 ({why})" in said

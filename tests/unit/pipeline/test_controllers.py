@@ -46,11 +46,15 @@ def test_a_task_carries_text_and_reads_the_files_where_it_runs(tmp_path: Path) -
 
 
 def test_files_that_can_not_be_used_are_named(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"there is no ca\.crt"):
+    with pytest.raises(
+        PipelineError, match=r"ca\.crt, the file of the trusted authorities, is missing"
+    ):
         controllers_of(AT, tls=str(tmp_path)).open()
     folder = folder_of_an_archiver(tmp_path)
     (folder / "tls.key").write_text("no key")
-    with pytest.raises(PipelineError, match=r"tls\.crt: no certificate with its key"):
+    with pytest.raises(
+        PipelineError, match=r"tls\.crt: no certificate and private key can be read"
+    ):
         controllers_of(AT, tls=str(folder)).open()
     with pytest.raises(PipelineError, match="exclude each other"):
         controllers_of(AT, str(folder), str(tmp_path / "x")).open()

@@ -55,5 +55,7 @@ def test_a_range_begins_and_ends_where_it_was_asked_to(
 
 
 def test_what_was_committed_and_is_not_there_is_told(quorum: Quorum) -> None:
-    with pytest.raises(PipelineError, match=r"gave nothing at offset 56, though 57 was committed"):
+    with pytest.raises(
+        PipelineError, match=r"returned no records at offset 56, although 57 was committed"
+    ):
         list(live_rows(quorum, 50, 57, keep_problems=False))

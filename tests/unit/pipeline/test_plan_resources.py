@@ -102,7 +102,7 @@ def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*command, "--resource", "even"]) == 2
     assert "--resource and --quorum belong together" in capsys.readouterr().err
     assert main([*command, "--resource", "Even", "--quorum", "q"]) == 2
-    assert "'Even' is no name" in capsys.readouterr().err
+    assert "'Even' is not a valid resource name" in capsys.readouterr().err
     assert main([*command, "--resource", "even", "--quorum", "q" * 41]) == 2
     assert "40 at most" in capsys.readouterr().err
 

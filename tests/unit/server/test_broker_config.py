@@ -51,7 +51,7 @@ def test_the_listener_between_brokers_comes_first_and_controllers_have_their_own
     ("changes", "words"),
     [
         ({"inter_broker_listener_name": "OTHERS"}, "OTHERS is not in listeners"),
-        ({"inter_broker_listener_name": "CLIENTS"}, "not by SASL"),
+        ({"inter_broker_listener_name": "CLIENTS"}, "can't use SASL"),
         (
             {"listener_security_protocol_map": "CLIENTS:SSL,BROKERS:SSL"},
             "no entry for listener CONTROLLER of the controllers",

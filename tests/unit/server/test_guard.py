@@ -218,7 +218,7 @@ def test_a_denial_is_told_once_and_counted_always() -> None:
         "DELETE /v1/voters/{id}/{uuid}",
     ]
     first, second, third = lines
-    assert first["event"].startswith("authorizer: denied Vote: User:ANONYMOUS speaks for member 1")
+    assert first["event"].startswith("authorizer: denied Vote: User:ANONYMOUS acts for member 1")
     assert (first["principal"], first["subject"]) == ("User:ANONYMOUS", "")
     assert (second["subject"], second["address"]) == ("urn:metadataquorum:n:q:broker:1", "10.0.0.2")
     assert third["event"].endswith("User:alice lacks ALTER on CLUSTER")
