@@ -110,4 +110,4 @@ def test_the_command_names_them(
     assert main([*arguments, "--drain", "2"]) == 2
     said = capsys.readouterr().err
     assert f"3 ({why})" in said
-    assert "1 brokers can have some" in said
+    assert "only 1 brokers are usable" in said

@@ -56,7 +56,7 @@ def test_files_that_can_not_be_used_are_named(tmp_path: Path) -> None:
         PipelineError, match=r"tls\.crt: no certificate and private key can be read"
     ):
         controllers_of(AT, tls=str(folder)).open()
-    with pytest.raises(PipelineError, match="exclude each other"):
+    with pytest.raises(PipelineError, match="can't be combined"):
         controllers_of(AT, str(folder), str(tmp_path / "x")).open()
 
 
