@@ -147,7 +147,20 @@ class Executor:
             initial_voters=step.initial_voters,
             tls=tls.stage_of(self._spec, self._seen.identities) is TlsStage.CLOSED,
         )
-        await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
+        return await self._create_identity_object(step.index, body)
+
+    async def _create_identity_object(self, index: int, body: dict[str, Any]) -> Outcome:
+        """An object of this name whose data is not that of an identity is deleted first."""
+        collection = paths.namespaced("configmaps", self._owner.namespace)
+        try:
+            await self._api.create(collection, body)
+        except AlreadyExists:
+            path = f"{collection}/{body['metadata']['name']}"
+            found = await self._api.get(path)
+            if found is None or facts.identity_facts(found, index) is not None:
+                raise
+            await self._api.delete(path, uid=found["metadata"]["uid"])
+            await self._api.create(collection, body)
         return Outcome(True)
 
     async def _adopt(self, step: steps.AdoptObject) -> Outcome:
@@ -171,8 +184,7 @@ class Executor:
             tls=step.tls,
             migration=step.migration,
         )
-        await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
-        return Outcome(True)
+        return await self._create_identity_object(step.index, body)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
         owned = OwnedObjects(

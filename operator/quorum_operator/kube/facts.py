@@ -31,16 +31,21 @@ def seconds(text: str | None) -> float | None:
     return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
-def identity_facts(config_map: Object, index: int) -> Identity:
-    """The facts of an identity ConfigMap; `index` comes from its name."""
-    data, meta = config_map["data"], config_map["metadata"]
+def identity_facts(config_map: Object, index: int) -> Identity | None:
+    """The facts of an identity ConfigMap; `index` comes from its name. None: its data is not that of an identity."""
+    data, meta = config_map.get("data") or {}, config_map["metadata"]
     notes = meta.get("annotations") or {}
+    try:
+        cluster_id, founder_uuid = data["clusterId"], data["founderUuid"]
+        founder_id, initial_voters = int(data["founderId"]), int(data["initialVoters"])
+    except (KeyError, ValueError):
+        return None
     return Identity(
         index=index,
-        cluster_id=data["clusterId"],
-        founder_id=int(data["founderId"]),
-        founder_uuid=data["founderUuid"],
-        initial_voters=int(data["initialVoters"]),
+        cluster_id=cluster_id,
+        founder_id=founder_id,
+        founder_uuid=founder_uuid,
+        initial_voters=initial_voters,
         formed="true" in (notes.get(names.ANNOTATION_FORMED), data.get("formed")),
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),

@@ -112,7 +112,9 @@ async def observe(
         _has_storage_class(api, spec, copies),
     )
     identities = tuple(
-        facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
+        identity
+        for index, each in sorted(parts.identities.items())
+        if (identity := facts.identity_facts(each, index)) is not None
     )
     policed = network_policy.is_wanted(spec, identities)
     stage = _tls_stage(spec, identities, parts)

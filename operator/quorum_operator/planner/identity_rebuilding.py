@@ -1,4 +1,4 @@
-"""Recreates a deleted identity ConfigMap, or reports what is missing for that.
+"""Recreates a deleted or damaged identity ConfigMap, or reports what is missing for that.
 
 Owns the required evidence. A confirmed describe contains the cluster id. Otherwise all StatefulSets have to start
 their processes with the same one, and the log of a voter has to belong to that cluster. If the StatefulSets are
@@ -17,7 +17,7 @@ from quorum_operator.planner.step import RebuildIdentity, Step, Wait
 from quorum_operator.planner.tls_stage import TlsStage, stage_left
 
 RETRY_S = 5.0
-_GONE = "the identity ConfigMap was deleted"
+_GONE = "the identity ConfigMap is missing or damaged"
 
 
 def plan_missing_identity(at: Situation) -> Step:

@@ -156,6 +156,7 @@ class Fleet:
             await api.create(base_objects.path_of(each).rpartition("/")[0], each)
         await api.create(kube.core(space, "secrets"), token_secret.build(owner, "token"))
         facts = identity_facts({**born, "metadata": {**born["metadata"], "resourceVersion": ""}}, 1)
+        assert facts is not None
         self._crowd.quorums[space, name] = CrowdQuorum(
             facts.cluster_id, self._members, list(keys), formed=True
         )

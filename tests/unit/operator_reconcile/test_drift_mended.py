@@ -21,6 +21,7 @@ from support.kept_objects import (
 )
 
 CONFIG = f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"
+IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
 ADMIN = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
 POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
@@ -103,6 +104,26 @@ def test_what_somebody_changes_is_put_back(
     reconcile(api)
     assert content(api, path) == before
     assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("damage", [None, {}, {"clusterId": "x"}, {"founderId": "one"}])
+def test_an_identity_without_its_data_is_made_anew(damage: dict[str, str] | None) -> None:
+    """Somebody deleted it and created another one of that name."""
+    api = running_quorum(3)
+    before = api.objects[IDENTITY]["data"]["clusterId"]
+    whole = dict(api.objects[IDENTITY]["data"])
+    if damage and "founderId" in damage:
+        api.objects[IDENTITY]["data"] = whole | damage
+    else:
+        api.objects[IDENTITY]["data"] = damage
+    reconcile(api, times=4)
+    found = api.objects[IDENTITY]["data"]
+    assert (found["clusterId"], found["formed"]) == (before, "true")
+    assert api.condition("IdentityMissing")["status"] == "False"
+    deleted = [path for verb, path in api.writes if verb == "delete"]
+    assert IDENTITY in deleted
+    assert not [path for path in deleted if "/statefulsets/" in path or "/pods/" in path]
 
 
 @pytest.mark.requirement("OP-01")

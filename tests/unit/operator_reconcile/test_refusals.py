@@ -251,8 +251,8 @@ def test_a_resource_that_does_not_validate_says_so() -> None:
 @pytest.mark.requirement("OP-01")
 def test_an_object_that_nobody_expected_is_told_on_the_resource() -> None:
     api = running_quorum(3)
-    api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"]["data"] = {}
-    with pytest.raises(KeyError):
+    api.objects[set_path(2)]["metadata"]["creationTimestamp"] = "soon"
+    with pytest.raises(ValueError, match="soon"):
         reconcile(api, SoundNodes(3))
     assert api.condition("Refused")["reason"] == "InternalError"
 
