@@ -253,7 +253,8 @@ class DataSegment:
                 break
         if index:
             if len(hints) >= _HINTS:
-                hints.pop(next(iter(hints)), None)
+                oldest, *_ = list(hints)  # an iterator could fail beside other readers
+                hints.pop(oldest, None)
             hints[end_offset] = start + index
         return content if index == len(content) else content[:index]
 
@@ -281,12 +282,12 @@ class DataSegment:
 
         The log is renamed last: without it the other files are ignored.
         """
-        for path in reversed(self.paths()):
-            if self.files.exists(path):
-                self.files.rename(path, _with_suffix(path, old_suffix, new_suffix))
-        self.path, self.offsets.path, self.times.path, self.aborted.path = (
-            _with_suffix(path, old_suffix, new_suffix) for path in self.paths()
-        )
+        for index in (self.aborted, self.times, self.offsets):
+            index.rename(_with_suffix(index.path, old_suffix, new_suffix))
+        target = _with_suffix(self.path, old_suffix, new_suffix)
+        if self.files.exists(self.path):
+            self.files.rename(self.path, target)
+        self.path = target
 
     def _note_timestamp(self, timestamp_ms: int, last_offset: int) -> None:
         if timestamp_ms > self.max_timestamp_ms:

@@ -4,12 +4,15 @@ Owns the entries and the search. Entries are sorted and of fixed size; the newes
 until there are enough for a write. Files are not kept open, as thousands of partitions would need
 too many descriptors. An index is only a hint: it is rebuilt from its segment if it is missing or
 inconsistent.
+One thread at a time adds and cuts. Searches and `sync` may run beside it, on any thread, and beside a rename.
 Source: the files of a stock broker (`OffsetIndex`, `TimeIndex`).
 """
 
 import os
+import threading
 from pathlib import Path
 from struct import Struct
+from typing import NamedTuple
 
 from quorum_node.storage.atomic_file import sync_data
 from quorum_node.storage.file_system import FileSystem
@@ -20,23 +23,40 @@ _PENDING_BYTES = 4096
 class _IndexFile:
     """Entries of format `entry`, ascending in all columns."""
 
-    __slots__ = ("_count", "_files", "_on_disk", "_pending", "_unsynced", "entry", "last", "path")
+    __slots__ = (
+        "_files",
+        "_name_lock",
+        "_tail",
+        "_tail_lock",
+        "_unsynced",
+        "entry",
+        "last",
+        "path",
+    )
 
     def __init__(self, files: FileSystem, path: Path, entry: Struct) -> None:
         self._files = files
         self.path = path
         self.entry = entry
-        self._on_disk = 0
-        """Number of entries in the file."""
-        self._count = 0
-        self._pending = bytearray()
+        self._name_lock = threading.Lock()
+        """Held while the file is renamed, and while it is opened by its name."""
+        self._tail_lock = threading.RLock()
+        """Held while entries are added, written or cut: `sync` writes them, too."""
+        self._tail = _Tail(0, bytearray())
         self._unsynced = False
         self.last: tuple[int, int] | None = None
 
     @property
     def count(self) -> int:
         """Number of entries."""
-        return self._count
+        return self._tail.count(self.entry)
+
+    def rename(self, target: Path) -> None:
+        """Rename the file, if it exists. Searches on other threads go on. Raises OSError."""
+        with self._name_lock:
+            if self._files.exists(self.path):
+                self._files.rename(self.path, target)
+            self.path = target
 
     def adopt(self) -> bool:
         """Load the file; False if it does not exist or its first and last entries do not ascend."""
@@ -46,39 +66,41 @@ class _IndexFile:
             return False
         if size_bytes % self.entry.size:
             return False
-        self._count = self._on_disk = size_bytes // self.entry.size
-        if not self._count:
+        tail = self._tail = _Tail(size_bytes // self.entry.size, bytearray())
+        if not tail.on_disk:
             return True
-        fd = self._files.open(self.path, os.O_RDONLY)
+        fd = self._open(os.O_RDONLY)
         try:
-            first, self.last = self._get(fd, 0), self._get(fd, self._count - 1)
+            first, self.last = self._get(fd, tail, 0), self._get(fd, tail, tail.on_disk - 1)
         finally:
             self._files.close(fd)
-        return self._count == 1 or (first[0] < self.last[0] and first[1] < self.last[1])
+        return tail.on_disk == 1 or (first[0] < self.last[0] and first[1] < self.last[1])
 
     def append(self, first: int, second: int) -> None:
         """Add an entry; entries are written in groups."""
-        self._pending += self.entry.pack(first, second)
-        self.last = (first, second)
-        self._count += 1
-        if len(self._pending) >= _PENDING_BYTES:
-            self.write()
+        with self._tail_lock:
+            pending = self._tail.pending
+            pending += self.entry.pack(first, second)
+            self.last = (first, second)
+            if len(pending) >= _PENDING_BYTES:
+                self.write()
 
     def write(self) -> None:
         """Write pending entries, without a sync. The file exists afterwards."""
-        if not self._pending and self._on_disk:
-            return
-        fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT)
-        try:
-            view, position = memoryview(self._pending), self._on_disk * self.entry.size
-            while view:
-                written = self._files.pwrite(fd, view, position)
-                view, position = view[written:], position + written
-        finally:
-            self._files.close(fd)
-        self._on_disk = self._count
-        self._pending = bytearray()
-        self._unsynced = True
+        with self._tail_lock:
+            tail = self._tail
+            if not tail.pending and tail.on_disk:
+                return
+            fd = self._open(os.O_RDWR | os.O_CREAT)
+            try:
+                view, position = memoryview(bytes(tail.pending)), tail.on_disk * self.entry.size
+                while view:
+                    written = self._files.pwrite(fd, view, position)
+                    view, position = view[written:], position + written
+            finally:
+                self._files.close(fd)
+            self._tail = _Tail(self.count, bytearray())
+            self._unsynced = True
 
     def sync(self) -> None:
         """Make all entries durable. Raises OSError."""
@@ -86,7 +108,7 @@ class _IndexFile:
         if not self._unsynced:
             return
         self._unsynced = False
-        fd = self._files.open(self.path, os.O_RDWR)
+        fd = self._open(os.O_RDWR)
         try:
             sync_data(fd, self._files)
         finally:
@@ -98,50 +120,62 @@ class _IndexFile:
 
     def keep(self, column: int, below: int) -> None:
         """Keep the entries whose `column` is below the value."""
-        self._resize(self._find(column, below))
+        self._resize(self._find(self._tail, column, below))
 
     def floor(self, column: int, target: int) -> tuple[int, int] | None:
-        """The last entry whose `column` is at most `target`."""
-        if self.last is None:
+        """The last entry whose `column` is at most `target`.
+
+        None if there is none, and if the index is cut meanwhile: the search then begins at the start of the segment.
+        """
+        last, tail = self.last, self._tail
+        if last is None:
             return None
-        if self.last[column] <= target:
-            return self.last
-        return self._entry(self._find(column, target + 1) - 1)
+        if last[column] <= target:
+            return last
+        try:
+            return self._entry(tail, self._find(tail, column, target + 1) - 1)
+        except CutShort:
+            return None
 
     def _resize(self, count: int) -> None:
         """Truncate the file to its entries; an empty index keeps its file."""
-        self.write()
-        if count == self._count and count:
-            return
-        last = self._entry(count - 1)
-        fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT)
-        try:
-            self._files.ftruncate(fd, count * self.entry.size)
-        finally:
-            self._files.close(fd)
-        self._count = self._on_disk = count
-        self.last = last
-        self._unsynced = True
+        with self._tail_lock:
+            self.write()
+            tail = self._tail
+            if count == tail.on_disk and count:
+                return
+            last = self._entry(tail, count - 1)
+            self._tail, self.last = _Tail(count, bytearray()), last
+            fd = self._open(os.O_RDWR | os.O_CREAT)
+            try:
+                self._files.ftruncate(fd, count * self.entry.size)
+            finally:
+                self._files.close(fd)
+            self._unsynced = True
 
-    def _entry(self, number: int) -> tuple[int, int] | None:
+    def _open(self, flags: int) -> int:
+        with self._name_lock:
+            return self._files.open(self.path, flags)
+
+    def _entry(self, tail: "_Tail", number: int) -> tuple[int, int] | None:
         if number < 0:
             return None
-        if number >= self._on_disk:
-            return self._pending_entry(number)
-        fd = self._files.open(self.path, os.O_RDONLY)
+        if number >= tail.on_disk:
+            return self._get(-1, tail, number)
+        fd = self._open(os.O_RDONLY)
         try:
-            return self._get(fd, number)
+            return self._get(fd, tail, number)
         finally:
             self._files.close(fd)
 
-    def _find(self, column: int, target: int) -> int:
+    def _find(self, tail: "_Tail", column: int, target: int) -> int:
         """Number of entries whose `column` is below `target`."""
-        low, high = 0, self._count
-        fd = self._files.open(self.path, os.O_RDONLY) if self._on_disk else -1
+        low, high = 0, tail.count(self.entry)
+        fd = self._open(os.O_RDONLY) if tail.on_disk else -1
         try:
             while low < high:
                 middle = (low + high) // 2
-                entry = self._get(fd, middle)
+                entry = self._get(fd, tail, middle)
                 if entry[column] < target:
                     low = middle + 1
                 else:
@@ -151,17 +185,34 @@ class _IndexFile:
                 self._files.close(fd)
         return low
 
-    def _get(self, fd: int, number: int) -> tuple[int, int]:
-        if number >= self._on_disk:
-            return self._pending_entry(number)
+    def _get(self, fd: int, tail: "_Tail", number: int) -> tuple[int, int]:
         size = self.entry.size
-        first, second = self.entry.unpack(self._files.pread(fd, size, number * size))
+        if number >= tail.on_disk:
+            data = bytes(tail.pending[(number - tail.on_disk) * size :][:size])
+        else:
+            data = self._files.pread(fd, size, number * size)
+        if len(data) < size:
+            raise CutShort(f"{self.path} ends before entry {number}")
+        first, second = self.entry.unpack(data)
         return first, second
 
-    def _pending_entry(self, number: int) -> tuple[int, int]:
-        at = (number - self._on_disk) * self.entry.size
-        first, second = self.entry.unpack_from(self._pending, at)
-        return first, second
+
+class _Tail(NamedTuple):
+    """Where the entries are: `on_disk` of them in the file, the newer ones in `pending`.
+
+    Replaced as a whole, so that a search on another thread sees one state of it. Entries are only ever added to `pending`.
+    """
+
+    on_disk: int
+    pending: bytearray
+
+    def count(self, entry: Struct) -> int:
+        """Number of entries."""
+        return self.on_disk + len(self.pending) // entry.size
+
+
+class CutShort(Exception):
+    """The index was cut during a search."""
 
 
 class OffsetIndex(_IndexFile):

@@ -296,12 +296,13 @@ class PartitionLog(SegmentList):
         cuts = self.cuts
         limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
         try:
-            for segment in self.from_offset(offset):
-                if segment.base_offset >= limit:
-                    break
-                content = segment.read(offset, max_bytes, limit)
-                if content:
-                    return content if cuts == self.cuts else b""
+            with self.held:
+                for segment in self.from_offset(offset):
+                    if segment.base_offset >= limit:
+                        break
+                    content = segment.read(offset, max_bytes, limit)
+                    if content:
+                        return content if cuts == self.cuts else b""
         except DamagedLog as error:
             if cuts == self.cuts:
                 raise self._stop.fail(error) from error
@@ -456,7 +457,7 @@ class PartitionLog(SegmentList):
 
         Can run concurrently with appends. A failed sync is final. Does nothing if the log was closed meanwhile.
         """
-        with self._flushing:
+        with self._flushing, self.held:
             with self._lock:
                 if self.held.is_closed:
                     return self.recovery_point

@@ -47,6 +47,12 @@ class TransactionIndex:
         """All of them."""
         return self._aborted
 
+    def rename(self, target: Path) -> None:
+        """Rename the file, if it exists. Raises OSError."""
+        if self._files.exists(self.path):
+            self._files.rename(self.path, target)
+        self.path = target
+
     def adopt(self, base_offset: int) -> bool:
         """Load the file, if it exists; False if it is inconsistent."""
         content = read_file(self.path, self._files) or b""

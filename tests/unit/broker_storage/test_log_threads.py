@@ -1,0 +1,166 @@
+"""A partition's log, used by several threads at once: reads and flushes beside compaction, retention and appends."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from quorum_node.storage.broker.compaction import cleanable_part, compact
+from quorum_node.storage.broker.index_files import OffsetIndex
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.file_system import POSIX, FileSystem, PosixFileSystem
+from support.data_batches import data_batch
+
+SMALL = LogSettings(segment_bytes=2_000, index_interval_bytes=100, file_delete_delay_ms=0)
+_LONGEST_SECONDS = 0.5
+"""How long a call waits for the thread beside it, which may have to wait for that call."""
+
+
+_UNNAMED = Path()
+
+
+class Interrupted(PosixFileSystem):
+    """Runs `beside` on a thread of its own in the middle of one call, and keeps its errors."""
+
+    def __init__(self) -> None:
+        self.beside: Callable[[], object] | None = None
+        self.during: Callable[[str, Path], object] = lambda _call, _path: False
+        self.errors: list[Exception] = []
+        self.threads: list[threading.Thread] = []
+
+    def _run(self, call: str, path: Path = _UNNAMED) -> None:
+        beside = self.beside
+        if beside is None or not self.during(call, path):
+            return
+        self.beside = None
+
+        def guarded() -> None:
+            try:
+                beside()
+            except Exception as error:
+                self.errors.append(error)
+
+        self.threads.append(threading.Thread(target=guarded))
+        self.threads[-1].start()
+        self.threads[-1].join(_LONGEST_SECONDS)
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        self._run("rename", source)
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        self._run("pread")
+        return super().pread(fd, size, position)
+
+    def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
+        self._run("pwrite")
+        return super().pwrite(fd, data, position)
+
+    def fdatasync(self, fd: int) -> None:
+        self._run("fdatasync")
+        super().fdatasync(fd)
+
+    def ended(self) -> None:
+        """All threads have ended, and at least one ran. Raises their first error."""
+        assert self.threads
+        for each in self.threads:
+            each.join(10)
+            assert not each.is_alive()
+        if self.errors:
+            raise self.errors[0]
+
+
+def filled(directory: Path, files: FileSystem = POSIX) -> PartitionLog:
+    """80 records, a batch each; all closed segments have entries in their index files."""
+    log = PartitionLog.open(directory, SMALL, files=files, clock_ms=lambda: 5_000)
+    for offset in range(80):
+        log.append([data_batch(offset, timestamp_ms=1_000 + offset)])
+    assert len(log.segments) > 2
+    assert log.segments[0].offsets.path.stat().st_size >= 2 * OffsetIndex.ENTRY.size
+    return log
+
+
+def test_a_read_beside_a_compaction_finds_the_index_that_is_renamed(tmp_path: Path) -> None:
+    files = Interrupted()
+    log = filled(tmp_path, files)
+    found: list[bytes] = []
+    files.during = lambda call, path: call == "rename" and path.suffix == OffsetIndex.SUFFIX
+    files.beside = lambda: found.append(log.read(2, 1))
+    part = cleanable_part(log, 0, log.end_offset, 5_000)
+    assert compact(log, part, 5_000) > 0
+    files.ended()
+    assert int.from_bytes(found[0][:8], "big") == 2
+
+
+def test_a_read_beside_retention_finds_the_index_that_is_renamed(tmp_path: Path) -> None:
+    files = Interrupted()
+    log = filled(tmp_path, files)
+    first = log.segments[0]
+    found: list[int] = []
+    files.during = lambda call, path: call == "rename" and path.suffix == OffsetIndex.SUFFIX
+    files.beside = lambda: found.append(first.position_of(2))
+    log.delete_segments(1)
+    files.ended()
+    assert found[0] > 0
+
+
+def test_an_entry_that_is_added_during_a_sync_is_kept(tmp_path: Path) -> None:
+    files = Interrupted()
+    index = OffsetIndex(files, tmp_path / "0.index", 0)
+    index.clear()
+    for number in range(1, 4):
+        index.add(10 * number, 100 * number)
+    files.during = lambda call, _path: call == "pwrite"
+    files.beside = lambda: index.add(40, 400)
+    index.sync()
+    files.ended()
+    assert index.count == 4
+    assert [index.position_of(offset) for offset in (9, 10, 35, 40, 41)] == [0, 100, 300, 400, 400]
+    index.sync()
+    assert index.path.stat().st_size == 4 * OffsetIndex.ENTRY.size
+
+
+def test_a_search_beside_a_cut_begins_at_the_start(tmp_path: Path) -> None:
+    index = OffsetIndex(POSIX, tmp_path / "0.index", 0)
+    index.clear()
+    for number in range(1, 9):
+        index.add(10 * number, 100 * number)
+    index.write()
+    with index.path.open("r+b") as file:
+        file.truncate(OffsetIndex.ENTRY.size)  # what the thread that cuts has done so far
+    assert index.position_of(45) == 0
+    assert index.position_of(85) == 800, "the last entry is in memory"
+
+
+def test_a_segment_is_not_closed_during_a_flush(tmp_path: Path) -> None:
+    files = Interrupted()
+    log = filled(tmp_path, files)
+
+    def delete() -> None:
+        log.delete_segments(2)
+        log.remove_deleted(10_000)
+
+    files.during = lambda call, _path: call == "fdatasync"
+    files.beside = delete
+    assert log.flush() == 80
+    files.ended()
+    assert log.start_offset > 0
+    log.remove_deleted(10_000)
+    assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_a_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
+    files = Interrupted()
+    log = filled(tmp_path, files)
+
+    def delete() -> None:
+        log.delete_segments(1)
+        log.remove_deleted(10_000)
+
+    files.during = lambda call, _path: call == "pread"
+    files.beside = delete
+    assert int.from_bytes(log.read(2, 1)[:8], "big") == 2
+    files.ended()
+    assert log.start_offset > 0
+    log.remove_deleted(10_000)
+    assert not list(tmp_path.glob("*.deleted"))
