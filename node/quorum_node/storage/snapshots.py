@@ -21,7 +21,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from quorum_node.records.batches import HEADER_BYTES, Batch, read_header
+from quorum_node.records.batches import HEADER_BYTES, Batch, CorruptBatch, read_header
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.storage.atomic_file import drop_cached, sync_directory, sync_file, write_fully
@@ -86,9 +86,15 @@ class SnapshotStore:
             return self._checksums.get(id)
 
     def timestamp_ms(self, id: SnapshotId) -> int:
-        """Timestamp of the last record that the snapshot covers. Raises SnapshotMissing."""
+        """Timestamp of the last record that the snapshot covers. Raises SnapshotMissing, CorruptSnapshot."""
         if id not in self._timestamps_ms:
-            self._timestamps_ms[id] = read_header(self.read(id, 0, HEADER_BYTES)).max_timestamp_ms
+            if not self._files.exists(self._path(id)):
+                raise CorruptSnapshot(f"{self._path(id)} is not there")
+            try:
+                header = read_header(self.read(id, 0, HEADER_BYTES))
+            except CorruptBatch as error:
+                raise CorruptSnapshot(f"{self._path(id)} is damaged: {error}") from error
+            self._timestamps_ms[id] = header.max_timestamp_ms
         return self._timestamps_ms[id]
 
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
@@ -146,7 +152,10 @@ class SnapshotStore:
             pause(self._sizes.get(id, 0))
 
     def set_aside(self, id: SnapshotId) -> Path:
-        """Rename a damaged snapshot: it is not used any more, and is kept for inspection."""
+        """Rename a damaged snapshot: it is not used any more, and is kept for inspection.
+
+        If its file is gone, it is only forgotten.
+        """
         with self._lock:
             self._ids = [other for other in self._ids if other != id]
             self._forget(id)
@@ -229,8 +238,7 @@ class SnapshotStore:
                     f" CRC-32C {found:08x}, not {size_bytes} with {checksum or 0:08x}"
                 )
         except CorruptSnapshot:
-            if self._files.exists(path):
-                self._rename_corrupt(path, id)
+            self._rename_corrupt(path, id)
             raise
         with storage_errors(f"finish {path}"):
             self._sync_file(path)
@@ -275,7 +283,8 @@ class SnapshotStore:
     def _rename_corrupt(self, path: Path, id: SnapshotId) -> Path:
         aside = self._directory / (id.file_name + CORRUPT_SUFFIX)
         with storage_errors(f"set {path} aside"):
-            self._files.rename(path, aside)
+            if self._files.exists(path):
+                self._files.rename(path, aside)
             sync_directory(self._directory, self._files)
         return aside
 

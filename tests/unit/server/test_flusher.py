@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,30 @@ def test_a_sync_that_fails_is_told_with_its_error(
         flusher.close()
 
     asyncio.run(run())
+
+
+def test_a_defect_in_a_flush_is_no_silent_end_of_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the disk would be said to hang, and its failure latched."""
+    raised: list[BaseException | None] = []
+
+    class DefectiveLog(RefusingLog):
+        def flush(self) -> int:
+            raise RuntimeError("a defect")
+
+    async def run() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def handle(arguments: threading.ExceptHookArgs) -> None:
+            raised.append(arguments.exc_value)
+            loop.call_soon_threadsafe(ended.set)
+
+        monkeypatch.setattr(threading, "excepthook", handle)
+        log = DefectiveLog(StorageFailure("unused"))
+        LogFlusher(log, Heard().done, Metrics().partition(0)).start(1)
+        await asyncio.wait_for(ended.wait(), 10)
+
+    asyncio.run(run())
+    assert [str(each) for each in raised] == ["a defect"]

@@ -16,6 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from quorum_node.server.observing.metrics import PartitionMetrics
@@ -92,15 +93,16 @@ class LogFlusher:
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
             started = time.perf_counter()
+            if work >= 0:
+                self._codes.put(_sync(work))
+                ended: Callable[[float], None] = self._sync_ended
+            elif (result := self._whole(work)) is not None:
+                ended = partial(self._finished, result)
+            else:
+                continue
+            seconds = time.perf_counter() - started
             try:
-                if work >= 0:
-                    code = _sync(work)
-                    seconds = time.perf_counter() - started
-                    self._codes.put(code)
-                    self._loop.call_soon_threadsafe(self._sync_ended, seconds)
-                elif (result := self._whole(work)) is not None:
-                    seconds = time.perf_counter() - started
-                    self._loop.call_soon_threadsafe(self._finished, result, seconds)
+                self._loop.call_soon_threadsafe(ended, seconds)
             except RuntimeError:
                 return  # the loop is closed: the process ends
 

@@ -51,6 +51,7 @@ from quorum_node.raft.replica import Replica
 from quorum_node.raft.roles import CorruptFetch, RoleName
 from quorum_node.raft.voters import VotersEntry
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.disk.scrubber import Scrubber
 from quorum_node.server.observing.commit_times import CommitTimes, ElectionTimes
@@ -426,6 +427,9 @@ class ReplicaHost:
             timestamp_ms = self.snapshots.timestamp_ms(id)
         except (StorageFailure, DiskFull) as failure:
             self.fail_storage(failure)
+            return
+        except CorruptSnapshot as error:  # it was intact when it was verified
+            self.fail_storage(StorageFailure(str(error)))
             return
         self.applier.load(id, timestamp_ms, self.snapshots.batches(id))
 

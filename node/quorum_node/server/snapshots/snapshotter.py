@@ -246,10 +246,11 @@ class Snapshotter:
 
     def _delete_old(self) -> None:
         store = self._store
-        known = [
-            KnownSnapshot(each, store.size_bytes(each), store.timestamp_ms(each))
-            for each in store.ids()
-        ]
+        try:
+            known = self._known()
+        except (StorageFailure, DiskFull) as failure:
+            self._replica.fail_storage(failure)
+            return
         now_ms = time.time_ns() // 1_000_000
         start = obsolete_before(self._policy, known, self._log.size_bytes_from, now_ms)
         before = self._log.start_offset
@@ -265,6 +266,18 @@ class Snapshotter:
             return
         if deleted or self._log.start_offset > before:
             self._events.deleted(self._log.start, deleted)
+
+    def _known(self) -> list[KnownSnapshot]:
+        """All snapshots, oldest first. Those whose header is damaged are set aside."""
+        store, known = self._store, []
+        for each in store.ids():
+            try:
+                timestamp_ms = store.timestamp_ms(each)
+            except CorruptSnapshot as error:
+                self._damaged(each, str(error))
+                continue
+            known.append(KnownSnapshot(each, store.size_bytes(each), timestamp_ms))
+        return known
 
     # -- verifying the snapshots on the disk
 
