@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from quorum_operator.kube.observe import Cluster
+from quorum_operator.planner.credible_identity import current_formation
 from quorum_operator.planner.observed import Incarnation, Key
 
 _ORDER = {"leader": 0, "follower": 1, "observer": 2}
@@ -20,3 +22,15 @@ def asked_pods(incarnations: Iterable[Incarnation], leader: Key | None = None) -
         )
     )
     return [each.pod.ip for each in running if each.pod is not None and each.pod.ip is not None]
+
+
+def asked_addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
+    """Addresses of members of the current formation that have answered, and of pods whose StatefulSets were deleted."""
+    index = current_formation(incarnations)
+    if index is None:
+        formations = [each.index for each in cluster.identities]
+        index = max([*formations, *(each.formation for each in incarnations)], default=0)
+    answering = [
+        each for each in incarnations if each.report is not None and each.formation == index
+    ]
+    return asked_pods(answering) + [stray.ip for stray in cluster.strays]

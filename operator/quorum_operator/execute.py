@@ -149,15 +149,20 @@ class Executor:
         )
         return await self._create_identity_object(step.index, body)
 
-    async def _create_identity_object(self, index: int, body: dict[str, Any]) -> Outcome:
-        """An object of this name whose data is not that of an identity is deleted first."""
+    async def _create_identity_object(
+        self, index: int, body: dict[str, Any], known: str | None = None
+    ) -> Outcome:
+        """An object of this name that is damaged is deleted first: its data is not that of an identity, or it has another
+        cluster id than the one that is `known` to be right.
+        """
         collection = paths.namespaced("configmaps", self._owner.namespace)
         try:
             await self._api.create(collection, body)
         except AlreadyExists:
             path = f"{collection}/{body['metadata']['name']}"
             found = await self._api.get(path)
-            if found is None or facts.identity_facts(found, index) is not None:
+            there = None if found is None else facts.identity_facts(found, index)
+            if found is None or (there is not None and known in (None, there.cluster_id)):
                 raise
             await self._api.delete(path, uid=found["metadata"]["uid"])
             await self._api.create(collection, body)
@@ -184,7 +189,7 @@ class Executor:
             tls=step.tls,
             migration=step.migration,
         )
-        return await self._create_identity_object(step.index, body)
+        return await self._create_identity_object(step.index, body, step.cluster_id)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
         owned = OwnedObjects(

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from quorum_operator.asked_pods import asked_pods
+from quorum_operator.asked_pods import asked_addresses
 from quorum_operator.attempts import Refused
 from quorum_operator.backup_keeper import BackupKeeper, has_backups
 from quorum_operator.certificate_keeper import CertificateKeeper, close
@@ -406,7 +406,7 @@ class Reconciler:
         now = time.monotonic()
         kept = None if all_of_them else known.reports.of(cluster.incarnations, now)
         if kept is not None:
-            described = await describe_newest(nodes, _addresses(cluster, kept), seen)
+            described = await describe_newest(nodes, asked_addresses(cluster, kept), seen)
             if known.reports.holds(described.view):
                 return kept, described
 
@@ -417,7 +417,7 @@ class Reconciler:
             return with_report(each, await nodes.report(pod.ip, each.node_id))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
-        described = await describe_newest(nodes, _addresses(cluster, incarnations), seen)
+        described = await describe_newest(nodes, asked_addresses(cluster, incarnations), seen)
         known.reports.keep(incarnations, described.view, now)
         return incarnations, described
 
@@ -488,13 +488,3 @@ def _sooner(due: Next, again_s: float | None) -> Next:
     if again_s is None or due.gone or (due.after_s is not None and due.after_s <= again_s):
         return due
     return Next(again_s)
-
-
-def _addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
-    """Addresses of members of the newest formation that have answered, and of pods whose StatefulSets were deleted."""
-    formations = [each.index for each in cluster.identities]
-    index = max([*formations, *(each.formation for each in incarnations)], default=0)
-    answering = [
-        each for each in incarnations if each.report is not None and each.formation == index
-    ]
-    return asked_pods(answering) + [stray.ip for stray in cluster.strays]

@@ -10,7 +10,7 @@ owns it, because arguments of a running container are immutable. A claim belongs
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from quorum_operator.desired.names import ANNOTATION_REMOVED, LABEL_FORMATION, LABEL_QUORUM, Owner
@@ -245,6 +245,13 @@ async def _identities(
         while await read(index):
             index += 1
     return found
+
+
+def without_identities(parts: Parts, unknown: frozenset[int]) -> Parts:
+    """Identities of formations that never were are foreign objects, whoever owns them."""
+    kept = {index: each for index, each in parts.identities.items() if index not in unknown}
+    foreign = (_foreign("ConfigMap", parts.identities[index]) for index in sorted(unknown))
+    return replace(parts, identities=kept, foreign=(*parts.foreign, *foreign))
 
 
 def is_owned(found: Object, owner: Owner) -> bool:

@@ -24,13 +24,23 @@ from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError, Forbidden
-from quorum_operator.kube.finding import Parts, Place, Reads, WideReads, find_parts, formation_of
+from quorum_operator.kube.finding import (
+    Parts,
+    Place,
+    Reads,
+    WideReads,
+    find_parts,
+    formation_of,
+    without_identities,
+)
 from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.pod_template import with_template
 from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
+from quorum_operator.kube.witnesses import witnesses
 from quorum_operator.planner.claim_marks import merged
+from quorum_operator.planner.credible_identity import credible
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.growth import wants_more
 from quorum_operator.planner.observed import (
@@ -111,11 +121,15 @@ async def observe(
         find_parts(api, owner, known=known, wide=wide, older_claims=older_claims),
         _has_storage_class(api, spec, copies),
     )
-    identities = tuple(
-        identity
-        for index, each in sorted(parts.identities.items())
-        if (identity := facts.identity_facts(each, index)) is not None
+    identities, unknown = credible(
+        [
+            identity
+            for index, each in sorted(parts.identities.items())
+            if (identity := facts.identity_facts(each, index)) is not None
+        ],
+        witnesses(parts),
     )
+    parts = without_identities(parts, unknown)
     policed = network_policy.is_wanted(spec, identities)
     stage = _tls_stage(spec, identities, parts)
     volumes, events, checked = await asyncio.gather(

@@ -271,7 +271,7 @@ def _foreign(at: Situation) -> Finding:
     ]
     more = " …" if len(found) > _NAMED_OBJECTS else ""
     message = (
-        f"not owned by this resource, so not used or changed: {', '.join(named)}{more}. Find their owner: they may "
+        f"not part of this quorum, so not used or changed: {', '.join(named)}{more}. Find their owner: they may "
         "hold data of an earlier resource of this name. Delete or rename what is not needed"
     )
     return Finding(FOREIGN_OBJECTS, True, "NamesTaken", message)

@@ -55,7 +55,7 @@ def plan_new_formation(at: Situation) -> Step | None:
     assert identity is not None
     for each in at.seen.incarnations:
         # Their formation was given up, so it never acknowledged a write: stop, keep the claims.
-        if each.formation < identity.index and each.replicas > 0:
+        if each.formation < identity.index and each.replicas > 0 and _never_formed(at, each):
             target = Target(each.name, each.uid, each.resource_version)
             return ScaleToZero(target, "formation given up", f"{each.name} belongs to no quorum")
     if identity.formed or at.view is not None or not _founder_lost(at):
@@ -78,6 +78,14 @@ def plan_new_formation(at: Situation) -> Step | None:
         at.seen.wanted.replicas,
         "the founder's disk failed before the quorum was formed",
     )
+
+
+def _never_formed(at: Situation, member: Incarnation) -> bool:
+    """Whether its founder could still have formed the quorum: the permission is withdrawn once it has formed."""
+    mates = [each for each in at.seen.incarnations if each.formation == member.formation]
+    recorded = [each for each in at.seen.identities if each.index == member.formation]
+    may_found = any(each.founding is not None for each in mates)
+    return may_found and not any(each.formed for each in recorded)
 
 
 def _has_begun(at: Situation) -> bool:

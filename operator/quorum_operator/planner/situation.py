@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import count
 
+from quorum_operator.planner.credible_identity import current_formation
 from quorum_operator.planner.gates import live_voters, voter_keys
 from quorum_operator.planner.growth import grows_to
 from quorum_operator.planner.observed import (
@@ -81,6 +82,9 @@ class Situation:
     def index(self) -> int:
         """Number of the current formation, even if its identity is missing; 0 if there was none."""
         seen = self.seen
+        formed = current_formation(seen.incarnations, seen.view)
+        if formed is not None:
+            return formed
         found = [each.index for each in seen.identities]
         found += [each.formation for each in seen.incarnations]
         return max(

@@ -7,6 +7,7 @@ import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import (
+    ANNOTATION_CLUSTER_ID,
     ANNOTATION_REMOVED,
     LABEL_FORMATION,
     LABEL_INSTANCE,
@@ -190,6 +191,9 @@ def test_the_identity_of_a_later_formation_is_found_while_the_first_one_shows() 
     owned, _, _ = api.add_member(OWNER, 1, 2)
     for labels in (owned["metadata"], owned["spec"]["volumeClaimTemplates"][0]["metadata"]):
         labels["labels"][LABEL_FORMATION] = "2"
+    owned["spec"]["volumeClaimTemplates"][0]["metadata"]["annotations"][ANNOTATION_CLUSTER_ID] = (
+        "c2"
+    )
     assert [each.index for each in cluster(api).identities] == [1, 2]
 
 

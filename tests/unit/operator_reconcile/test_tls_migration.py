@@ -107,6 +107,27 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
     assert max(made) < restarted, "each has a certificate before the first one restarts"
 
 
+@pytest.mark.parametrize("mode", ["Managed", "Migrating"])
+@pytest.mark.parametrize("edited", [None, "Plain"])
+def test_a_recorded_stage_that_somebody_edits_leads_nobody_back(
+    edited: str | None, mode: str
+) -> None:
+    env = Env()
+    env.ask(mode)
+    env.rest()
+    reached = env.nodes.seen[-1]
+    assert reached is (CLOSED if mode == "Managed" else DIALLING)
+    notes = env.api.objects[IDENTITY]["metadata"]["annotations"]
+    del notes[names.ANNOTATION_TLS_STAGE]
+    if edited is not None:
+        notes[names.ANNOTATION_TLS_STAGE] = edited
+    env.api.writes.clear()
+    env.rest()
+    assert env.nodes.seen[-1] is reached
+    assert not [path for _, path in env.api.writes if "/statefulsets/" in path]
+    assert env.api.status["tls"]["stage"] == reached.value
+
+
 @pytest.mark.long
 def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
     env = Env()

@@ -1,0 +1,97 @@
+"""Which identity ConfigMaps count, and what their StatefulSets prove about them. Pure.
+
+Anybody who may write ConfigMaps can create, replace or annotate one with an identity's name. StatefulSets are harder to
+forge: their claim templates are immutable, and a later formation begins only if the earlier one never formed.
+
+* The identity of a formation without members does not count beside one that has formed.
+* An identity with another cluster id than its members were created for is damaged, as one without data.
+* The recorded TLS stage is at least the stage that all members have; the same holds for the NetworkPolicy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quorum_operator.planner.gates import voter_keys
+from quorum_operator.planner.observed import Identity, Incarnation, QuorumView
+from quorum_operator.planner.tls_stage import TlsStage, stage_left
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What a StatefulSet proves about its formation; most of it is in its claim template, which is immutable."""
+
+    formation: int
+    cluster_id: str | None
+    """None: it was created by a version that did not record it."""
+    stage: TlsStage
+    """TLS stage of its next process."""
+    migrated: bool = False
+    """Whether its process has TLS properties of its own: the quorum was formed in clear text."""
+    closed: bool = False
+    """Whether it was created with certificates."""
+    policed: bool = False
+    """Whether the quorum was formed with a NetworkPolicy."""
+    may_found: bool = False
+    """Whether its next process may form a quorum. The permission is withdrawn once it has formed."""
+
+
+def credible(
+    identities: Sequence[Identity], witnesses: Sequence[Witness]
+) -> tuple[tuple[Identity, ...], frozenset[int]]:
+    """The identities that count, with what is proven about them, and the indexes of those without a formation."""
+    held = {each.formation for each in witnesses}
+    forming = {each.formation for each in witnesses if each.may_found}
+    formed = max(
+        (e.index for e in identities if e.index in held and (e.formed or e.index not in forming)),
+        default=None,
+    )
+    beside = [e.index for e in identities if formed is not None and e.index > formed]
+    unknown = frozenset(beside) - held
+    found = []
+    for each in identities:
+        members = [one for one in witnesses if one.formation == each.index]
+        if each.index not in unknown and not _is_damaged(each, members):
+            found.append(_as_proven(each, members))
+    return tuple(found), unknown
+
+
+def current_formation(
+    incarnations: Sequence[Incarnation], view: QuorumView | None = None
+) -> int | None:
+    """The formation that has formed according to a confirmed leader, else according to its members; None if unknown."""
+    voters = voter_keys(view) if view is not None and view.formed else frozenset()
+    found = {each.formation for each in incarnations if each.key in voters}
+    if not found:
+        found = {
+            each.formation
+            for each in incarnations
+            if each.report is not None
+            and each.report.formed
+            and each.report.cluster_id == each.cluster_id
+        }
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_damaged(identity: Identity, members: Sequence[Witness]) -> bool:
+    proven = {each.cluster_id for each in members}
+    return len(proven) == 1 and not proven & {None, identity.cluster_id}
+
+
+def _as_proven(identity: Identity, members: Sequence[Witness]) -> Identity:
+    if not members:
+        return identity
+    stages = {each.stage for each in members}
+    if stages == {TlsStage.CLOSED} or all(each.closed for each in members):
+        stage = TlsStage.CLOSED
+    elif identity.migration is TlsStage.PLAIN and TlsStage.DIALLING in stages - {TlsStage.PLAIN}:
+        stage = identity.migration if TlsStage.PLAIN in stages else stage_left(stages)
+    else:
+        stage = identity.migration
+    formed_closed = stages == {TlsStage.CLOSED} and not any(each.migrated for each in members)
+    policed = all(each.policed for each in members)
+    return replace(
+        identity,
+        tls=identity.tls or formed_closed,
+        migration=stage,
+        network_policy=identity.network_policy or policed,
+    )

@@ -1,0 +1,175 @@
+"""Identity ConfigMaps that somebody copies, replaces or annotates: the quorum keeps running, and nothing is restarted."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorum_operator.desired import names
+from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+from support.secured_quorum import Env
+
+Object = dict[str, Any]
+IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
+LATER = {"formed": "true"}
+UNFORMED = {"formed": "false"}
+ANOTHER = {"clusterId": "c9"}
+
+
+def reconcile(api: KeptObjects, nodes: SoundNodes | None = None, times: int = 6) -> None:
+    made = reconciler(api, nodes or SoundNodes(3))
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def copied(api: KeptObjects, index: int, data: Object, *, owned: bool = True) -> str:
+    found = copy.deepcopy(api.objects[IDENTITY])
+    found["metadata"].update(name=f"demo-identity-{index}", uid=f"uid-of-{index}")
+    if not owned:
+        del found["metadata"]["ownerReferences"]
+    found["data"].update(data)
+    path = f"{IDENTITY}-{index}"
+    api.objects[path] = found
+    return path
+
+
+def running(api: KeptObjects) -> list[int]:
+    return [
+        each["spec"]["replicas"] for path, each in api.objects.items() if "/statefulsets/" in path
+    ]
+
+
+def restarts(api: KeptObjects) -> list[tuple[str, str]]:
+    return [
+        (verb, path)
+        for verb, path in api.writes
+        if "/statefulsets/" in path or (verb == "delete" and "/pods/" in path)
+    ]
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("data", [LATER, UNFORMED, {**UNFORMED, **ANOTHER}])
+@pytest.mark.parametrize("index", [2, 7])
+def test_a_copy_under_a_later_number_stops_nobody(
+    index: int, data: Object, recorded: bool, owned: bool
+) -> None:
+    """`recorded`: whether the quorum's own identity still says that it has formed."""
+    api = running_quorum(3)
+    if not recorded:
+        api.objects[IDENTITY]["metadata"]["annotations"] = {}
+    path = copied(api, index, data, owned=owned)
+    before = copy.deepcopy(api.objects[path]["data"])
+    reconcile(api)
+    assert (running(api), restarts(api)) == ([1, 1, 1], [])
+    assert api.status["phase"] == "Ready"
+    assert api.objects[path]["data"] == before, "somebody else's object is not changed"
+    if recorded:
+        told = api.condition("ForeignObjects")
+        assert told["status"] == "True"
+        assert f"ConfigMap/demo-identity-{index}" in told["message"]
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_copy_stops_nobody_while_no_node_can_be_asked(recorded: bool) -> None:
+    api = running_quorum(3)
+    if not recorded:
+        api.objects[IDENTITY]["metadata"]["annotations"] = {}
+    copied(api, 2, {**UNFORMED, **ANOTHER})
+    reconcile(api, SoundNodes(3, silent=(1, 2, 3)))
+    assert (running(api), restarts(api)) == ([1, 1, 1], [])
+
+
+@pytest.mark.requirement("OP-01")
+def test_a_copy_beside_a_deleted_identity_is_not_taken_for_it() -> None:
+    api = running_quorum(3)
+    copied(api, 2, {**UNFORMED, **ANOTHER})
+    del api.objects[IDENTITY]
+    reconcile(api)
+    assert (running(api), restarts(api)) == ([1, 1, 1], [])
+    assert api.objects[IDENTITY]["data"]["clusterId"] == "c1"
+    assert api.status["phase"] == "Ready"
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("recorded", [True, False])
+def test_an_identity_of_another_cluster_is_replaced_by_the_right_one(recorded: bool) -> None:
+    """Its data is immutable: somebody deleted it and created another one of that name."""
+    api = running_quorum(3)
+    api.objects[IDENTITY]["data"].update(ANOTHER)
+    if not recorded:
+        api.objects[IDENTITY]["metadata"]["annotations"] = {}
+    reconcile(api)
+    found = api.objects[IDENTITY]["data"]
+    assert (found["clusterId"], found["formed"]) == ("c1", "true")
+    assert (running(api), restarts(api)) == ([1, 1, 1], [])
+    assert api.status["phase"] == "Ready"
+    assert api.condition("IdentityMissing")["status"] == "False"
+
+
+def without_policy(found: Object) -> None:
+    del found["data"]["networkPolicy"]
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("spec", [{}, {"mode": "Managed"}])
+@pytest.mark.parametrize("stage", [None, "Plain", "Accepting", "nonsense"])
+def test_an_identity_without_tls_leads_nobody_back_to_clear_text(
+    stage: str | None, spec: Object
+) -> None:
+    env = Env(running_quorum(3, tls=True))
+    if spec:
+        env.api.change_spec(tls=spec)
+    env.settle()
+    sets = {path: each for path, each in env.api.objects.items() if "/statefulsets/" in path}
+    before = copy.deepcopy({path: each["spec"] for path, each in sets.items()})
+    del env.api.objects[IDENTITY]["data"]["tls"]
+    if stage is not None:
+        env.api.objects[IDENTITY]["metadata"]["annotations"][names.ANNOTATION_TLS_STAGE] = stage
+    env.api.writes.clear()
+    env.looks(6)
+    assert {path: env.api.objects[path]["spec"] for path in before} == before
+    assert restarts(env.api) == []
+    assert env.ready()["status"] == "True"
+
+
+@pytest.mark.requirement("OP-01")
+def test_an_identity_without_the_network_policy_does_not_remove_it() -> None:
+    api = running_quorum(3)
+    for path, each in api.objects.items():
+        if "/statefulsets/" in path:
+            notes = each["spec"]["volumeClaimTemplates"][0]["metadata"]["annotations"]
+            notes[names.ANNOTATION_NETWORK_POLICY] = "true"
+    policies = [path for path in api.objects if "/networkpolicies/" in path]
+    assert policies
+    without_policy(api.objects[IDENTITY])
+    reconcile(api)
+    assert [path for path in api.objects if "/networkpolicies/" in path] == policies
+
+
+CHANGES: dict[str, Callable[[Object], object]] = {
+    "another founder": lambda found: found["data"].update(founderId="7", founderUuid="U7"),
+    "more voters": lambda found: found["data"].update(initialVoters="9"),
+    "no voters": lambda found: found["data"].update(initialVoters="-1"),
+    "not formed": lambda found: found["metadata"].update(annotations={}),
+}
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_else_somebody_changes_in_an_identity_restarts_nobody(
+    change: Callable[[Object], object],
+) -> None:
+    api = running_quorum(3)
+    change(api.objects[IDENTITY])
+    reconcile(api)
+    assert (running(api), restarts(api)) == ([1, 1, 1], [])
+    assert api.status["phase"] == "Ready"
