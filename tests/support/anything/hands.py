@@ -253,8 +253,10 @@ class Hands:
             target.turn()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
+        """Its output; with its errors if it failed."""
         command = [*installation.kubectl_command(self.env.cluster.kubeconfig), *words]
-        return run(command, timeout_s=timeout_s, check=False).stdout
+        done = run(command, timeout_s=timeout_s, check=False)
+        return done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
     # ---- Putting right what is no part of the quorum
 
@@ -263,6 +265,7 @@ class Hands:
 
     def calm(self) -> None:
         """Hosts, links and the operator as they were, whatever became of the round."""
+        self.env.await_api_server()
         self.api.merge(self.deployment(), {"spec": {"replicas": 1}})
         known = {each["metadata"]["name"] for each in self.api.list(kube.NODES)}
         for host in self.workers:

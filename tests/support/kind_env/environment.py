@@ -16,6 +16,7 @@ from support.workload.judgement import Verdict
 SLOTS_PER_WORKER = 4
 CREATE_TIMEOUT_S = 300.0
 MOVE_TIMEOUT_S = 300.0
+API_SERVER_TIMEOUT_S = 180.0
 _FIRST_NODE_PORT = 30001
 _NODE_PORTS = 20
 _NAME = "q"
@@ -36,6 +37,7 @@ class KindEnv:
 
     def prepare(self, slots: int = SLOTS_PER_WORKER) -> None:
         """Also removes what an interrupted run of the same test left behind."""
+        self.await_api_server()
         self._remove_namespace()
         self._await_no_namespace()
         self.cluster.provide_disks(slots)
@@ -52,7 +54,21 @@ class KindEnv:
             self.load.stop()
         if self.quorum is not None:
             self.quorum.close()
+        self.await_api_server()
         self._remove_namespace()
+
+    def await_api_server(self) -> None:
+        """It may have been killed by the test."""
+        wait_for(
+            "the API server to answer", self._api_server_answers, timeout_s=API_SERVER_TIMEOUT_S
+        )
+
+    def _api_server_answers(self) -> bool:
+        try:
+            self.cluster.api.get(f"{kube.NAMESPACES}/default")
+        except NO_ANSWER:
+            return False
+        return True
 
     def _remove_namespace(self) -> None:
         path = f"{kube.NAMESPACES}/{self.namespace}"
