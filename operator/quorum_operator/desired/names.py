@@ -53,7 +53,7 @@ ANNOTATION_CONTENT = f"{PREFIX}/content-hash"
 ANNOTATION_NETWORK_POLICY = f"{PREFIX}/network-policy"
 """On claims: the quorum was formed with a NetworkPolicy. Used if the identity was deleted."""
 ANNOTATION_TLS = f"{PREFIX}/tls"
-"""On claims: the quorum was formed with certificates. Used if the identity was deleted."""
+"""On claims: the replica speaks TLS only. Used if the identity was deleted, and when claims are adopted."""
 ANNOTATION_CERTIFICATES = f"{PREFIX}/certificates"
 """On pods: version of the Secret with their certificate. A change makes the kubelet update the mounted Secret at
 once.

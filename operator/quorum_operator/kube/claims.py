@@ -38,6 +38,7 @@ def marks_facts(meta: Object) -> Marks:
         fenced=notes.get(names.ANNOTATION_FENCED),
         removed=notes.get(names.ANNOTATION_REMOVED),
         recovery=notes.get(names.ANNOTATION_RECOVERY),
+        tls=names.ANNOTATION_TLS in notes,
     )
 
 
@@ -52,6 +53,7 @@ def marks_notes(marks: Marks) -> dict[str, str | None]:
         names.ANNOTATION_FENCED: marks.fenced,
         names.ANNOTATION_REMOVED: marks.removed,
         names.ANNOTATION_RECOVERY: marks.recovery,
+        names.ANNOTATION_TLS: "true" if marks.tls else None,
     }
 
 

@@ -212,7 +212,6 @@ def claim_facts(claim: Object) -> ClaimFacts:
         volume=claim["spec"].get("volumeName"),
         network_policy=names.ANNOTATION_NETWORK_POLICY
         in (claim["metadata"].get("annotations") or {}),
-        tls=names.ANNOTATION_TLS in (claim["metadata"].get("annotations") or {}),
     )
 
 

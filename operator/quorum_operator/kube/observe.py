@@ -173,7 +173,7 @@ def _tls_stage(
     """The TLS stage; without an identity it follows from claims and StatefulSets."""
     if identities or not (parts.sets or parts.claims):
         return tls.stage_of(spec, identities)
-    if any(facts.claim_facts(each).tls for each in parts.claims.values()):
+    if any(claim_facts(each).marks.tls for each in parts.claims.values()):
         return TlsStage.CLOSED
     return stage_left(stage_of_process(facts.overrides_of(each)) for each in parts.sets.values())
 

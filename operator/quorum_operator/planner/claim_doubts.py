@@ -98,7 +98,15 @@ def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
         return Wait(text, _ASKED, RETRY_S)
     index = max(each.claim.marks.formation or 1 for each in mine)
     reason = f"{_FIELD} confirms that the cluster {cluster_id} is adopted, with {len(mine)} claims"
-    return RebuildIdentity(index, cluster_id, None, True, reason)
+    return RebuildIdentity(
+        index=index,
+        cluster_id=cluster_id,
+        founding=None,
+        formed=True,
+        reason=reason,
+        network_policy=any(each.claim.network_policy for each in mine),
+        tls=any(each.claim.marks.tls for each in mine),
+    )
 
 
 def earlier_claims(at: Situation) -> tuple[LoneClaim, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from quorum_operator.planner.observed import Incarnation, LoneClaim, Marks
 from quorum_operator.planner.recovery import fence_text, under_way
 from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.tls_stage import TlsStage
 
 NO_VOTER = "no voter of the confirmed set"
 
@@ -70,6 +71,7 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
         fenced=fenced,
         removed=stopped if fenced is None else None,
         recovery=recovery or marks.recovery,
+        tls=marks.tls or each.tls_stage is TlsStage.CLOSED,
     )
 
 

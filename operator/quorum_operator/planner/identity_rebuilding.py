@@ -86,7 +86,7 @@ class IdentityLeft:
     def tls(self) -> bool:
         """Whether it was formed with certificates, according to any claim or StatefulSet of its cluster."""
         closed = any(e.tls_stage is TlsStage.CLOSED for e in self.at.current)
-        return closed or any(each.tls for each in self._claims)
+        return closed or any(each.marks.tls for each in self._claims)
 
     @cached_property
     def migration(self) -> TlsStage:

@@ -181,6 +181,7 @@ class Marks:
     removed: str | None = None  # why it is no member's any more
     recovery: str | None = None
     """The annotated recovery that makes, or made, its replica the sole voter."""
+    tls: bool = False  # its replica speaks TLS only; never taken back
 
     @property
     def bars(self) -> str | None:
@@ -217,8 +218,6 @@ class ClaimFacts:
     resource_version: str = ""
     network_policy: bool = False
     """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
-    tls: bool = False
-    """Whether the quorum was formed with certificates. Written only when the claim is created."""
     storage_class: str | None = None  # as the API server keeps it: the default class is named
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False

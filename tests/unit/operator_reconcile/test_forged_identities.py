@@ -173,3 +173,39 @@ def test_what_else_somebody_changes_in_an_identity_restarts_nobody(
     reconcile(api)
     assert (running(api), restarts(api)) == ([1, 1, 1], [])
     assert api.status["phase"] == "Ready"
+
+
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("tls", [True, False])
+def test_adopted_claims_keep_their_certificates_and_their_network_policy(tls: bool) -> None:
+    """The resource was deleted and applied again: only the claims are left, and a person adopts them."""
+    api = running_quorum(3, tls=tls)
+    env = Env(api) if tls else None
+    claims = {
+        path: each for path, each in api.objects.items() if "/persistentvolumeclaims/" in path
+    }
+    for each in claims.values():
+        each["metadata"].setdefault("annotations", {})[names.ANNOTATION_NETWORK_POLICY] = "true"
+    if env is not None:
+        env.settle()
+    else:
+        reconcile(api)
+    marked = {path: api.objects[path] for path in claims}
+    for each in marked.values():
+        assert (names.ANNOTATION_TLS in each["metadata"]["annotations"]) == tls
+    left = (
+        api.resource_path,
+        *marked,
+        *(path for path in api.objects if "/namespaces/" not in path),
+    )
+    api.objects = {path: each for path, each in api.objects.items() if path in left}
+    api.resource["metadata"]["uid"] = "uid-of-the-next"
+    api.resource["status"] = {}
+    api.change_spec(earlierClaims={"policy": "Adopt", "clusterId": "c1"})
+    if env is not None:
+        env.looks(3)
+    else:
+        reconcile(api)
+    found = api.objects[IDENTITY]["data"]
+    assert (found["clusterId"], found["formed"], found["networkPolicy"]) == ("c1", "true", "true")
+    assert found.get("tls") == ("Managed" if tls else None)
