@@ -11,6 +11,7 @@ from support.kind_env.testbed import nodes
 
 _PASSES = (4.0, 15.0)
 _KEPT_AWAY_S = (55.0, 70.0)
+_GONE_S = 150.0
 _DNS = "deployments", "coredns"
 _SYSTEM = "kube-system"
 
@@ -136,7 +137,7 @@ def recreate_orphaned(hands: Hands, drawn: Drawn) -> Doing:
     before = hands.quorum.resource()
     words = ("delete", "metadataquorum", hands.name, "--cascade=orphan")
     hands.kubectl("-n", hands.namespace, *words)
-    hands.quorum.wait_gone(timeout_s=60)
+    hands.quorum.wait_gone(timeout_s=_GONE_S)
     kept = {"name": hands.name, "namespace": hands.namespace}
     made = {**before, "metadata": kept, "status": {}}
     hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])

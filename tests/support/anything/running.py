@@ -12,6 +12,7 @@ from support.anything.ledger import Passed
 from support.anything.report import report
 from support.anything.settled import unsettled
 from support.anything.watching import RoundWatch
+from support.envtest.kube_api import Json
 from support.kind_env.environment import KindEnv
 from support.kind_env.quorum import NO_ANSWER
 from support.kind_env.testbed import TestbedError
@@ -133,7 +134,7 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
         if time.monotonic() > deadline:
             return time.monotonic() - begun, answered, [f"not settled: {each}" for each in found]
         for ending in list(open_endings):
-            condition = hands.quorum.condition(ending.type)
+            condition = _condition(hands, ending.type)
             if condition is not None and ending.holds(condition):
                 open_endings.remove(ending)
                 diary.note(f"a person answers {ending.type}: {condition['message']}")
@@ -146,6 +147,14 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
         time.sleep(_LOOK_S)
     diary.note(f"settled after {time.monotonic() - begun:.1f} s")
     return time.monotonic() - begun, answered, []
+
+
+def _condition(hands: Hands, kind: str) -> Json | None:
+    """None also if the API server does not answer, or the resource is gone."""
+    try:
+        return hands.quorum.condition(kind)
+    except NO_ANSWER:
+        return None
 
 
 def _endings(plan: Round) -> Iterator[Ending]:
