@@ -8,10 +8,11 @@ from support.anything.object_acts import EARLIER, TOKEN, keeps_claims
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import nodes
+from support.kind_env.waiting import wait_for
 
 _PASSES = (4.0, 15.0)
 _KEPT_AWAY_S = (55.0, 70.0)
-_GONE_S = 150.0
+_GONE_S = 30.0
 _DNS = "deployments", "coredns"
 _SYSTEM = "kube-system"
 
@@ -137,7 +138,8 @@ def recreate_orphaned(hands: Hands, drawn: Drawn) -> Doing:
     before = hands.quorum.resource()
     words = ("delete", "metadataquorum", hands.name, "--cascade=orphan")
     hands.kubectl("-n", hands.namespace, *words)
-    hands.quorum.wait_gone(timeout_s=_GONE_S)
+    path = hands.quorum.path
+    wait_for("the resource to be gone", lambda: hands.api.find(path) is None, timeout_s=_GONE_S)
     kept = {"name": hands.name, "namespace": hands.namespace}
     made = {**before, "metadata": kept, "status": {}}
     hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])
