@@ -101,7 +101,6 @@ def released(ready_stage: OperatorCluster, folder: Path, version: str) -> Iterat
         operator_cluster.install_operator(ready_stage, operator_image)
 
 
-@pytest.mark.requirement("OP-01")
 def test_the_images_and_the_chart_run_a_quorum_that_heals(
     released: OperatorCluster, folder: Path, version: str, env: KindEnv
 ) -> None:

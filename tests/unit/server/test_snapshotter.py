@@ -4,12 +4,10 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from quorum_node.configuration.node_config import check_config
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.raft.outputs import HaltReason
@@ -17,126 +15,12 @@ from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.admin.views import state_document
 from quorum_node.server.disk import scrubber as scrubber_module
-from quorum_node.server.ending.termination import Termination
-from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition import applier as applier_module
-from quorum_node.server.partition.port import AppendOutcome, Committed
-from quorum_node.server.partition.replica_host import ReplicaHost
-from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.partition.port import AppendOutcome
 from quorum_node.server.snapshots import snapshotter as snapshotter_module
-from quorum_node.server.snapshots.port import Outcome
-from quorum_node.server.starting.startup import open_replica
-from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter
-from support.hosted_process import QuietProcess
-from support.metadata_records import config
-
-UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
-PARTITION = "__cluster_metadata-0"
-
-
-class Running:
-    """A quorum of one, started in this loop."""
-
-    def __init__(self, path: Path, **settings: object) -> None:
-        pairs = {
-            "node.id": "1",
-            "cluster.id": "c",
-            "admin.listener": "http://127.0.0.1:8080",
-            "listeners": "CONTROLLER://127.0.0.1:9093",
-            "metadata.log.dir": str(path),
-            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-            "formation.founder.id": "1",
-            "formation.founder.uuid": UUID_TEXT,
-            "metadata.log.segment.bytes": str(1 << 14),
-            "metadata.log.reserve.bytes": "0",
-            **{key.replace("_", "."): str(value) for key, value in settings.items()},
-        }
-        self.path = path
-        config = check_config(pairs)
-        self.directory = open_replica(config, Termination())
-        self.metrics = Metrics()
-        self.reserve = DiskReserve(path, 0)
-        self.reserve.measure()
-        process = QuietProcess()
-        self.hosted = HostedPartitions(
-            config, self.directory, self.metrics, MalformedBytes(), self.reserve, process
-        )
-        self.halts = process.halts
-        self.hosted.start()
-        self.number = 0
-
-    @property
-    def host(self) -> ReplicaHost:
-        return self.hosted.first
-
-    async def write(self, count: int, size: int = 100) -> Committed:
-        """Appends of one record each; returns the last."""
-        outcome: AppendOutcome | None = None
-        await until(
-            lambda: self.host.describe().own_epoch_committed and self.host.describe().formed
-        )
-        for _ in range(count):
-            future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-            record = config(TOPIC, "t", f"k{self.number % 50}", f"{self.number}" + "x" * size)
-            self.number += 1
-            self.host.append((encode_metadata(record),), future.set_result)
-            outcome = await asyncio.wait_for(future, 20)
-        assert isinstance(outcome, Committed)
-        return outcome
-
-    async def snapshot(self) -> Outcome:
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.host.snapshotter.request(future.set_result)
-        return await asyncio.wait_for(future, 20)
-
-    def values(self) -> dict[str, str]:
-        return dict(self.host.applier.image.configs.of(TOPIC, "t"))
-
-    def counted(self, name: str) -> int:
-        return int(self.metrics.partition(0).counters[name])
-
-    def close(self) -> None:
-        self.hosted.close()
-        for partition in self.directory.partitions:
-            partition.log.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - of another thread, or of the disk
-            await asyncio.sleep(0.005)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Callable[..., None]:
-    """Run a scenario with as many starts of the same replica as it wants."""
-    opened: list[Running] = []
-
-    def start(**settings: object) -> Running:
-        for running in opened:
-            running.close()
-        opened.clear()
-        opened.append(Running(tmp_path / "data", **settings))
-        return opened[0]
-
-    def run(scenario: Callable[[Callable[..., Running]], Awaitable[None]]) -> None:
-        async def body() -> None:
-            try:
-                await scenario(start)
-            finally:
-                for running in opened:
-                    running.close()
-
-        asyncio.run(body())
-
-    return run
-
-
-Start = Callable[..., Running]
-Runs = Callable[[Callable[[Start], Awaitable[None]]], None]
+from support.lone_replica import PARTITION, Running, Runs, Start, until
 
 
 @pytest.mark.requirement("K853-08")
@@ -421,60 +305,6 @@ def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
         newest = node.values()
         assert newest[f"k{(node.number - 1) % 50}"].startswith(f"{node.number - 1}x")
         assert node.host.applier.image.configs.get(ConfigKey(TOPIC, "t", "k0")) is not None
-
-    runs(scenario)
-
-
-def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Runs) -> None:
-    async def scenario(start: Start) -> None:
-        node = start()
-        await node.write(30)
-        made = await node.snapshot()
-        assert isinstance(made, SnapshotId)
-        await node.write(3)
-        file = node.path / PARTITION / made.file_name
-        content = bytearray(file.read_bytes())
-        content[-20] ^= 1
-        file.write_bytes(content)
-        node.host.snapshotter.verify_in_background(made)
-        await until(lambda: made not in node.host.snapshots.ids())
-        await until(lambda: node.host.snapshots.ids())  # a new one took its place
-        assert node.counted("snapshots_damaged") == 1
-        assert not node.halts
-
-    runs(scenario)
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_an_older_snapshot_that_rots_holds_up_neither_the_next_one_nor_the_replica(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, gone: bool
-) -> None:
-    """Retention reads the headers of all snapshots, damaged or not."""
-
-    async def scenario(start: Start) -> None:
-        monkeypatch.setattr(scrubber_module, "scrub", lambda *segments: None)
-        first = start()
-        await first.write(30)
-        older = await first.snapshot()
-        assert isinstance(older, SnapshotId)
-        await first.write(3)
-        kept = await first.snapshot()
-        first.close()
-        file = first.path / PARTITION / older.file_name
-        node = start()
-        if gone:
-            file.unlink()
-        else:
-            content = bytearray(file.read_bytes())
-            content[16] ^= 1  # the magic of its first batch
-            file.write_bytes(content)
-        await node.write(3)
-        newest = await asyncio.wait_for(node.snapshot(), 20)
-        assert isinstance(newest, SnapshotId)
-        assert node.host.snapshots.ids() == (kept, newest)
-        assert file.with_name(file.name + ".corrupt").exists() != gone
-        assert node.counted("snapshots_damaged") == 1
-        assert not node.halts
 
     runs(scenario)
 
