@@ -34,7 +34,7 @@ from quorum_operator.certificates.steps import (
     WriteLeaf,
 )
 from quorum_operator.certificates.store import Found
-from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
 from quorum_operator.desired.names import (
     ANNOTATION_BROKERS_RENEWED,
     ANNOTATION_BROKERS_TRUST,
@@ -55,6 +55,8 @@ from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
 """Maximum number of writes in one reconcile."""
+MOST_ADOPTIONS = 3
+"""Number of looks for objects without an owner: the first ones name the generations of the authorities."""
 QUIET_S = 60.0
 LOOKS_BETWEEN = 6
 """Number of reconciles between two reads of the Secrets while all certificates are valid."""
@@ -133,7 +135,7 @@ class CertificateKeeper:
         """Read the objects, and open the client for the pods. Raises ApiError."""
         all_holders = (*members_of(owner, cluster.incarnations), *others_of(spec))
         asked = spec.tls
-        found = await store.read(self._api, owner, all_holders, asked)
+        found = await self._read(owner, all_holders, spec)
         seen = self._seen(owner, found, cluster.incarnations, all_holders, None, asked)
         trusted = rotation.trusted_by(seen)
         pair = self._own_pair(owner, found, seen, before)
@@ -150,6 +152,20 @@ class CertificateKeeper:
         shared = f"{owner.admin_service}.{owner.namespace}.svc"
         door = SecureDoor(http, _names(owner, cluster), shared)
         return Opened(found, all_holders, door, key, pair, asked)
+
+    async def _read(
+        self, owner: Owner, all_holders: tuple[Holder, ...], spec: MetadataQuorumSpec
+    ) -> Found:
+        """The objects. With `spec.earlierClaims` those of the earlier resource belong to this one: its members use them."""
+        found = await store.read(self._api, owner, all_holders, spec.tls)
+        if spec.earlier_claims.policy is not EarlierClaimsPolicy.ADOPT:
+            return found
+        for _ in range(MOST_ADOPTIONS):
+            if not found.ownerless:
+                break
+            await store.adopt(self._api, owner, found.ownerless)
+            found = await store.read(self._api, owner, all_holders, spec.tls)
+        return found
 
     def _own_pair(
         self, owner: Owner, found: Found, seen: Seen, before: Opened | None
@@ -188,7 +204,7 @@ class CertificateKeeper:
         """Execute as many steps as possible now. Raises ApiError if the API server is unavailable."""
         found, changed, refused = opened.found, False, ""
         missing: Trouble | None = None
-        idle = seen.deleting or seen.wanted.paused
+        idle = seen.deleting or seen.wanted.paused or _adopts(seen)
         for _ in range(MOST_STEPS):
             facts = self._judged(owner, replace(opened, found=found), seen, notes)
             step = rotation.plan(facts)
@@ -322,6 +338,12 @@ def _number(notes: dict[str, str], name: str) -> int:
     """The number in an annotation; 0 if it is not a number."""
     text = notes.get(name, "")
     return int(text) if text.isdecimal() else 0
+
+
+def _adopts(seen: Observation) -> bool:
+    """Whether members of an earlier resource are about to be adopted: until then nobody knows whom they trust."""
+    sets = (each for each in seen.foreign_objects if each.kind == "StatefulSet")
+    return seen.wanted.adopt is not None and any(not each.owners for each in sets)
 
 
 def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:

@@ -5,6 +5,7 @@ Secrets are read by name and never listed.
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from quorum_operator.certificates.pem import Read
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import Conflict, Forbidden
+from quorum_operator.kube.errors import Conflict, Forbidden, NotFound
 from quorum_operator.kube.finding import Reads, is_owned
 from quorum_operator.tls_crd import RevokedList, TlsSpec, TrustedCa
 
@@ -30,12 +31,13 @@ MOST_GENERATIONS = 64
 @dataclass(frozen=True, slots=True)
 class Found:
     """The certificate objects of a quorum. `taken`: generations whose Secret name is used by another owner. `named`:
-    the user's objects.
+    the user's objects. `ownerless`: objects with the quorum's names that have no owner at all.
     """
 
     objects: Objects
     taken: frozenset[int] = frozenset()
     named: NamedObjects = field(default_factory=NamedObjects)
+    ownerless: tuple[Object, ...] = ()
 
 
 async def read(
@@ -55,12 +57,34 @@ async def read(
     }
     own_trust = trust if trust is not None and is_owned(trust, owner) else None
     generations = _generations(owner, holders, leaves, own_trust)
-    (authorities, taken), named, issued = await asyncio.gather(
+    (authorities, others), named, issued = await asyncio.gather(
         _authorities(reads, owner, generations),
         _named(reads, space, spec),
         _issued(reads, owner, holders, spec),
     )
-    return Found(Objects(authorities, leaves, own_trust, issued), taken, named)
+    kinds = (("ConfigMap", (trust,)), ("Secret", (*secrets, *others.values())))
+    ownerless = tuple(
+        {**each, "kind": kind}
+        for kind, every in kinds
+        for each in every
+        if each is not None and not each["metadata"].get("ownerReferences")
+    )
+    objects = Objects(authorities, leaves, own_trust, issued)
+    return Found(objects, frozenset(others), named, ownerless)
+
+
+async def adopt(api: KubeApi, owner: Owner, ownerless: tuple[Object, ...]) -> None:
+    """Make the resource the owner of objects that have none. Raises ApiError; those that changed meanwhile are left."""
+    for each in ownerless:
+        meta = each["metadata"]
+        path = paths.namespaced(paths.plural_of(each["kind"]), owner.namespace, meta["name"])
+        kept: dict[str, Any] = {
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+            "ownerReferences": [owner.reference()],
+        }
+        with contextlib.suppress(Conflict, NotFound):
+            await api.merge(path, {"metadata": kept})
 
 
 async def _issued(
@@ -125,10 +149,10 @@ def _generations(
 
 async def _authorities(
     reads: Reads, owner: Owner, named: set[int]
-) -> tuple[dict[int, Object], frozenset[int]]:
-    """From the first that a bundle names, as far as there are any."""
+) -> tuple[dict[int, Object], dict[int, Object]]:
+    """From the first that a bundle names, as far as there are any: ours, and those of others."""
     found: dict[int, Object] = {}
-    taken: set[int] = set()
+    others: dict[int, Object] = {}
 
     async def look(generation: int) -> bool:
         name = documents.authority_name(owner, generation)
@@ -136,7 +160,7 @@ async def _authorities(
         if secret is not None and is_owned(secret, owner):
             found[generation] = secret
         elif secret is not None:
-            taken.add(generation)
+            others[generation] = secret
         return secret is not None
 
     first, last = min(named, default=1), max(named, default=0)
@@ -146,7 +170,7 @@ async def _authorities(
     following = last + 1
     while following <= last + MOST_GENERATIONS and await look(following):
         following += 1
-    return found, frozenset(taken)
+    return found, others
 
 
 async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now: float) -> Found:
