@@ -301,24 +301,28 @@ class SimulatedFlusher:
 
     def start(self, ticket: int) -> None:
         host = self._host
+        failed: StorageFailure | DiskFull | None = None
         try:
             host.log.sync_begins()
-        except StorageFailure:
-            pass  # the log has failed; this flush is told so when it ends
-        host.cluster.scheduler.after(host.disk.sync_took_ms(), self._done, host.run, ticket)
+        except (StorageFailure, DiskFull) as error:
+            failed = error  # the log has failed meanwhile: the thread that flushes is told so, as it is in a process
+        host.cluster.scheduler.after(host.disk.sync_took_ms(), self._done, host.run, ticket, failed)
 
-    def _done(self, run: int, ticket: int) -> None:
+    def _done(self, run: int, ticket: int, failed: StorageFailure | DiskFull | None) -> None:
         host = self._host
         if run != host.run or not host.up:
             return
         now_ms = host.cluster.scheduler.now_ms
         if now_ms < host.frozen_until_ms:
             delay_ms = host.frozen_until_ms - now_ms
-            host.cluster.scheduler.after(delay_ms, self._done, run, ticket)
+            host.cluster.scheduler.after(delay_ms, self._done, run, ticket, failed)
             return
-        host.machine.guarded(self._end, ticket)
+        host.machine.guarded(self._end, ticket, failed)
 
-    def _end(self, ticket: int) -> None:
+    def _end(self, ticket: int, failed: StorageFailure | DiskFull | None) -> None:
+        if failed is not None:
+            self.driver.flush_failed(failed)
+            return
         try:
             end_offset = self._host.log.sync_ends()
         except (StorageFailure, DiskFull) as error:

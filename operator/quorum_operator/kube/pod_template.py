@@ -67,8 +67,8 @@ def _program(pod: Object) -> list[Object]:
 
 def _lasting(part: Any) -> Any:
     """Without the founder's permission to format."""
-    if not isinstance(part, list):
-        return part
+    if not isinstance(part, list) or not all(isinstance(each, str) for each in part):
+        return part  # arguments are strings; environment variables and mounts are not
     pairs = pairwise([*part, ""])
     given = {
         at

@@ -11,7 +11,7 @@ _ABSENT = 90
 """The id of no member: a target with it is never reached."""
 _PASSES = (4.0, 15.0)
 _CANCEL = re.compile(
-    r"to give them up now: kubectl exec (\S+) -- quorumctl (alter --cancel --token-file \S+)"
+    r"To cancel: kubectl exec (\S+) -- quorumctl (alter --cancel --token-file \S+)"
 )
 
 

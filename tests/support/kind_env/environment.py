@@ -134,12 +134,14 @@ class KindEnv:
         self.start_load()
         return quorum
 
-    def prove_nothing_lost(self, *, at_least: int = 20, recoveries: int = 0) -> Verdict:
+    def prove_nothing_lost(
+        self, *, at_least: int = 20, recoveries: int = 0, alters: bool = False
+    ) -> Verdict:
         """Ends the workload; every acknowledged record is on every voter, no read was stale, and
-        the voters changed one at a time, but for recoveries that a person has confirmed."""
+        the voters changed one at a time, but for recoveries that a person has confirmed. `alters`: by AlterQuorum, too."""
         self.the_load.wait_for_acknowledgement(timeout_s=30)
         self.the_load.wait_for_amount(at_least, timeout_s=60)
-        verdict = self.the_load.verdict(recoveries=recoveries)
+        verdict = self.the_load.verdict(recoveries=recoveries, alters=alters)
         assert verdict.problems == (), verdict.problems[:10]
         assert verdict.acknowledged >= at_least
         assert verdict.reads >= at_least

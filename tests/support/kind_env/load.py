@@ -130,7 +130,9 @@ class Load:
                 process.wait()
         self._processes.clear()
 
-    def verdict(self, pods: dict[str, str] | None = None, *, recoveries: int = 0) -> Verdict:
+    def verdict(
+        self, pods: dict[str, str] | None = None, *, recoveries: int = 0, alters: bool = False
+    ) -> Verdict:
         """Judges against the log of every voter, read from each one's own pod.
 
         `pods`: name → pod, where it must not be the voters of a confirmed description. `recoveries`: of a lost quorum,
@@ -147,6 +149,7 @@ class Load:
             history.load(self.reads) if self.reads.exists() else [],
             logs,
             recoveries=recoveries,
+            alters=alters,
         )
 
 

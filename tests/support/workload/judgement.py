@@ -89,6 +89,7 @@ def judge(
     logs: Sequence[ReplicaLog],
     *,
     recoveries: int = 0,
+    alters: bool = False,
 ) -> Verdict:
     """All checks. `logs`: at least one surviving replica. `recoveries`: of a lost quorum, from a single survivor.
 
@@ -109,7 +110,7 @@ def judge(
         stale=tuple(stale_reads(writes, observed, reference)),
         diverged=tuple(f for log in logs for f in divergences(reference, log))
         + tuple(f for log in logs for f in wrong_states(reference, log)),
-        double_steps=tuple(double_steps(reference.voter_sets, recoveries)),
+        double_steps=tuple(double_steps(reference.voter_sets, recoveries, alters=alters)),
         invented=tuple(invented_records(writes, reference)),
     )
 
@@ -229,10 +230,12 @@ def _read_problem(
     return None
 
 
-def double_steps(voter_sets: Sequence[VoterSet], recoveries: int = 0) -> list[str]:
+def double_steps(
+    voter_sets: Sequence[VoterSet], recoveries: int = 0, *, alters: bool = False
+) -> list[str]:
     """Consecutive committed voter sets differ by exactly one replica key.
 
-    A recovery leaves a single voter, of an id that was one, under a new UUID.
+    `alters`: they may be equal, as an AlterQuorum changes only the target voters at first. A recovery leaves a single voter, of an id that was one, under a new UUID.
     """
     findings = []
     for before, after in pairwise(sorted(voter_sets, key=lambda voters: voters.offset)):
@@ -242,7 +245,7 @@ def double_steps(voter_sets: Sequence[VoterSet], recoveries: int = 0) -> list[st
             recoveries -= 1
             if recoveries >= 0:
                 continue
-        if len(changed) != 1:
+        if len(changed) != 1 and not (alters and not changed):
             findings.append(
                 f"the voter sets at offsets {before.offset} and {after.offset} differ by "
                 f"{len(changed)} replicas: {sorted(changed)}"

@@ -70,6 +70,19 @@ def test_any_other_argument_is_another_program() -> None:
         assert compared(COMMON + PERMISSION, after).runs_other, after
 
 
+@pytest.mark.requirement("OP-05")
+def test_environment_variables_and_mounts_are_compared_as_they_are() -> None:
+    """As spec.podTemplate gives them: several, each of them an object."""
+    several = {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
+    fewer = {"env": several["env"][:1]}
+    for was, wanted, other in ((several, several, False), (fewer, several, True)):
+        owned, running = owned_and_pod(COMMON, COMMON, {}, {})
+        running["spec"]["containers"][0].update(was)
+        owned["spec"]["template"]["spec"]["containers"][0].update(wanted)
+        found = with_template(facts.pod_facts(running, None), running, owned)
+        assert found.runs_other == other
+
+
 GIVEN = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},

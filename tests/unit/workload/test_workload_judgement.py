@@ -205,6 +205,8 @@ def test_a_replacement_in_two_records_is_fine_in_either_order() -> None:
 def test_more_or_less_than_one_change_is_found(after: tuple[str, ...]) -> None:
     history = [voters(9, "1a", "2b", "3c"), voters(20, *after)]
     assert len(double_steps(history)) == 1
+    equal = history[0].keys == history[1].keys
+    assert len(double_steps(history, alters=True)) == (0 if equal else 1)
     verdict = judge(WRITES, [], [log(GOOD_LOG.writes, sets=tuple(history))])
     assert verdict.problems
 
