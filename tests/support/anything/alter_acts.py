@@ -48,7 +48,7 @@ def alter_to_fewer(hands: Hands, drawn: Drawn) -> Doing:
 def alter_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and set target voters without that member."""
     host = hands.host_of(hands.member(drawn))
-    nodes.stop_node(host)
+    hands.switch_off(host)
     yield f"switched {host} off; {_without_member(hands, drawn)}"
     nodes.start_node(host)
 

@@ -151,6 +151,13 @@ class Hands:
         names = nodes.node_names(self.env.cluster.name)
         return sorted(each for each in names if "worker" in each)
 
+    def switch_off(self, host: str) -> None:
+        """One at a time: of two containers that are off at once, each may get the address of the other."""
+        off = [each for each in self.workers if not nodes.is_running(each)]
+        if off:
+            raise NothingThere(f"{off[0]} is off already")
+        nodes.stop_node(host)
+
     def core(self, plural: str, name: str) -> str:
         return kube.core(self.namespace, plural, name)
 

@@ -133,7 +133,7 @@ def taint(hands: Hands, drawn: Drawn) -> Doing:
 def stop_host(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and on again."""
     host = hands.host_of(hands.member(drawn))
-    nodes.stop_node(host)
+    hands.switch_off(host)
     yield f"switched {host} off"
     nodes.start_node(host)
 
@@ -143,7 +143,7 @@ def host_stays_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off for longer than spec.repair.unreachableAfterSeconds allows."""
     hands.wish(repair={**(hands.good["repair"] or {}), "unreachableAfterSeconds": 10})
     host = hands.host_of(hands.member(drawn))
-    nodes.stop_node(host)
+    hands.switch_off(host)
     yield f"switched {host} off for long"
     nodes.start_node(host)
     hands.restore("repair")
@@ -154,7 +154,7 @@ def scale_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and ask for another number of voters meanwhile."""
     replicas = 3 if hands.good["replicas"] == 5 else 5
     host = hands.host_of(hands.member(drawn))
-    nodes.stop_node(host)
+    hands.switch_off(host)
     hands.want(replicas=replicas)
     yield f"switched {host} off; replicas: {replicas}"
     nodes.start_node(host)
@@ -165,7 +165,7 @@ def retire_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and name the member in spec.retire."""
     member = hands.member(drawn)
     host = hands.host_of(member)
-    nodes.stop_node(host)
+    hands.switch_off(host)
     hands.want(retire=sorted({*(hands.good["retire"] or []), member.node_id}))
     yield f"switched {host} off; retire: {hands.good['retire']}"
     nodes.start_node(host)

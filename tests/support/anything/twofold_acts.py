@@ -72,7 +72,7 @@ def stop_host_while_set_is_deleted(hands: Hands, drawn: Drawn) -> Doing:
     member = hands.member(drawn)
     host = hands.host_of(member)
     hands.delete(hands.set_path(member))
-    nodes.stop_node(host)
+    hands.switch_off(host)
     yield f"deleted {member.name}; switched {host} off"
     nodes.start_node(host)
 

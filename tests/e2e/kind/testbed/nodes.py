@@ -39,6 +39,12 @@ def stop_node(node: str) -> None:
     run(["docker", "kill", "-s", "KILL", node], timeout_s=60)
 
 
+def is_running(node: str) -> bool:
+    """Whether its container runs."""
+    state = run(["docker", "inspect", "-f", "{{.State.Running}}", node], timeout_s=60).stdout
+    return state.strip() == "true"
+
+
 def start_node(node: str) -> None:
     run(["docker", "start", node], timeout_s=60)
 
