@@ -78,7 +78,11 @@ def rewritten(saved: Path, name: str, version: str, time_s: int, output: Path) -
         "layers": layers,
     }
     blobs.append(_bytes(manifest))
-    reference = {"org.opencontainers.image.ref.name": f"metadataquorum-{name}:{version}"}
+    reference = {
+        "org.opencontainers.image.ref.name": f"metadataquorum-{name}:{version}",
+        # containerd takes the name from here alone; without it the image has none after an import.
+        "io.containerd.image.name": f"docker.io/library/metadataquorum-{name}:{version}",
+    }
     index = {
         "schemaVersion": 2,
         "mediaType": _INDEX,

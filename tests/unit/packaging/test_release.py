@@ -117,8 +117,10 @@ def test_an_image_is_an_oci_layout_whose_digests_hold(tmp_path: Path) -> None:
             assert hashlib.sha256(data).hexdigest() == name.rpartition("/")[2]
     assert json.loads(blobs["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
     (described,) = json.loads(blobs["index.json"])["manifests"]
-    reference = "org.opencontainers.image.ref.name"
-    assert described["annotations"] == {reference: "metadataquorum-node:1.2.3"}
+    assert described["annotations"] == {
+        "org.opencontainers.image.ref.name": "metadataquorum-node:1.2.3",
+        "io.containerd.image.name": "docker.io/library/metadataquorum-node:1.2.3",
+    }
     assert described["digest"] == archive.digest
 
     def blob(of: dict[str, Any]) -> bytes:
