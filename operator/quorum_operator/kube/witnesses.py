@@ -28,6 +28,7 @@ def witnesses(parts: Parts) -> list[Witness]:
                 migrated=_KEY_STORE in overrides,
                 closed=notes.get(names.ANNOTATION_TLS) == "true",
                 policed=notes.get(names.ANNOTATION_NETWORK_POLICY) == "true",
+                runs=each["spec"].get("replicas", 1) > 0,
                 may_found=facts.founding_facts(overrides) is not None,
             )
         )

@@ -5,7 +5,8 @@ forge: their claim templates are immutable, and a later formation begins only if
 
 * The identity of a formation without members does not count beside one that has formed.
 * An identity with another cluster id than its members were created for is damaged, as one without data.
-* The recorded TLS stage is at least the stage that all members have; the same holds for the NetworkPolicy.
+* The recorded TLS stage is one that these members can have come to. What all of them were created with stays, certificates
+  and NetworkPolicy alike.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ class Witness:
     """Whether it was created with certificates."""
     policed: bool = False
     """Whether the quorum was formed with a NetworkPolicy."""
+    runs: bool = True
+    """Whether it should run. What was stopped keeps the template that it had."""
     may_found: bool = False
     """Whether its next process may form a quorum. The permission is withdrawn once it has formed."""
 
@@ -51,7 +54,7 @@ def credible(
     for each in identities:
         members = [one for one in witnesses if one.formation == each.index]
         if each.index not in unknown and not _is_damaged(each, members):
-            found.append(_as_proven(each, members))
+            found.append(_as_proven(each, [one for one in members if one.runs]))
     return tuple(found), unknown
 
 
@@ -81,17 +84,30 @@ def _as_proven(identity: Identity, members: Sequence[Witness]) -> Identity:
     if not members:
         return identity
     stages = {each.stage for each in members}
-    if stages == {TlsStage.CLOSED} or all(each.closed for each in members):
+    closed = stages == {TlsStage.CLOSED} or all(each.closed for each in members)
+    if closed:
         stage = TlsStage.CLOSED
-    elif identity.migration is TlsStage.PLAIN and TlsStage.DIALLING in stages - {TlsStage.PLAIN}:
-        stage = identity.migration if TlsStage.PLAIN in stages else stage_left(stages)
-    else:
+    elif _may_record(identity.tls_stage, stages):
         stage = identity.migration
-    formed_closed = stages == {TlsStage.CLOSED} and not any(each.migrated for each in members)
+    else:
+        stage = stage_left(stages)
+    formed_closed = closed and not any(each.migrated for each in members)
+    mixed = TlsStage.CLOSED in stages
     policed = all(each.policed for each in members)
     return replace(
         identity,
-        tls=identity.tls or formed_closed,
+        tls=formed_closed or (identity.tls and mixed),
         migration=stage,
         network_policy=identity.network_policy or policed,
     )
+
+
+def _may_record(stage: TlsStage, members: set[TlsStage]) -> bool:
+    """Whether this stage may be recorded while members are at those: see `tls_migration`."""
+    allowed = {
+        TlsStage.PLAIN: {TlsStage.PLAIN, TlsStage.ACCEPTING},
+        TlsStage.ACCEPTING: {TlsStage.PLAIN, TlsStage.ACCEPTING, TlsStage.DIALLING},
+        TlsStage.DIALLING: {TlsStage.ACCEPTING, TlsStage.DIALLING},
+        TlsStage.CLOSED: {TlsStage.DIALLING, TlsStage.CLOSED},
+    }
+    return members <= allowed[stage]

@@ -142,6 +142,24 @@ def test_an_identity_without_tls_leads_nobody_back_to_clear_text(
 
 
 @pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize("recorded", ["data", "Closed", "Dialling"])
+def test_an_identity_that_claims_tls_closes_no_quorum_in_clear_text(recorded: str) -> None:
+    """Its brokers and clients would be cut off at once, without a migration."""
+    api = running_quorum(3)
+    before = copy.deepcopy(
+        {path: each["spec"] for path, each in api.objects.items() if "/statefulsets/" in path}
+    )
+    if recorded == "data":
+        api.objects[IDENTITY]["data"]["tls"] = "Managed"
+    else:
+        api.objects[IDENTITY]["metadata"]["annotations"][names.ANNOTATION_TLS_STAGE] = recorded
+    reconcile(api)
+    assert {path: api.objects[path]["spec"] for path in before} == before
+    assert restarts(api) == []
+    assert api.status["phase"] == "Ready"
+
+
+@pytest.mark.requirement("OP-01")
 def test_an_identity_without_the_network_policy_does_not_remove_it() -> None:
     api = running_quorum(3)
     for path, each in api.objects.items():
