@@ -1,9 +1,11 @@
 """The admin API over real nodes: who answers what, tokens, where the leader is, reads and appends."""
 
 import json
+import math
 import socket
 import threading
 from datetime import datetime
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -256,17 +258,29 @@ SECOND_WAITS_SECONDS = 0.1
 def first_campaign(quorum, leader) -> tuple[int, float]:
     """Who campaigned first after the leader resigned last, and how many seconds later.
 
-    A pre-vote does not count: who misses the leader before it is named a successor asks for one, and changes nothing.
+    Only candidates that were named successors count, which need no pre-vote. A voter that misses the leader before it is
+    named one asks for a pre-vote, and may win.
     """
     (*_, resigned) = times_of(leader, "resigned")
     campaigns = [
         (at, node.id)
         for node in quorum.nodes.values()
-        for at in times_of(node, "candidate")
+        for at in campaigns_of_successor(node)
         if at >= resigned
     ]
+    if not campaigns:
+        return -1, math.inf
     at, first = min(campaigns)
     return first, at - resigned
+
+
+def campaigns_of_successor(node) -> list[float]:
+    entries = [each for each in map(json.loads, node.log_text.splitlines()) if "role" in each]
+    return [
+        datetime.fromisoformat(entry["at"]).timestamp()
+        for before, entry in pairwise(entries)
+        if entry["role"] == "candidate" and before["role"] != "prospective"
+    ]
 
 
 def times_of(node, *roles: str) -> list[float]:
