@@ -37,6 +37,7 @@ class _Entry:
     subject: str
     since: float
     last_at: float
+    value: str = ""
     retry_at: float = 0.0
     times: int = 0
     refused: Refused | None = None
@@ -63,11 +64,14 @@ class Attempts:
             if each.refused is not None or each.retry_at > now or each.times >= CONTESTED_TIMES
         )
 
-    def done(self, generation: int, step: str, subject: str, now: float) -> int:
-        """Record an execution; returns the number in a row."""
+    def done(self, generation: int, step: str, subject: str, now: float, value: str = "") -> int:
+        """Record an execution; returns the number in a row.
+
+        `value`: what was written. Another value than before is new work and not a repetition.
+        """
         entry = self._entry(generation, step, subject, now)
-        if entry.refused is not None:
-            entry.refused, entry.times, entry.since = None, 0, now
+        if entry.refused is not None or entry.value != value:
+            entry.refused, entry.times, entry.since, entry.value = None, 0, now, value
         entry.times, entry.last_at = entry.times + 1, now
         entry.retry_at = now + delay_s(entry.times, DONE_FIRST_S, DONE_MOST_S)
         return entry.times
@@ -106,7 +110,7 @@ def _told(each: _Entry) -> Refusal:
     else:
         reason, tell = CONTESTED, each.times >= CONTESTED_TIMES
         message = (
-            f"repeated {each.times} times within {max(each.last_at - each.since, 1.0):.0f} seach time reverted: "
+            f"repeated {each.times} times within {max(each.last_at - each.since, 1.0):.0f} s, each time reverted: "
             "another client changes the object back. Find it (kubectl get --show-managed-fields) and stop it"
         )
     return Refusal(

@@ -40,7 +40,7 @@ from quorum_operator.planner.observed import (
 )
 from quorum_operator.planner.placement import planned
 from quorum_operator.planner.plan import plan
-from quorum_operator.planner.refusals import next_attempt, subjects_of
+from quorum_operator.planner.refusals import next_attempt, subjects_of, value_of
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import (
@@ -293,7 +293,7 @@ class Reconciler:
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
-            times += [attempts.done(*of, each, now) for each in done]
+            times += [attempts.done(*of, each, now, value_of(step)) for each in done]
         return min(times, default=1)
 
     async def _observe(

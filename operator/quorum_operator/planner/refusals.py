@@ -82,6 +82,18 @@ def subjects_of(seen: Observation, step: Step) -> tuple[str, ...]:
     return (subject_of(seen, step),)
 
 
+def value_of(step: Step) -> str:
+    """What a step writes, if the same step on the same object writes other values as the quorum changes."""
+    match step:
+        case steps.GuardDrains(least_ready):
+            return str(least_ready)
+        case steps.RecordTlsStage():
+            return str(step.stage)
+        case steps.RecordUpdate():
+            return str(step.record)
+    return ""
+
+
 def held(seen: Observation, step: Step) -> Refusal | None:
     """The refusal that holds this step back."""
     subject, kind = subject_of(seen, step), type(step).__name__
