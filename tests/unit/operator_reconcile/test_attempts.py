@@ -1,0 +1,34 @@
+"""The memory of attempts: a repetition is the same write again, and another value is new work."""
+
+import pytest
+
+from quorum_operator.attempts import CONTESTED_TIMES, Attempts
+
+BUDGET = "PodDisruptionBudget/demo"
+
+
+def written(attempts: Attempts, values: list[str]) -> float:
+    """The budget is written with each of the values, a second apart; the time of the last one."""
+    now = 0.0
+    for now, value in enumerate(values, start=1):
+        attempts.done(1, "GuardDrains", BUDGET, float(now), value)
+    return float(now)
+
+
+@pytest.mark.requirement("OP-01")
+def test_a_value_that_follows_the_quorum_is_no_contest() -> None:
+    """Five replacements in a row: the number of members that have to be ready goes up and down."""
+    attempts = Attempts()
+    last = written(attempts, ["3", "4"] * CONTESTED_TIMES)
+    assert not [each for each in attempts.refusals(1, last) if each.tell]
+    assert not attempts.refusals(1, last + 1.0), "nothing holds the next write back"
+
+
+@pytest.mark.requirement("OP-01")
+def test_the_same_value_again_and_again_is_a_contest() -> None:
+    attempts = Attempts()
+    last = written(attempts, ["3"] * CONTESTED_TIMES)
+    (told,) = attempts.refusals(1, last)
+    assert told.tell
+    assert (told.reason, told.subject, told.times) == ("Contested", BUDGET, CONTESTED_TIMES)
+    assert "repeated 6 times within 5 s, each time reverted" in told.message
