@@ -8,7 +8,11 @@ from release.stop import ReleaseError
 
 _PLACES = {
     "helm/metadataquorum/Chart.yaml": (r"^version: (\S+)$", r'^appVersion: "(\S+)"$'),
-    "manifests/install.yaml": (r"image: metadataquorum-operator:(\S+)$",),
+    "manifests/install.yaml": (
+        r"image: metadataquorum-operator:(\S+)$",
+        r"default: metadataquorum-node:(\S+)$",
+    ),
+    "operator/quorum_operator/crd.py": (r'^NODE_IMAGE = "metadataquorum-node:(\S+)"$',),
     "CHANGELOG.md": (r"^## (\S+)",),
 }
 """Path and patterns; the first match of each has to be the version of pyproject.toml."""

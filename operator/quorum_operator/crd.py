@@ -32,6 +32,8 @@ SERVED_VERSIONS = ("v1beta1", VERSION)
 """All served versions. Their schemas are equal, so the API server converts by renaming (strategy None)."""
 KIND = "MetadataQuorum"
 PLURAL = "metadataquorums"
+NODE_IMAGE = "metadataquorum-node:0.1.0"
+"""The released image of the nodes; `make release` compares its version with the others."""
 MAX_NAME_LENGTH = 40
 MAX_REPLICAS = 7
 MIN_AWAY_S = 10
@@ -278,7 +280,12 @@ class MetadataQuorumSpec(_Model):
         ),
     )
     image: str = Field(
-        default="metadataquorum/node:latest", min_length=1, max_length=1024, description="Image."
+        default=NODE_IMAGE,
+        min_length=1,
+        max_length=1024,
+        description=(
+            "Image of the nodes. The default is the name in the release's archives, without a registry."
+        ),
     )
     image_pull_policy: str = Field(
         default="IfNotPresent",

@@ -31,7 +31,7 @@ SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
 SIZE = 5
 WISHES: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "another image": {"image": "metadataquorum/node:2"},
+    "another image": {"image": "metadataquorum-node:2"},
     "fewer": {"replicas": 3},
     "retire": {"retire": [2, 4]},
 }

@@ -20,6 +20,7 @@ NAMED = (
     "CHANGELOG.md",
     "helm/metadataquorum/Chart.yaml",
     "manifests/install.yaml",
+    "operator/quorum_operator/crd.py",
 )
 
 
