@@ -108,7 +108,9 @@ def test_the_images_and_the_chart_run_a_quorum_that_heals(
     assert definition["kind"] == "CustomResourceDefinition"
     (pod,) = installation.operator_pods(released.api)
     assert pod["spec"]["containers"][0]["image"] == f"metadataquorum-operator:{version}"
-    quorum = env.create_under_load(3, image=f"metadataquorum-node:{version}")
+    # Null stands for an absent field: the image is the definition's default.
+    quorum = env.create_under_load(3, image=None)
+    assert quorum.resource()["spec"]["image"] == f"metadataquorum-node:{version}"
     quorum.scale(5)
     before = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
     env.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
