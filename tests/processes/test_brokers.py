@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -22,6 +23,8 @@ from quorum_node.protocol.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from quorum_node.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from quorum_node.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from quorum_node.records.batches import Record, encode_batch, split_batches
 from support.local_quorum import LocalQuorum, wait_until
 from support.python_brokers import PythonBrokers, running_brokers
@@ -202,3 +205,42 @@ def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
         wait_until(lambda: brokers.leader("kept", 201) == 201, "it leads again", 20)
         assert brokers.read_all(201, topic) == [b"a", b"c"]
         assert brokers.produce(201, topic, [b"d"]).base_offset == 2
+
+
+def test_topics_by_id_in_a_version_without_are_refused_and_the_broker_goes_on(
+    brokers: PythonBrokers,
+) -> None:
+    """A stock broker answers with INVALID_REQUEST and an empty name for each topic of the request."""
+    topic_id = brokers.create_topic("by-id", [201])
+    asked = (MetadataRequestTopic(name=None, topic_id=topic_id), MetadataRequestTopic(name="by-id"))
+    for version in (10, 11):
+        body = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        answer = brokers.ask(201, broker_apis.METADATA, body, version)
+        assert isinstance(answer, MetadataResponse)
+        assert [(each.error_code, each.name) for each in answer.topics] == [
+            (ErrorCode.INVALID_REQUEST, ""),
+            (ErrorCode.INVALID_REQUEST, "by-id"),
+        ]
+    answer = brokers.ask(201, broker_apis.METADATA, MetadataRequest(topics=asked[:1]), 12)
+    assert isinstance(answer, MetadataResponse)
+    assert [(each.error_code, each.name) for each in answer.topics] == [(0, "by-id")]
+
+
+def test_a_failed_produce_without_an_answer_closes_the_connection(brokers: PythonBrokers) -> None:
+    """So the producer learns of it, and refreshes its metadata."""
+    topic_id = brokers.create_topic("no-answer", [201])
+    with pytest.raises(ConnectionResetError):
+        brokers.ask(201, broker_apis.PRODUCE, unanswered(fresh_uuid()))
+    with pytest.raises(TimeoutError):
+        brokers.ask(201, broker_apis.PRODUCE, unanswered(topic_id), timeout=1.0)
+    assert brokers.read_all(201, topic_id) == [b"kept"]
+
+
+def unanswered(topic_id: UUID) -> ProduceRequest:
+    """One record with acks=0."""
+    data = encode_batch(
+        base_offset=0, leader_epoch=-1, timestamp_ms=1, records=[Record(None, b"kept")]
+    )
+    partition = PartitionProduceData(index=0, records=data)
+    topics = (TopicProduceData(topic_id=topic_id, partition_data=(partition,)),)
+    return ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics)

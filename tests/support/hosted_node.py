@@ -16,10 +16,17 @@ from fastapi import FastAPI
 
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
+from quorum_node.protocol.frames import (
+    SIZE_BYTES,
+    Request,
+    decode_request,
+    decode_response,
+    encode_request,
+)
 from quorum_node.raft.outputs import Halt, VotersChanged
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.rights.api_table import CONTROLLER_TABLE
@@ -177,6 +184,10 @@ class OneConnection:
     def write_ready(self) -> None:
         """See `Answering`."""
         self._written.set()
+
+    def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
+        """See `Answering`."""
+        raise error
 
     async def ask(self, to: KafkaApi, api: Api, body: Message, version: int | None) -> Any:
         """One request, encoded and decoded as on the wire, both ways."""

@@ -63,7 +63,8 @@ class ElectLeadersResponse(Message):
     """ElectLeaders response."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    error_code: int = wire(INT16, since=1, default=0)
+    # Version 0 has the errors of partitions alone.
+    error_code: int = wire(INT16, since=1, default=0, ignorable=True)
     replica_election_results: tuple[ReplicaElectionResult, ...] = wire(Array(ReplicaElectionResult))
 
 

@@ -12,6 +12,7 @@ from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
+from quorum_node.protocol.metadata import MetadataResponse, MetadataTopic
 from quorum_node.security.caller import Caller
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import Anonymous, ClearText, Gate
@@ -302,3 +303,50 @@ def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() 
 
     played(env)
     assert [each.request.correlation_id for each in envs[0].asked] == [1, 2, 3]
+
+
+def test_a_failed_request_without_an_answer_ends_the_connection_in_its_turn() -> None:
+    """Produce with acks=0: the requests before it are answered first, those after it are not."""
+
+    def env() -> None:
+        s = Env(at_once=False)
+        s.connection.data_received(requests(1, 2, 3))
+        s.asked[2].reply(ANSWER)
+        s.asked[1].leave_unanswered(failed=True)
+        assert not s.wire.is_closed
+        s.asked[0].reply(ANSWER)
+        assert s.wire.is_closed
+        assert s.wire.answered() == [1]
+
+    played(env)
+
+
+def test_a_request_that_needs_no_answer_keeps_the_connection() -> None:
+    def env() -> None:
+        s = Env(at_once=False)
+        s.connection.data_received(requests(1, 2))
+        s.asked[0].leave_unanswered(failed=False)
+        s.asked[1].reply(ANSWER)
+        assert not s.wire.is_closed
+        assert s.wire.answered() == [2]
+
+    played(env)
+
+
+def test_an_answer_that_cannot_be_encoded_costs_its_client_the_connection_alone() -> None:
+    def env() -> None:
+        s = Env(at_once=False)
+        s.connection.data_received(requests(1))
+        # Before version 12 a name can't be null.
+        nameless = MetadataTopic(error_code=0, name=None, topic_id=None, partitions=())
+        s.asked[0].reply(MetadataResponse(brokers=(), topics=(nameless,)))
+        assert s.wire.is_closed
+        assert not s.wire.written
+        assert s.refused == ["unanswered"]
+        assert s.metrics.labelled["malformed_requests"]["controller"] == 1
+        other = s.connect()
+        other[0].data_received(requests(2))
+        s.asked[1].reply(ANSWER)
+        assert other[1].answered() == [2]
+
+    played(env)

@@ -108,7 +108,7 @@ class BrokerApi:
             else:
                 self._serve(inbound, body, found)
         elif isinstance(body, ProduceRequest) and not body.acks:
-            inbound.leave_unanswered()
+            inbound.leave_unanswered(failed=True)
         else:
             inbound.reply(refuse(body, found.error, found.text))
 

@@ -39,6 +39,8 @@ from quorum_node.server.broker.topic_partitions_api import describe_topic_partit
 from quorum_node.server.listener.port import InboundRequest
 
 _NO_LEADER = -1
+_TOPIC_IDS_SINCE = 12
+"""First version in which a topic may be named by its id, and a name may be null, as in a stock broker."""
 
 Endpoint = tuple[str, int, str | None]
 """Host, port, rack."""
@@ -140,9 +142,15 @@ class MetadataApi:
             if not is_fenced
         )
         live = {each.node_id for each in brokers}
-        everything = body.topics is None or (not body.topics and inbound.request.version == 0)
+        version = inbound.request.version
+        everything = body.topics is None or (not body.topics and version == 0)
+        by_id = version < _TOPIC_IDS_SINCE and any(
+            each.name is None or each.topic_id is not None for each in body.topics or ()
+        )
         topics = (
-            (_described(topic, live) for topic in image.topics if may(topic.name))
+            map(_refused, body.topics or ())
+            if by_id
+            else (_described(topic, live) for topic in image.topics if may(topic.name))
             if everything
             else (_asked(image, each, live, may) for each in body.topics or ())
         )
@@ -172,6 +180,16 @@ class MetadataApi:
             for each in broker.end_points:
                 if each.name == listener:
                     yield broker_id, (each.host, each.port, broker.rack), broker.fenced
+
+
+def _refused(asked: MetadataRequestTopic) -> MetadataTopic:
+    """The answer for each topic of a request that names topics by id in a version without."""
+    return MetadataTopic(
+        error_code=ErrorCode.INVALID_REQUEST,
+        name=asked.name or "",
+        topic_id=asked.topic_id,
+        partitions=(),
+    )
 
 
 def _asked(

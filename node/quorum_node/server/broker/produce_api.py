@@ -206,7 +206,8 @@ class ProduceApi:
         inbound, body = collected.inbound, collected.body
         if body.acks == _NO_ANSWER:
             # As in a stock broker: an error closes the connection, and the producer refreshes its metadata.
-            inbound.leave_unanswered()
+            failed = any(each.error_code for each in collected.outcomes.values())
+            inbound.leave_unanswered(failed=failed)
             return
         responses = tuple(
             TopicProduceResponse(

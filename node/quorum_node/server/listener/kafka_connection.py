@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Protocol, cast
 
 from quorum_node.protocol.frames import Request, UnsupportedRequest
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.security.caller import ANONYMOUS, Caller
@@ -343,9 +344,11 @@ class KafkaConnection(asyncio.Protocol):
             return
         parts: list[bytes | memoryview] = []
         now, left, before = perf_counter(), self._server.times.left, len(waiting)
-        while waiting and (encoded := waiting[0].encoded) is not None:
+        ends = False
+        while waiting and not ends and (encoded := waiting[0].encoded) is not None:
             parts += encoded
             done = waiting.popleft()
+            ends = done.ends_connection
             self._queued_bytes -= done.size_bytes
             left(done.request.api, done.received, done.started, done.answered, now)
         self._share.answered(before - len(waiting))
@@ -355,7 +358,9 @@ class KafkaConnection(asyncio.Protocol):
                 self._transport.write(b"".join(parts))
             else:
                 self._transport.writelines(parts)
-        if self._reading_paused and not self._turn_scheduled:
+        if ends:
+            self.close()
+        elif self._reading_paused and not self._turn_scheduled:
             self._throttle(more=self._frames.has_more)
 
     def retire(self) -> None:
@@ -411,6 +416,11 @@ class KafkaConnection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of answers that the other side has not received yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
+        """See `Answering`."""
+        text = f"{request.api.name} version {request.version}: the answer can't be encoded, a bug of this node: {error}"
+        self._server.malformed("unanswered", MalformedMessage(text), self._peer_name())
 
     def _refuse(self, why: str, error: MalformedMessage) -> None:
         self._server.malformed(why, error, self._peer_name())

@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import Protocol
 
 from quorum_node.protocol.frames import Request, encode_response_parts
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.server.rights.port import Decided
@@ -29,6 +30,9 @@ class Answering(Protocol):
     def write_ready(self) -> None:
         """Write all answers that are next in order."""
 
+    def unencodable(self, request: Request, error: FieldNotInVersion) -> None:
+        """Report an answer that can't be encoded: a bug of this node."""
+
 
 class InboundRequest:
     """One request and its place in the order of answers."""
@@ -38,6 +42,7 @@ class InboundRequest:
         "answered",
         "connection",
         "encoded",
+        "ends_connection",
         "received",
         "request",
         "size_bytes",
@@ -54,6 +59,7 @@ class InboundRequest:
         self.started = perf_counter()
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
+        self.ends_connection = False
         self._abandoned: Callable[[], None] | None = None
 
     @property
@@ -75,9 +81,13 @@ class InboundRequest:
         if self._abandoned is not None:
             self._abandoned()
 
-    def leave_unanswered(self) -> None:
-        """Complete the request without an answer: a producer with acks=0 expects none."""
+    def leave_unanswered(self, *, failed: bool) -> None:
+        """Complete the request without an answer: a producer with acks=0 expects none.
+
+        `failed`: the connection is closed when the requests before this one are answered.
+        """
         self._abandoned = None
+        self.ends_connection = failed
         self.encoded = []
         self.answered = perf_counter()
         self.connection.write_ready()
@@ -87,10 +97,20 @@ class InboundRequest:
         self.reply_version(body, self.request.version)
 
     def reply_version(self, body: Message, version: int) -> None:
-        """Answer in another version than the request's (only ApiVersions does so)."""
+        """Answer in another version than the request's (only ApiVersions does so).
+
+        An answer that can't be encoded closes the connection and does not end the node: its state is consistent, and
+        otherwise one client could stop every node.
+        """
         request = self.request
+        try:
+            encoded = encode_response_parts(request.api, version, request.correlation_id, body)
+        except FieldNotInVersion as error:
+            self.connection.unencodable(request, error)
+            self.leave_unanswered(failed=True)
+            return
         self._abandoned = None
-        self.encoded = encode_response_parts(request.api, version, request.correlation_id, body)
+        self.encoded = encoded
         self.answered = perf_counter()
         self.connection.write_ready()
 
