@@ -46,6 +46,8 @@ def rounds(
         try:
             passed = found.passed[seed] = _played(ready, seed, acts, say)
         except (AssertionError, TestbedError) as failure:
+            if not isinstance(failure, RoundFailed):
+                say(f"seed {seed}: FAILED\n{failure}")
             found.failures.append(f"seed {seed}: {failure}")
             continue
         if kept is not None:
