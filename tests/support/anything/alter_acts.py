@@ -4,7 +4,6 @@ import re
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import Hands, NothingThere
-from support.kind_env.testbed import nodes
 
 _PATH = "/v1/alter-quorum"
 _ABSENT = 90
@@ -48,9 +47,8 @@ def alter_to_fewer(hands: Hands, drawn: Drawn) -> Doing:
 def alter_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and set target voters without that member."""
     host = hands.host_of(hands.member(drawn))
-    hands.switch_off(host)
-    yield f"switched {host} off; {_without_member(hands, drawn)}"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        yield f"switched {host} off; {_without_member(hands, drawn)}"
 
 
 @act(lasts_s=_PASSES)

@@ -3,6 +3,7 @@
 Owns the present valid spec (`good`), so that undoing a temporary change keeps later valid changes. Never waits for the operator.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -151,12 +152,20 @@ class Hands:
         names = nodes.node_names(self.env.cluster.name)
         return sorted(each for each in names if "worker" in each)
 
-    def switch_off(self, host: str) -> None:
-        """One at a time: of two containers that are off at once, each may get the address of the other."""
+    @contextlib.contextmanager
+    def switched_off(self, host: str) -> Iterator[None]:
+        """Switches the host off, and on again whatever happens.
+
+        One host at a time: of two containers that are off at once, each may get the address of the other.
+        """
         off = [each for each in self.workers if not nodes.is_running(each)]
         if off:
             raise NothingThere(f"{off[0]} is off already")
         nodes.stop_node(host)
+        try:
+            yield
+        finally:
+            nodes.start_node(host)
 
     def core(self, plural: str, name: str) -> str:
         return kube.core(self.namespace, plural, name)

@@ -133,9 +133,8 @@ def taint(hands: Hands, drawn: Drawn) -> Doing:
 def stop_host(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and on again."""
     host = hands.host_of(hands.member(drawn))
-    hands.switch_off(host)
-    yield f"switched {host} off"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        yield f"switched {host} off"
 
 
 @act(destroys=1, lasts_s=(55.0, 70.0))
@@ -143,9 +142,8 @@ def host_stays_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off for longer than spec.repair.unreachableAfterSeconds allows."""
     hands.wish(repair={**(hands.good["repair"] or {}), "unreachableAfterSeconds": 10})
     host = hands.host_of(hands.member(drawn))
-    hands.switch_off(host)
-    yield f"switched {host} off for long"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        yield f"switched {host} off for long"
     hands.restore("repair")
 
 
@@ -154,10 +152,9 @@ def scale_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and ask for another number of voters meanwhile."""
     replicas = 3 if hands.good["replicas"] == 5 else 5
     host = hands.host_of(hands.member(drawn))
-    hands.switch_off(host)
-    hands.want(replicas=replicas)
-    yield f"switched {host} off; replicas: {replicas}"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        hands.want(replicas=replicas)
+        yield f"switched {host} off; replicas: {replicas}"
 
 
 @act(destroys=1, lasts_s=(20.0, 40.0))
@@ -165,10 +162,9 @@ def retire_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
     """Switch a member's host off, and name the member in spec.retire."""
     member = hands.member(drawn)
     host = hands.host_of(member)
-    hands.switch_off(host)
-    hands.want(retire=sorted({*(hands.good["retire"] or []), member.node_id}))
-    yield f"switched {host} off; retire: {hands.good['retire']}"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        hands.want(retire=sorted({*(hands.good["retire"] or []), member.node_id}))
+        yield f"switched {host} off; retire: {hands.good['retire']}"
 
 
 @act(lasts_s=_PASSES)

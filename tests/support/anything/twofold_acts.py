@@ -2,7 +2,6 @@
 
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
-from support.kind_env.testbed import nodes
 
 _PASSES = (4.0, 15.0)
 
@@ -72,9 +71,8 @@ def stop_host_while_set_is_deleted(hands: Hands, drawn: Drawn) -> Doing:
     member = hands.member(drawn)
     host = hands.host_of(member)
     hands.delete(hands.set_path(member))
-    hands.switch_off(host)
-    yield f"deleted {member.name}; switched {host} off"
-    nodes.start_node(host)
+    with hands.switched_off(host):
+        yield f"deleted {member.name}; switched {host} off"
 
 
 ACTS: tuple[Act, ...] = (
