@@ -77,6 +77,8 @@ def test_a_broker_that_starts_sets_aside_what_is_not_its_own_any_more(tmp_path: 
         assert whole == ["again-0", "kept-0"]
         aside = {each.split(".")[0] for each in found} - set(whole)
         assert aside == {"moved-0", "gone-0"}
+        told = brokers.nodes[202].log_text
+        assert all(f"{name}: the metadata assigns no such replica" in told for name in aside)
         assert len([each for each in found if each.startswith("again-0.")]) == 1
         assert brokers.read_all(leader_of(brokers, "again"), again) == [], (
             "a topic of the same name, and another one"

@@ -71,13 +71,18 @@ def _double_fault(config: TopicConfig, value: str) -> str | None:
         return "it has to be a number"
 
 
+def _plain(limit: float) -> str:
+    """The limit with all its digits."""
+    return str(int(limit)) if limit == int(limit) else str(limit)
+
+
 def _range_fault(config: TopicConfig, number: float) -> str | None:
     if number in config.exceptions:
         return None
     if config.least is not None and not number >= config.least:
-        return f"it has to be at least {config.least:g}"
+        return f"it has to be at least {_plain(config.least)}"
     if config.most is not None and not number <= config.most:
-        return f"it has to be at most {config.most:g}"
+        return f"it has to be at most {_plain(config.most)}"
     return None
 
 

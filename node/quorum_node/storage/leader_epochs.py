@@ -10,6 +10,7 @@ So the epochs of an intact log equal the checkpoint's entries below the log's en
 is damage. This detects flipped bits in the epoch of a batch header, which no CRC covers.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 from quorum_node.storage.atomic_file import read_file, replace_file
@@ -33,14 +34,21 @@ def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
     if content is None:
         return []
     try:
-        version, count, *rest = content.decode("ascii").split("\n")[:-1]
+        version, count, *rest, left = content.decode("ascii").split("\n")
         starts = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in rest)]
-        whole = version == "0" and int(count) == len(starts) and starts == sorted(starts)
+        whole = version == "0" and int(count) == len(starts) and not left and _ascend(starts)
     except ValueError:
         whole = False
     if not whole:
         raise StorageFailure(f"{directory / FILE_NAME} is damaged: {content[:200]!r}")
     return starts
+
+
+def _ascend(starts: EpochStarts) -> bool:
+    """Whether the epochs ascend, their offsets never descend, and neither is negative."""
+    none_negative = all(epoch >= 0 and offset >= 0 for epoch, offset in starts)
+    pairs = list(pairwise(starts))
+    return none_negative and all(a[0] < b[0] and a[1] <= b[1] for a, b in pairs)
 
 
 def from_offset(starts: EpochStarts, start_offset: int) -> EpochStarts:

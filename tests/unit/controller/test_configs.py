@@ -175,3 +175,14 @@ def test_every_default_is_a_value_that_may_be_set() -> None:
     for name, config in TOPIC_CONFIGS.items():
         if config.default is not None:
             assert config.fault(config.default) is None, name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("segment.bytes", "14000", "it has to be at least 1048576"),
+        ("min.cleanable.dirty.ratio", "1.5", "it has to be at most 1"),
+    ],
+)
+def test_a_limit_is_told_with_all_its_digits(name: str, value: str, fault: str) -> None:
+    assert TOPIC_CONFIGS[name].fault(value) == fault

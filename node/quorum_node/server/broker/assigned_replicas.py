@@ -90,6 +90,7 @@ class AssignedReplicas:
         found = strays(self._broker_id, self._directory.found(), image.topics)
         for stray in found:
             self._directory.set_aside(stray)
+            self._events.set_aside(f"{stray.topic_name}-{stray.partition_id}")
         self.apply(image)
         self._events.opened(len(self._replicas), len(found))
         self._tick()

@@ -26,6 +26,14 @@ class BrokerEvents:
         """The logs are open, and the first image is applied."""
         _LOG.info(f"opened {replicas} replicas; set {strays} stray logs aside")
 
+    def set_aside(self, name: str) -> None:
+        """The log on the disk is of no replica that the metadata assigns to this broker."""
+        _LOG.warning(
+            f"{name}: the metadata assigns no such replica to this broker, or its topic was replaced, or its directory"
+            " has no partition.metadata. The directory is renamed (-stray), and deleted in an hour. To keep the"
+            " records, copy it"
+        )
+
     def registered(self, broker_epoch: int) -> None:
         """The active controller has registered this process."""
         _LOG.info(f"registered as a broker in epoch {broker_epoch}", brokerEpoch=broker_epoch)

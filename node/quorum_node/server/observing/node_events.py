@@ -11,6 +11,7 @@ from quorum_node.raft.outputs import (
     CorruptionReported,
     FormationDelayed,
     Halt,
+    HaltReason,
     OlderQuorum,
     ReplicaWentBack,
     RoleChanged,
@@ -170,7 +171,8 @@ class ReplicaEvents:
 
     def halted(self, event: Halt) -> None:
         """The replica has halted."""
-        _LOG.info(f"{self._prefix}the replica stops: {event.reason.value}: {event.detail}")
+        tell = _LOG.info if event.reason is HaltReason.SHUTDOWN else _LOG.error
+        tell(f"{self._prefix}the replica stops: {event.reason.value}: {event.detail}")
 
 
 class MalformedBytes:
