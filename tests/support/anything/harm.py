@@ -68,10 +68,9 @@ def _harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> Iterator[str]:
             for name in one.live
             if name != each.name and not _stopped_between(stopped, name, one.at, each.at)
         }
-        # A single voter can't be restarted otherwise; it may never be scaled away.
-        if size == 1 and each.step == "RestartMember":
-            continue
-        if len(others) < size // 2 + 1:
+        # One or two voters can't be restarted otherwise; they may never be scaled away.
+        is_small_restart = size <= 2 and each.step == "RestartMember"
+        if len(others) < (size - 1 if is_small_restart else size // 2 + 1):
             yield (
                 f"{each.step} of {each.name} ({each.reason}) left {sorted(others)} live of {size} voters"
             )

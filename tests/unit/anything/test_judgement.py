@@ -108,6 +108,14 @@ def test_the_operator_knows_of_what_it_stopped_itself() -> None:
     assert len(harm(samples, both)) == 1
 
 
+def test_one_of_two_voters_may_restart_while_the_other_is_live() -> None:
+    samples = [_live(10.0, "q-1-1", "q-2-1", size=2)]
+    assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
+    assert len(harm(samples, [Stop(10.5, "ScaleToZero", "q-1-1", "")])) == 1
+    alone = [_live(at, "q-1-1", size=2) for at in (1.0, 10.0)]
+    assert len(harm(alone, [Stop(10.5, "RestartMember", "q-1-1", "")])) == 1
+
+
 def test_a_single_voter_may_restart_and_may_not_be_scaled_away() -> None:
     samples = [_live(10.0, "q-1-1", size=1)]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
