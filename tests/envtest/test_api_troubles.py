@@ -9,9 +9,11 @@ from kubernetes.client import Configuration
 from kubernetes.config import load_kube_config
 
 from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import Conflict, Invalid
 from quorum_operator.kube.watch import Collection, Watch
 from support.envtest.environment import Env
 from support.kind import ControlPlane
+from support.kind_env import kube
 from support.kind_env.waiting import wait_for
 
 pytestmark = pytest.mark.envtest
@@ -53,6 +55,30 @@ def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
     assert watch.lists == 1
     assert (env.namespace, "q") in watch.objects
     assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
+
+
+@pytest.mark.timeout(60)
+def test_a_patch_of_an_object_that_has_changed_is_a_conflict_and_an_invalid_one_is_not(
+    api_server: ControlPlane, env: Env
+) -> None:
+    """Otherwise a race with another writer is reported as a change that the API server rejects."""
+    path = kube.core(env.namespace, "configmaps", "raced")
+    document = {"metadata": {"name": "raced"}, "data": {"a": "1"}}
+    env.api.create(path.rpartition("/")[0], {"apiVersion": "v1", "kind": "ConfigMap", **document})
+    change = {"op": "add", "path": "/data/b", "value": "2"}
+
+    async def work() -> None:
+        async with KubeApi(configuration(api_server)) as api:
+            for field in ("uid", "resourceVersion"):
+                test = {"op": "test", "path": f"/metadata/{field}", "value": "1"}
+                with pytest.raises(Conflict):
+                    await api.patch(path, [test, change])
+            with pytest.raises(Invalid):
+                await api.patch(path, [{**change, "path": "/data/ not a key"}])
+            await api.patch(path, [change])
+
+    asyncio.run(work())
+    assert env.api.get(path)["data"] == {"a": "1", "b": "2"}
 
 
 @pytest.mark.long

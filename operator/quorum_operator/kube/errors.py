@@ -39,6 +39,9 @@ class Unavailable(ApiError):
     """No answer, or the API server is overloaded: try again later."""
 
 
+_NO_DETAILS = "the server rejected our request due to an error in our request"
+
+
 def classify(status: int, reason: str, message: str) -> ApiError:
     """The error for an HTTP status and a Kubernetes reason."""
     kind: type[ApiError] = ApiError
@@ -49,9 +52,10 @@ def classify(status: int, reason: str, message: str) -> ApiError:
     elif status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     elif status in {400, 422}:
-        # A JSON patch whose `test` fails is answered with 422: the object has moved on. So is a merge patch with the UID of
-        # an object that was deleted, when another one has its name now.
-        tested = "test" in message and "patch" in message
+        # A JSON patch whose `test` fails is answered with 422: the object has moved on. Current API servers send no
+        # details with it; an object that is invalid is always named. A merge patch with the UID of an object that was
+        # deleted, when another one has its name now, is answered with 422 as well.
+        tested = ("test" in message and "patch" in message) or message.startswith(_NO_DETAILS)
         replaced = "metadata.uid" in message and "immutable" in message
         kind = Conflict if tested or replaced else Invalid
     elif status in {401, 403}:

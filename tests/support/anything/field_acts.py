@@ -71,9 +71,11 @@ def _corrects(*fields: str) -> Answer:
 
 
 _CANARY_FAILED = Ending("Updated", "Correct the spec", _corrects("image"), status="False")
+# Without a version that all members ran, there is none to roll back to.
+_NO_WAY_BACK = Ending("Degraded", "ImagePull|ErrImage", _corrects("image"))
 
 
-@act(endings=(_CANARY_FAILED,))
+@act(endings=(_CANARY_FAILED, _NO_WAY_BACK))
 def canary_fails_left(hands: Hands, drawn: Drawn) -> Doing:
     """Name an image that does not exist, with one member first, and leave it so."""
     hands.want(update={"soakSeconds": 4, "canaryTimeoutSeconds": 10})

@@ -78,6 +78,8 @@ def test_errors_are_told_apart() -> None:
     assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
     failed_test = "the server rejected our request: testing value in patch failed: test failed"
     assert isinstance(classify(422, "Invalid", failed_test), Conflict)
+    without_details = "the server rejected our request due to an error in our request"
+    assert isinstance(classify(422, "Invalid", without_details), Conflict)
 
 
 def test_only_finalizers_that_stay_hold_what_is_being_deleted() -> None:
