@@ -90,12 +90,23 @@ class ArchiveReader:
         for each in found.ranges:
             if each.start < limit:
                 try:
-                    for columns in self._columns_of(each, side_by_side):
+                    for columns in self._counted(each, side_by_side):
                         yield columns if each.end <= limit else columns.before_offset(limit)
                 except PipelineError as error:
                     raise PipelineError(
                         f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
                     ) from None
+
+    def _counted(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
+        """The columns of a range. Raises PipelineError at its end if they are not as many as its marker says."""
+        found, expected = 0, self.marker(range).rows
+        for columns in self._columns_of(range, side_by_side):
+            found += len(columns)
+            yield columns
+        if found != expected:
+            raise PipelineError(
+                f"there are {found} records, and the marker says {expected}: files were removed, added or replaced"
+            )
 
     def check_complete(self, found: Archived, end_offset: int | None) -> None:
         """Raises PipelineError if there are not all records below an offset (None: the end)."""

@@ -1,6 +1,7 @@
 """Records of an archive from its Parquet files, as columns in order of offsets.
 
-A missing column is null. Must not know Spark, nor which files count.
+A missing column is null. Files count together with the marker of their directory. Must not know Spark, nor which
+directories count.
 """
 
 from collections import deque
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from quorum_pipeline.archive.layout import MARKER, parse_directory, parse_marker
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.state.log_columns import LogColumns
 
 _MOST_OFFSET = (1 << 63) - 1
 COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
+
+
+class _File(NamedTuple):
+    """`least` and `most`: its offsets, both inclusive."""
+
+    least: int
+    most: int
+    path: Path
+    rows: int
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.most < _MOST_OFFSET
 
 
 def read_records(
@@ -31,12 +47,10 @@ def read_records(
 
     So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
     """
-    paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
     waiting: deque[Future[LogColumns]] = deque()
     with ThreadPoolExecutor(side_by_side) as pool:
-        every = zip(pool.map(_bounds, paths), paths, strict=True)
-        found = [each for each in every if each[0][1] >= start and each[0][0] < end]
-        for group in _overlapping(found):
+        found = _whole(directory, list(pool.map(_file, _paths(directory))))
+        for group in _overlapping(_among(found, start, end)):
             # It is begun behind those that it waits for.
             waiting.append(pool.submit(_joined, [pool.submit(_read, path) for path in group]))
             if len(waiting) > 1:
@@ -50,39 +64,72 @@ def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
 
     Raises PipelineError, OSError.
     """
-    paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
-    every = ((_bounds(path), path) for path in paths)
-    return _overlapping([each for each in every if each[0][1] >= start and each[0][0] < end])
+    found = _whole(directory, [_file(path) for path in _paths(directory)])
+    return _overlapping(_among(found, start, end))
+
+
+def _paths(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
+
+
+def _among(files: Iterable[_File], start: int, end: int) -> list[_File]:
+    return [each for each in files if each.most >= start and each.least < end]
+
+
+def _whole(directory: Path, files: list[_File]) -> list[_File]:
+    """The same files, if they hold what the marker and the name of their directory say. Raises PipelineError."""
+    marker = directory / MARKER
+    if not marker.exists():
+        return files
+    try:
+        expected = parse_marker(marker.read_text("utf-8")).rows
+    except ValueError:
+        raise PipelineError(f"{marker} is damaged") from None
+    found = sum(each.rows for each in files)
+    if found != expected:
+        raise PipelineError(
+            f"{directory} has {found} records, and its marker says {expected}: files were removed, added or replaced"
+        )
+    named = parse_directory(directory.name)
+    if named is None:
+        return files
+    for each in files:
+        if each.is_bounded and not (named.start <= each.least and each.most < named.end):
+            raise PipelineError(
+                f"{each.path} has offsets {each.least} to {each.most}, which don't belong into its directory"
+            )
+    return files
 
 
 def _joined(tables: list[Future[pa.Table]]) -> LogColumns:
     return log_columns(each.result() for each in tables)
 
 
-def _overlapping(files: list[tuple[tuple[int, int], Path]]) -> Iterator[list[Path]]:
+def _overlapping(files: list[_File]) -> Iterator[list[Path]]:
     """Files by their least and their greatest offset: together where one begins before another ends."""
     group: list[Path] = []
     end = 0
-    for (least, most), path in sorted(files):
-        if group and least > end:
+    for each in sorted(files):
+        if group and each.least > end:
             yield group
             group = []
-        end = max(end, most) if group else most
-        group.append(path)
+        end = max(end, each.most) if group else each.most
+        group.append(each.path)
     if group:
         yield group
 
 
-def _bounds(path: Path) -> tuple[int, int]:
-    """Least and greatest offset; all that there can be, where the file does not say it."""
+def _file(path: Path) -> _File:
+    """All offsets that there can be, where the file has no statistics of them."""
     with naming(path), pq.ParquetFile(path) as file:
-        index = file.schema_arrow.get_field_index("offset")
+        rows, index = file.metadata.num_rows, file.schema_arrow.get_field_index("offset")
         parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         told = [part.column(index).statistics for part in parts] if index >= 0 else []
-    bounds = [(each.min, each.max) for each in told if each is not None]
-    if not bounds or len(bounds) < len(told) or not isinstance(bounds[0][0], int):
-        return 0, _MOST_OFFSET
-    return min(least for least, _ in bounds), max(most for _, most in bounds)
+        bounds = [(each.min, each.max) for each in told if each is not None]
+    known = all(isinstance(bound, int) for each in bounds for bound in each)
+    if not bounds or len(bounds) < len(told) or not known:
+        return _File(0, _MOST_OFFSET, path, rows)
+    return _File(min(least for least, _ in bounds), max(most for _, most in bounds), path, rows)
 
 
 def _read(path: Path) -> pa.Table:
@@ -98,7 +145,8 @@ def naming(path: Path) -> Iterator[None]:
     """What is wrong with a file, with its name. Raises PipelineError, OSError."""
     try:
         yield
-    except (pa.ArrowException, PipelineError, OSError) as error:
+    except (pa.ArrowException, PipelineError, OSError, ValueError) as error:
+        # ValueError: names and statistics of a damaged footer, which Arrow does not check itself.
         if isinstance(error, OSError) and error.errno is not None:
             raise  # it is not to be had, and says so
         reason = " ".join(str(error).split())

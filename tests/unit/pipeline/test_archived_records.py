@@ -1,5 +1,7 @@
 """Records come out of an archive's files in order, whichever file holds which, and whatever columns it has."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -9,13 +11,15 @@ import pytest
 
 from quorum_node.records.batches import decode_records
 from quorum_node.records.metadata import PartitionChangeRecord, encode_metadata
+from quorum_pipeline.archive.layout import MARKER
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.archived_records import file_groups, read_records
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import read_whole
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
+from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 
 TOPIC_ID = UUID(int=5)
@@ -161,3 +165,69 @@ def test_a_flipped_bit_is_told_where_pages_have_checksums(tmp_path: Path) -> Non
     path.write_bytes(data)
     with pytest.raises(PipelineError, match=rf"^{path}: .*checksum"):
         list(read_records(tmp_path, 1))
+
+
+@pytest.fixture
+def ranges(tmp_path: Path) -> list[Path]:
+    """The directories of two ranges, the first one in several files."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=1000)
+    write_history(writer)
+    writer.close()
+    return write_archive(tmp_path / "archive", writer.directory, 0, 30, writer.end_offset)
+
+
+def taken_away(first: Path, second: Path) -> None:
+    min(first.glob("*.parquet")).unlink()
+
+
+def put_twice(first: Path, second: Path) -> None:
+    one = min(first.glob("*.parquet"))
+    shutil.copyfile(one, one.with_name("x" + one.name))
+
+
+def of_another_range(first: Path, second: Path) -> None:
+    """As many records as the marker says."""
+    wanted = min(first.glob("*.parquet"))
+    rows = pq.ParquetFile(min(second.glob("*.parquet"))).read()
+    pq.write_table(rows.slice(0, pq.read_metadata(wanted).num_rows), wanted)
+
+
+def with_another_marker(first: Path, second: Path) -> None:
+    shutil.copyfile(second / MARKER, first / MARKER)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (taken_away, "files were removed, added or replaced"),
+        (put_twice, "files were removed, added or replaced"),
+        (of_another_range, "which don't belong into its directory"),
+        (with_another_marker, "files were removed, added or replaced"),
+    ],
+)
+def test_files_that_are_not_those_of_the_marker_are_not_read(
+    ranges: list[Path], change: Callable[[Path, Path], None], told: str
+) -> None:
+    """Otherwise records are missing in a timeline or in differences, without a word."""
+    first, second = ranges
+    assert sum(map(len, read_records(first, 2))) == 30
+    change(first, second)
+    for read in (lambda: list(read_records(first, 2)), lambda: list(file_groups(first, 0, 99))):
+        with pytest.raises(PipelineError, match=told):
+            read()
+    assert list(read_records(second, 2))
+
+
+def test_a_damaged_footer_is_told_with_its_file(ranges: list[Path]) -> None:
+    """Arrow does not check names and statistics itself: some damage shows as a name that is no UTF-8."""
+    file = min(ranges[0].glob("*.parquet"))
+    data = file.read_bytes()
+    footer_bytes = int.from_bytes(data[-8:-4], "little")
+    told = 0
+    for at in range(len(data) - 8 - footer_bytes, len(data), 139):
+        file.write_bytes(data[:at] + bytes((data[at] ^ 0x80,)) + data[at + 1 :])
+        try:
+            list(read_records(ranges[0], 1))
+        except PipelineError as error:
+            told += str(error).startswith(str(ranges[0]))
+    assert told > 2
