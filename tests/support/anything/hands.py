@@ -152,15 +152,19 @@ class Hands:
         names = nodes.node_names(self.env.cluster.name)
         return sorted(each for each in names if "worker" in each)
 
+    def need_all_hosts(self) -> None:
+        """Raises NothingThere while a host is off or paused."""
+        off = [each for each in self.workers if not nodes.is_running(each)]
+        if off:
+            raise NothingThere(f"{off[0]} is off already")
+
     @contextlib.contextmanager
     def switched_off(self, host: str) -> Iterator[None]:
         """Switches the host off, and on again whatever happens.
 
         One host at a time: of two containers that are off at once, each may get the address of the other.
         """
-        off = [each for each in self.workers if not nodes.is_running(each)]
-        if off:
-            raise NothingThere(f"{off[0]} is off already")
+        self.need_all_hosts()
         nodes.stop_node(host)
         try:
             yield

@@ -336,6 +336,8 @@ def recreate(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
     if not keeps_claims(hands):
         raise NothingThere("its claims would go with it")
+    # The resource stays until the pods on a host that is away have ended.
+    hands.need_all_hosts()
     before = hands.quorum.resource()
     hands.delete(hands.quorum.path)
     hands.quorum.wait_gone(timeout_s=60)

@@ -40,9 +40,9 @@ def stop_node(node: str) -> None:
 
 
 def is_running(node: str) -> bool:
-    """Whether its container runs."""
-    state = run(["docker", "inspect", "-f", "{{.State.Running}}", node], timeout_s=60).stdout
-    return state.strip() == "true"
+    """Whether its container runs, and is not paused."""
+    state = run(["docker", "inspect", "-f", "{{.State.Status}}", node], timeout_s=60).stdout
+    return state.strip() == "running"
 
 
 def start_node(node: str) -> None:
