@@ -21,6 +21,12 @@ from quorum_node.protocol.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from support.broker_admin import (
     alter_brokers,
     alter_topic,
@@ -204,6 +210,33 @@ def test_deleted_records_are_gone_from_every_live_replica_and_stay_gone(tmp_path
         assert leader is not None
         assert batches_of(brokers, leader, topic, 4)[0].header.base_offset == 4
         assert brokers.fetch(leader, topic, 3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.requirement("KV3-09")
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_replica_joins_the_isr_of_a_log_that_begins_within_a_batch(tmp_path: Path) -> None:
+    """DeleteRecords has moved its start there, and batches are fetched as a whole."""
+    with running_brokers(tmp_path, 2) as brokers:
+        topic = brokers.create_topic("t", [201])
+        for _ in range(3):
+            assert not brokers.produce(201, topic, [b"v"] * 10).error_code
+        assert not delete_records(brokers, 201, "t", 15).error_code
+        partition = ReassignablePartition(partition_index=0, replicas=(201, 202))
+        body = AlterPartitionReassignmentsRequest(
+            topics=(ReassignableTopic(name="t", partitions=(partition,)),)
+        )
+        brokers.ask(201, ALTER_PARTITION_REASSIGNMENTS, body)
+        wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "it is in the ISR", 20)
+        wait_until(lambda: "t 0 15" in log_starts(brokers, 202), "its log begins there", 20)
+        partition = ReassignablePartition(partition_index=0, replicas=(202,))
+        body = AlterPartitionReassignmentsRequest(
+            topics=(ReassignableTopic(name="t", partitions=(partition,)),)
+        )
+        brokers.ask(201, ALTER_PARTITION_REASSIGNMENTS, body)
+        wait_until(lambda: brokers.leader("t", 202) == 202, "it leads", 20)
+        found = batches_of(brokers, 202, topic, 15)
+        assert [(each.header.base_offset, each.header.end_offset) for each in found] == [(10, 20), (20, 30)]  # fmt: skip
 
 
 @pytest.mark.long

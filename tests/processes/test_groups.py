@@ -182,6 +182,63 @@ def test_a_group_lives_and_its_offsets_survive_a_killed_coordinator(brokers: Pyt
     assert commit(brokers, group, first.member_id, 1, 44) == 0
 
 
+@pytest.mark.parametrize("version", [5, 9])
+def test_the_longest_names_of_instances_have_members(brokers: PythonBrokers, version: int) -> None:
+    """A member id begins with the name of the instance: together they would be too long for a response or a record."""
+    group = f"long-{version}"
+    coordinator(brokers, group)
+    join(brokers, group)  # returns when the coordinator is loaded
+    body = JoinGroupRequest(
+        group_id=f"{group}-{version}",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+        member_id="",
+        group_instance_id="é" * 16_383 + "i",
+        protocol_type="consumer",
+        protocols=(JoinGroupProtocol(name="range", metadata=b"\0\0\0\0\0\0"),),
+    )
+    joined = brokers.ask(BROKER, broker_apis.JOIN_GROUP, body, version)
+    assert isinstance(joined, JoinGroupResponse)
+    assert joined.error_code == 0
+    assert joined.member_id.startswith("é" * 16_000 + "-")
+    sync = SyncGroupRequest(
+        group_id=body.group_id,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=body.group_instance_id,
+        assignments=(SyncGroupAssignment(member_id=joined.member_id, assignment=b"all"),),
+    )
+    synced = brokers.ask(BROKER, broker_apis.SYNC_GROUP, sync, 3)
+    assert isinstance(synced, SyncGroupResponse)
+    assert (synced.error_code, synced.assignment) == (0, b"all")
+
+
+@pytest.mark.parametrize("kept_ms", [(1 << 63) - 1, -(1 << 63)])
+def test_an_offset_may_be_kept_for_any_time(brokers: PythonBrokers, kept_ms: int) -> None:
+    """Versions below 5 have a retention time; added to the present it is more than a record can express."""
+    body = OffsetCommitRequest(
+        group_id="kept",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        retention_time_ms=kept_ms,
+        topics=(
+            CommittedTopic(
+                name="read",
+                partitions=(
+                    CommittedPartition(
+                        partition_index=0, committed_offset=3, committed_metadata=None
+                    ),
+                ),
+            ),
+        ),
+    )
+    coordinator(brokers, "kept")
+    answer = brokers.ask(BROKER, broker_apis.OFFSET_COMMIT, body, 4)
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert brokers.nodes[BROKER].is_running
+
+
 def test_groups_are_refused_with_kafkas_codes(brokers: PythonBrokers) -> None:
     assert coordinator(brokers, "refused") == BROKER
     assert described(brokers, "refused") == "Dead"

@@ -18,6 +18,7 @@ from quorum_node.broker.events import (
     RangeAnswered,
     Truncated,
 )
+from quorum_node.broker.log_shape import LogShape
 from quorum_node.broker.outputs import (
     AskRange,
     DeleteBefore,
@@ -46,12 +47,14 @@ class FetchPosition:
 class Follower:
     """Without a leader it waits for metadata."""
 
-    __slots__ = ("_stopped", "_truncates", "asks_range", "leader_id", "state")
+    __slots__ = ("_held", "_stopped", "_truncates", "asks_range", "leader_id", "state")
 
     def __init__(self, state: ReplicaState, partition: Partition) -> None:
         self.state = state
         self.leader_id = partition.leader
         self._truncates = False
+        self._held: BatchesFetched | None = None
+        """A response that is appended once the log begins at its first batch."""
         self.asks_range = False
         self._stopped = not partition.has_leader
         if self._stopped:
@@ -76,8 +79,25 @@ class Follower:
         """Append the batches that follow the own log, and update the high watermark."""
         if not self._is_current(event.leader_epoch, event.fetch_offset):
             return
+        if self._begins_within(event):
+            # DeleteRecords can move the start of a log into a batch, but batches are stored as a whole.
+            self._held = event
+            self._restart(event.batches[0].base_offset)
+        else:
+            self._take(event)
+
+    def _begins_within(self, event: BatchesFetched) -> bool:
+        """Whether the own log is empty, and starts within the first fetched batch."""
+        log = self.state.log
+        if not event.batches or log.start_offset != log.end_offset:
+            return False
+        first = event.batches[0]
+        is_within = first.base_offset < log.end_offset < first.end_offset
+        return is_within and first.leader_epoch <= event.leader_epoch
+
+    def _take(self, event: BatchesFetched) -> None:
         state = self.state
-        batches = _usable(event.batches, state.log.end_offset, event.leader_epoch)
+        batches = _usable(event.batches, state.log, event.leader_epoch)
         if batches:
             state.append(batches)
         if event.log_start_offset > state.log.start_offset:
@@ -115,15 +135,15 @@ class Follower:
         if event.end_offset < log.end_offset:
             self._truncate(event.end_offset)
         elif event.start_offset > log.end_offset:
-            self._truncates = True
-            log.restart_at(event.start_offset)
-            self.state.emit(SaveEpochs(log.epochs.starts))
-            self.state.emit(RestartLog(event.start_offset))
+            self._restart(event.start_offset)
 
     def truncated(self, event: Truncated) -> None:
         """The log is truncated: continue fetching."""
         self._truncates = False
         self.state.producers = ProducerStates(event.producers)
+        held, self._held = self._held, None
+        if held is not None:
+            self._take(held)
         self.state.emit(ReadableMoved())
 
     def _is_current(self, leader_epoch: int, fetch_offset: int) -> bool:
@@ -136,7 +156,10 @@ class Follower:
 
     def _truncate(self, end_offset: int) -> None:
         state = self.state
-        end_offset = max(end_offset, state.log.start_offset)
+        if end_offset < state.log.start_offset:
+            # The leader has lost what the own log begins with: nothing of the log remains.
+            self._restart(end_offset)
+            return
         if end_offset >= state.log.end_offset:
             # Nothing to truncate but an epoch that has no records.
             state.log.epochs.cut_end(end_offset)
@@ -147,6 +170,14 @@ class Follower:
         state.emit(TruncateLog(end_offset))
         state.emit(SaveEpochs(state.log.epochs.starts))
 
+    def _restart(self, start_offset: int) -> None:
+        """Remove the whole log; it continues at `start_offset`."""
+        state = self.state
+        state.log.restart_at(start_offset)
+        self._truncates = True
+        state.emit(SaveEpochs(state.log.epochs.starts))
+        state.emit(RestartLog(start_offset))
+
     def _delete_before(self, start_offset: int) -> None:
         self.state.log.begin_at(start_offset)
         self.state.producers.begin_at(start_offset)
@@ -154,15 +185,17 @@ class Follower:
         self.state.emit(SaveEpochs(self.state.log.epochs.starts))
 
 
-def _usable(batches: tuple[Batch, ...], end_offset: int, leader_epoch: int) -> tuple[Batch, ...]:
+def _usable(batches: tuple[Batch, ...], log: LogShape, leader_epoch: int) -> tuple[Batch, ...]:
     """Consecutive batches that continue the own log, up to the first one of a newer epoch than requested.
 
-    A batch of a newer epoch would be appended without the divergence check of a fetch in that epoch.
+    A batch of a newer epoch would be appended without the divergence check of a fetch in that epoch. Offsets and epochs
+    that descend are damage on the leader's disk: the checksum covers neither of them.
     """
     usable: list[Batch] = []
+    epoch, end_offset = log.epochs.latest, log.end_offset
     for batch in batches:
-        if batch.leader_epoch > leader_epoch or batch.base_offset < end_offset:
+        if not epoch <= batch.leader_epoch <= leader_epoch or batch.base_offset < end_offset:
             break
         usable.append(batch)
-        end_offset = batch.end_offset
+        epoch, end_offset = batch.leader_epoch, batch.end_offset
     return tuple(usable)

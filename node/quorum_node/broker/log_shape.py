@@ -62,7 +62,7 @@ class LogShape:
         self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def restart_at(self, start_offset: int) -> None:
-        """Remove everything; the log continues at an offset after its end."""
+        """Remove everything; the log continues at an offset outside of its range, or within its first batch."""
         self.epochs.cut_end(0)
         self.start_offset = self.end_offset = self.written_offset = start_offset
         self.high_watermark = start_offset

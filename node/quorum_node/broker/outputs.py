@@ -26,7 +26,7 @@ class TruncateLog:
 
 @dataclass(frozen=True, slots=True)
 class RestartLog:
-    """Drop the log; it continues at `start_offset`, which is after its end. Truncated is the next event."""
+    """Drop the log; it continues at `start_offset`. Truncated is the next event."""
 
     start_offset: int
 

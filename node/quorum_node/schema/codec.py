@@ -7,7 +7,7 @@ import struct
 from typing import TypeVar
 
 from quorum_node.schema.decoder import MAX_ELEMENTS, decoder
-from quorum_node.schema.encoder import Part, encoder
+from quorum_node.schema.encoder import FieldNotInVersion, Part, encoder
 from quorum_node.schema.primitives import Buffer, MalformedRecord
 from quorum_node.schema.schema import MalformedMessage, Message
 
@@ -22,9 +22,15 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(parts: list[Part], message: Message, version: int) -> None:
-    """Appends the body to `parts`; record data is appended, not copied."""
+    """Appends the body to `parts`; record data is appended, not copied.
+
+    Raises FieldNotInVersion if a value does not fit into its field.
+    """
     cls = type(message)
-    encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts)
+    try:
+        encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts)
+    except struct.error as error:
+        raise FieldNotInVersion(f"{cls.__name__} version {version}: {error}") from error
 
 
 def compile_encoder(cls: type[Message], version: int) -> None:

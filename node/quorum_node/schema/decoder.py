@@ -38,6 +38,8 @@ from quorum_node.schema.source import SHARED_ARRAYS, SHORT_ARRAY, Source, wire_f
 MAX_ELEMENTS = 50_000
 """Limit of array elements and unknown tagged fields of one message, all arrays together."""
 
+MAX_STRING_BYTES = 32_767
+
 Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
 """(buffer, position, length of the buffer, [remaining elements]) -> (message, next position)."""
 
@@ -167,6 +169,9 @@ def _emit_variable(
         end = source.variable()
         source.add(f"{end} = p + {size}")
         source.add(f"if {end} > n: raise Malformed('{target[2:]} runs past the end')")
+        if flexible and kind is STRING:
+            # Kafka's limit in every version. Other versions and the records of groups can't express longer ones.
+            source.add(f"if {size} > {MAX_STRING_BYTES}: raise Malformed('{target[2:]} is too long')")
         convert = {"string": "str(b[p:{0}], 'utf-8')", "bytes": "bytes(b[p:{0}])"}
         expression = convert.get(kind.name, "memoryview(b)[p:{0}]").format(end)
         source.add(f"{target} = {expression}", f"p = {end}")

@@ -47,7 +47,7 @@ _NO_TAGS = b"\0"
 
 
 class FieldNotInVersion(Exception):
-    """A field that must not be dropped has a value, but the version lacks it: a bug of the caller."""
+    """A field that must not be dropped has a value that the version can't express: a bug of the caller."""
 
 
 class _Writing:

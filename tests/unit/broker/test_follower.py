@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorum_node.broker.batch import Batch
 from quorum_node.broker.epoch_history import EpochEnd
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import (
@@ -13,7 +14,9 @@ from quorum_node.broker.events import (
 )
 from quorum_node.broker.log_shape import OpenedLog
 from quorum_node.broker.outputs import (
+    AppendBatches,
     AskRange,
+    DeleteBefore,
     RestartLog,
     SaveEpochs,
     StopFetching,
@@ -164,3 +167,45 @@ def test_records_that_the_leader_deleted_are_deleted() -> None:
     env.step(BatchesFetched(5, 20, (), 20, 11))
     assert env.replica.start_offset == 11
     assert env.one(SaveEpochs).starts == ((3, 11),)
+
+
+@pytest.mark.requirement("KV3-09")
+def test_a_log_that_begins_within_a_batch_of_the_leader_takes_the_whole_batch() -> None:
+    """DeleteRecords moved the leader's start to 15, within its batch from 10 to 20."""
+    env = following()
+    env.step(FetchRefused(5, 0, BrokerError.OFFSET_OUT_OF_RANGE))
+    env.step(RangeAnswered(5, 15, 30))
+    env.step(Truncated(()))
+    batches = (batch(10, 10, 4, producer=7, sequence=3), batch(20, 10, 5))
+    env.step(BatchesFetched(5, 15, batches, 30, 15))
+    assert [each.start_offset for each in env.all(RestartLog)] == [10]
+    assert offset_of(env) is None
+    env.step(Truncated(()))
+    assert env.appended == list(batches)
+    assert env.one(DeleteBefore).start_offset == 15
+    assert (env.replica.start_offset, env.replica.high_watermark) == (15, 30)
+    assert [each.producer_id for each in env.replica.producers()] == [7]
+    env.write()
+    assert offset_of(env) == 30
+
+
+@pytest.mark.requirement("KV3-09")
+def test_a_leader_whose_log_ends_before_the_own_start_is_followed_from_there() -> None:
+    """After an unclean election: otherwise the replica would wait until the leader has as many records."""
+    env = following(OpenedLog(100, 120, 120, ((3, 100),)))
+    env.step(FetchRefused(5, 120, BrokerError.OFFSET_OUT_OF_RANGE))
+    env.step(RangeAnswered(5, 0, 50))
+    assert env.one(RestartLog).start_offset == 50
+    env.step(Truncated(()))
+    assert (env.replica.start_offset, env.replica.high_watermark) == (50, 50)
+    assert offset_of(env) == 50
+
+
+@pytest.mark.parametrize("damaged", [batch(20, 1, 2), batch(19, 2, 5)])
+def test_a_batch_whose_epoch_or_offset_descends_is_left(damaged: Batch) -> None:
+    env = following(WITH_LOG)
+    env.receive(damaged)
+    assert env.all(AppendBatches) == []
+    assert offset_of(env) == 20
+    env.receive(batch(20, 1, 5), damaged._replace(base_offset=21, leader_epoch=4))
+    assert env.appended == [batch(20, 1, 5)]

@@ -19,7 +19,9 @@ from quorum_node.protocol.frames import (
     encode_request,
     read_size,
 )
+from quorum_node.protocol.heartbeat import HeartbeatRequest
 from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import encode_uvarint
 from quorum_node.schema.schema import MalformedMessage, Message
 from support.wire_messages import messages
@@ -224,3 +226,20 @@ def test_request_frames(served: Any, data: Any) -> None:
     request = decode_request(memoryview(frame)[4:])
     assert (request.api, request.version, request.correlation_id) == (api, version, 42)
     assert (request.client_id, request.body) == ("tester", body)
+
+
+def test_a_string_is_at_most_as_long_as_in_kafka() -> None:
+    """Longer ones could not be written into the records of a group, whose format is not flexible."""
+    longest = HeartbeatRequest(group_id="é" * 16_383 + "a", member_id="m", generation_id=1)
+    assert decode(HeartbeatRequest, 4, encode(longest, 4)) == longest
+    for version in (3, 4):
+        with pytest.raises((MalformedMessage, FieldNotInVersion)):
+            decode(HeartbeatRequest, version, encode(replace(longest, member_id="m" * 32_768), version))  # fmt: skip
+
+
+@pytest.mark.parametrize("member", [{"member_id": "m" * 32_768}, {"generation_id": 1 << 31}])
+def test_a_value_that_does_not_fit_into_its_field_is_named(member: dict[str, Any]) -> None:
+    """The connection of the request is closed then; a struct.error would end the node."""
+    body = HeartbeatRequest(**{"group_id": "g", "member_id": "m", "generation_id": 1, **member})
+    with pytest.raises(FieldNotInVersion, match="HeartbeatRequest version 3"):
+        encode(body, 3)

@@ -258,7 +258,13 @@ class Fetchers:
         replica.take(
             BatchesFetched(epoch, offset, batches, answer.high_watermark, answer.log_start_offset)
         )
-        return True
+        if not batches or replica.core.fetch_position != position:
+            return True
+        # None of the batches continues the log. The next answer would come at once, with the same batches.
+        if batches[0].leader_epoch <= epoch:
+            why = f"offset {batches[0].base_offset} in epoch {batches[0].leader_epoch} does not follow {offset}"
+            self._events.corrupt_fetch(replica, position.leader_id, why)
+        return False
 
     def _rested(self, leader_id: int, key: PartitionKey) -> None:
         self._leaders[leader_id].resting.discard(key)

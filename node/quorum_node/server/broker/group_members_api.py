@@ -37,6 +37,8 @@ _NULL_PROTOCOL_SINCE = 7
 _SKIPS_SINCE = 9
 _MANY_LEAVE_SINCE = 3
 _NO_TIMEOUT = -1
+_MAX_PREFIX_BYTES = 32_000
+"""A member id is stored as a string, of which Kafka's limit is 32767 bytes."""
 
 
 class GroupMembersApi:
@@ -62,7 +64,7 @@ class GroupMembersApi:
             rebalance_timeout_ms=(
                 body.session_timeout_ms if rebalance_ms == _NO_TIMEOUT else rebalance_ms
             ),
-            new_id=f"{body.group_instance_id or client_id}-{uuid_text(fresh_uuid())}",
+            new_id=_new_id(body.group_instance_id or client_id),
             needs_known_id=version >= _KNOWN_IDS_SINCE,
             may_skip=version >= _SKIPS_SINCE,
         )
@@ -175,3 +177,9 @@ class GroupMembersApi:
             )
 
         self._coordinators.ask(request, answered)
+
+
+def _new_id(prefix: str) -> str:
+    """A member id as a stock broker makes it: the instance id or client id, and a random part."""
+    start = prefix.encode()[:_MAX_PREFIX_BYTES].decode(errors="ignore")
+    return f"{start}-{uuid_text(fresh_uuid())}"

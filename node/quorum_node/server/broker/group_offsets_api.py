@@ -56,6 +56,8 @@ _TOPIC_IDS_SINCE = 10
 _MANY_GROUPS_SINCE = 8
 _ONE_ERROR_SINCE = 2
 _NO_RETENTION = -1
+_END_OF_TIME_MS = (1 << 63) - 1
+"""The largest time that a record can express."""
 
 
 class _Fetched(NamedTuple):
@@ -99,7 +101,7 @@ class GroupOffsetsApi:
                     each.committed_leader_epoch,
                     each.committed_metadata or "",
                     now_ms,
-                    NO_TIME if kept_ms == _NO_RETENTION else now_ms + kept_ms,
+                    NO_TIME if kept_ms == _NO_RETENTION else min(now_ms + kept_ms, _END_OF_TIME_MS),
                     found.topic_id,
                 )
 
