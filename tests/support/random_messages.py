@@ -27,7 +27,18 @@ from quorum_node.schema.schema import (
 
 _BITS = {"b": 8, "h": 16, "H": 16, "i": 32, "q": 64}
 _EDGES = (0, 1, -1, 2, 3, 5, -2, -5, 100, 1000, 65_536, 1 << 31, 1_700_000_000_000)
-_NAMES = ("", "a" * 300, "i" * 32_767, "bad name/..", ".", "*", "é一", "__consumer_offsets", "1", "User:x")
+_NAMES = (
+    "",
+    "a" * 300,
+    "i" * 32_767,
+    "bad name/..",
+    ".",
+    "*",
+    "é一",
+    "__consumer_offsets",
+    "1",
+    "User:x",
+)
 _MANY = 20
 
 

@@ -171,7 +171,9 @@ def _emit_variable(
         source.add(f"if {end} > n: raise Malformed('{target[2:]} runs past the end')")
         if flexible and kind is STRING:
             # Kafka's limit in every version. Other versions and the records of groups can't express longer ones.
-            source.add(f"if {size} > {MAX_STRING_BYTES}: raise Malformed('{target[2:]} is too long')")
+            source.add(
+                f"if {size} > {MAX_STRING_BYTES}: raise Malformed('{target[2:]} is too long')"
+            )
         convert = {"string": "str(b[p:{0}], 'utf-8')", "bytes": "bytes(b[p:{0}])"}
         expression = convert.get(kind.name, "memoryview(b)[p:{0}]").format(end)
         source.add(f"{target} = {expression}", f"p = {end}")
