@@ -6,6 +6,7 @@ Source: the replication design V3, "Broker", becomeLeader, becomeFollower and st
 """
 
 from quorum_node.broker import fetch_serving
+from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import (
     BatchesFetched,
@@ -106,13 +107,17 @@ class PartitionReplica:
         """See `Leader`; None if this replica is not the leader."""
         return self.role.low_watermark if isinstance(self.role, Leader) else None
 
-    def has_open_transaction(self, producer_id: int) -> bool:
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """See `ProducerStates`."""
-        return self._state.producers.has_open_transaction(producer_id)
+        return self._state.producers.has_open_transaction(producer_id, producer_epoch)
 
-    def guard(self, producer_id: int) -> int:
+    def guard(self, batch: Batch, now_ms: int, *, adds: bool) -> int:
         """See `ProducerStates`."""
-        return self._state.producers.guard(producer_id)
+        return self._state.producers.guard(batch, now_ms, adds=adds)
+
+    def expire_producers(self, now_ms: int) -> None:
+        """See `ProducerStates`."""
+        self._state.producers.expire(now_ms)
 
     def producers(self) -> tuple[ProducerEntry, ...]:
         """For a producer snapshot."""

@@ -46,6 +46,17 @@ class ProducerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class _Guard:
+    """`lowest_sequence`: of the batches of `producer_epoch` that were or are being verified. `adds`: see `guard`."""
+
+    number: int
+    producer_epoch: int
+    lowest_sequence: int
+    adds: bool
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Duplicate:
     """The same batch is in the log already."""
 
@@ -60,27 +71,43 @@ class ProducerStates:
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {each.producer_id: each for each in entries}
-        self._guards: dict[int, int] = {}
+        self._guards: dict[int, _Guard] = {}
         self._next_guard = NO_GUARD + 1
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
         """The whole state, to be stored."""
         return tuple(self._entries.values())
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether the producer has an open transaction with records in this partition."""
-        entry = self._entries.get(producer_id)
-        return entry is not None and entry.transaction_start != NO_TRANSACTION
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has an open transaction in this epoch with records in this partition.
 
-    def guard(self, producer_id: int) -> int:
+        A transaction of an older epoch has ended, even if its marker is still missing here: a batch of the present epoch
+        does not belong to it (KIP-890).
+        """
+        entry = self._entries.get(producer_id)
+        is_open = entry is not None and entry.transaction_start != NO_TRANSACTION
+        return is_open and entry is not None and entry.producer_epoch == producer_epoch
+
+    def guard(self, batch: Batch, now_ms: int, *, adds: bool) -> int:
         """A guard for the first batch of a transaction, while the coordinator verifies it.
 
         A marker that arrives meanwhile invalidates it: the transaction has ended before the batch is appended
-        (KIP-890).
+        (KIP-890). Of several batches that are verified at once, none is appended before the one with the lowest
+        sequence number: its verification may fail for now, and it would be missing. `adds`: each transaction begins with a
+        new epoch, so the first batch of an unknown producer has sequence number 0. `now_ms`: time of day.
         """
-        if producer_id not in self._guards:
-            self._guards[producer_id], self._next_guard = self._next_guard, self._next_guard + 1
-        return self._guards[producer_id]
+        known = self._guards.get(batch.producer_id)
+        lowest = batch.base_sequence
+        if known is None:
+            number, self._next_guard = self._next_guard, self._next_guard + 1
+        else:
+            number = known.number
+            if batch.producer_epoch < known.producer_epoch:
+                return number
+            if batch.producer_epoch == known.producer_epoch:
+                lowest = min(lowest, known.lowest_sequence)
+        self._guards[batch.producer_id] = _Guard(number, batch.producer_epoch, lowest, adds, now_ms)
+        return number
 
     def check(self, batch: Batch, guard: int = NO_GUARD) -> Duplicate | BrokerError:
         """Whether a leader may append `batch`: NONE, the error, or the position of a duplicate."""
@@ -89,14 +116,19 @@ class ProducerStates:
         checked = self._check_sequence(batch)
         if checked is not BrokerError.NONE or batch.producer_id == NO_PRODUCER:
             return checked
-        is_open = self.has_open_transaction(batch.producer_id)
-        if is_open and not batch.is_transactional:
+        entry = self._entries.get(batch.producer_id)
+        if not batch.is_transactional:
+            is_open = entry is not None and entry.transaction_start != NO_TRANSACTION
+            return BrokerError.INVALID_TXN_STATE if is_open else BrokerError.NONE
+        if self.has_open_transaction(batch.producer_id, batch.producer_epoch):
+            return BrokerError.NONE
+        known = self._guards.get(batch.producer_id)
+        if known is None or guard != known.number:
             return BrokerError.INVALID_TXN_STATE
-        if batch.is_transactional and not is_open:
-            known = self._guards.get(batch.producer_id, NO_GUARD)
-            if guard == NO_GUARD or guard != known:
-                return BrokerError.INVALID_TXN_STATE
-        return BrokerError.NONE
+        is_too_late = batch.base_sequence > known.lowest_sequence
+        return _in_order(
+            not is_too_late and not (known.adds and entry is None and batch.base_sequence)
+        )
 
     def _check_marker(self, batch: Batch, marker: Marker) -> BrokerError:
         entry = self._entries.get(batch.producer_id)
@@ -147,9 +179,9 @@ class ProducerStates:
                 batch.base_sequence, batch.last_sequence, batch.base_offset, batch.end_offset
             )
             kept = (*kept[1 - KEPT_BATCHES :], place)
-            if batch.is_transactional and start == NO_TRANSACTION:
+            if batch.is_transactional:
                 self._guards.pop(batch.producer_id, None)
-                start = batch.base_offset
+                start = batch.base_offset if start == NO_TRANSACTION else start
         self._entries[batch.producer_id] = ProducerEntry(
             batch.producer_id,
             batch.producer_epoch,
@@ -176,6 +208,11 @@ class ProducerStates:
         ]
         for producer_id in old:
             del self._entries[producer_id]
+        self._guards = {
+            producer_id: each
+            for producer_id, each in self._guards.items()
+            if now_ms - each.since_ms < EXPIRY_MS
+        }
 
 
 def _in_order(is_next: bool) -> BrokerError:

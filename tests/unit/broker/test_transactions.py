@@ -2,7 +2,7 @@
 
 from quorum_node.broker.batch import Batch, Marker
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.producers import Duplicate, ProducerStates
+from quorum_node.broker.producers import EXPIRY_MS, Duplicate, ProducerStates
 
 PRODUCER = 7
 
@@ -22,26 +22,33 @@ def marker(offset: int, epoch: int = 0, *, coordinator: int = 1, version: int = 
     )
 
 
+def guard_of(
+    states: ProducerStates, sequence: int = 0, epoch: int = 0, *, adds: bool = False
+) -> int:
+    """The guard of a batch."""
+    return states.guard(batch(0, sequence, epoch), 0, adds=adds)
+
+
 def test_a_transaction_begins_with_a_guard_and_goes_on_without() -> None:
     states = ProducerStates()
     assert states.check(batch(0, 0)) is BrokerError.INVALID_TXN_STATE
-    guard = states.guard(PRODUCER)
-    assert states.guard(PRODUCER) == guard
+    guard = guard_of(states)
+    assert guard_of(states) == guard
     assert states.check(batch(0, 0), guard) is BrokerError.NONE
     states.append(batch(0, 0))
-    assert states.has_open_transaction(PRODUCER)
+    assert states.has_open_transaction(PRODUCER, 0)
     assert states.check(batch(1, 1)) is BrokerError.NONE
     states.append(marker(1))
-    assert not states.has_open_transaction(PRODUCER)
+    assert not states.has_open_transaction(PRODUCER, 0)
     assert states.check(batch(2, 1)) is BrokerError.INVALID_TXN_STATE
 
 
 def test_a_marker_takes_the_guard_of_a_batch_that_comes_too_late() -> None:
     states = ProducerStates()
-    guard = states.guard(PRODUCER)
+    guard = guard_of(states)
     states.append(marker(0))
     assert states.check(batch(1, 0), guard) is BrokerError.INVALID_TXN_STATE
-    assert states.guard(PRODUCER) != guard
+    assert guard_of(states) != guard
 
 
 def test_a_marker_is_no_batch_of_the_producer() -> None:
@@ -57,11 +64,11 @@ def test_an_epoch_that_began_with_a_marker_begins_with_the_first_sequence() -> N
     states.append(batch(0, 0))
     states.append(marker(1, 1))
     assert states.check(batch(2, 1, 0)) is BrokerError.INVALID_PRODUCER_EPOCH
-    guard = states.guard(PRODUCER)
+    guard = guard_of(states)
     assert states.check(batch(2, 1, 1), guard) is BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert states.check(batch(2, 0, 1), guard) is BrokerError.NONE
     again = ProducerStates(states.snapshot())
-    assert again.check(batch(2, 0, 1), again.guard(PRODUCER)) is BrokerError.NONE
+    assert again.check(batch(2, 0, 1), guard_of(again)) is BrokerError.NONE
     states.begin_at(2)
 
 
@@ -70,7 +77,7 @@ def test_an_open_transaction_takes_nothing_outside_of_it() -> None:
     states.append(batch(0, 0))
     assert states.check(batch(1, 1, transactional=False)) is BrokerError.INVALID_TXN_STATE
     other = ProducerStates(states.snapshot())
-    assert other.has_open_transaction(PRODUCER), "another leader knows it"
+    assert other.has_open_transaction(PRODUCER, 0), "another leader knows it"
 
 
 def test_markers_of_older_epochs_and_older_coordinators_are_refused() -> None:
@@ -90,7 +97,56 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
     states.expire(10**12)
-    assert states.has_open_transaction(PRODUCER)
+    assert states.has_open_transaction(PRODUCER, 0)
     states.append(marker(1))
     states.expire(10**12)
     assert states.snapshot() == ()
+
+
+def test_a_batch_of_a_newer_epoch_is_no_part_of_an_open_transaction() -> None:
+    """With transaction version 2 each transaction has its own epoch, and its first batch may come before the marker of the
+    transaction before. Without a verification it would be committed or aborted with that one.
+    """
+    states = ProducerStates()
+    states.check(batch(0, 0), guard_of(states))
+    states.append(batch(0, 0))
+    assert states.has_open_transaction(PRODUCER, 0)
+    assert not states.has_open_transaction(PRODUCER, 1)
+    assert states.check(batch(1, 0, 1)) is BrokerError.INVALID_TXN_STATE
+    states.append(marker(1, 1, version=2))
+    assert states.check(batch(2, 0, 1), guard_of(states, epoch=1)) is BrokerError.NONE
+
+
+def test_no_batch_overtakes_an_earlier_one_that_is_verified_with_it() -> None:
+    """The verification of the first may fail for now: appended before it, the second one would leave a gap."""
+    states = ProducerStates()
+    first, second = guard_of(states, 5), guard_of(states, 6)
+    assert states.check(batch(0, 6), second) is BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(batch(0, 5), first) is BrokerError.NONE
+    states.append(batch(0, 5))
+    assert states.check(batch(1, 6), second) is BrokerError.NONE
+
+
+def test_another_epoch_is_verified_on_its_own() -> None:
+    states = ProducerStates()
+    guard_of(states, 5)
+    guard = guard_of(states, 9, epoch=1)
+    assert guard_of(states, 0, epoch=0) == guard, "a late batch changes nothing"
+    assert states.check(batch(0, 9, 1), guard) is BrokerError.NONE
+
+
+def test_where_each_transaction_has_its_epoch_an_unknown_producer_begins_with_the_first_sequence() -> None:  # fmt: skip
+    states = ProducerStates()
+    assert states.check(batch(0, 3), guard_of(states, 3)) is BrokerError.NONE
+    guard = guard_of(states, 3, adds=True)
+    assert states.check(batch(0, 3), guard) is BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(batch(0, 0), guard_of(states, 0, adds=True)) is BrokerError.NONE
+
+
+def test_guards_of_producers_that_never_wrote_are_forgotten() -> None:
+    states = ProducerStates()
+    guard = guard_of(states)
+    states.expire(EXPIRY_MS - 1)
+    assert states.check(batch(0, 0), guard) is BrokerError.NONE
+    states.expire(EXPIRY_MS)
+    assert states.check(batch(0, 0), guard) is BrokerError.INVALID_TXN_STATE

@@ -32,6 +32,8 @@ replica.lag.time.max.ms.
 _LAG_SHARE = 0.25
 _CHECKPOINT_SECONDS = 5.0
 _MAINTENANCE_SECONDS = 60.0
+_PRODUCERS_SECONDS = 600.0
+"""In seconds, between two checks of a replica for expired producers (producer.id.expiration.check.interval.ms of a stock broker)."""
 
 
 class AssignedReplicas:
@@ -59,9 +61,10 @@ class AssignedReplicas:
         self._full_tick_seconds = max(_TICK_SECONDS, lag_time_max_ms * _LAG_SHARE / 1000)
         self._loop = asyncio.get_running_loop()
         self._replicas: dict[PartitionKey, HostedReplica] = {}
+        self._to_forget: list[PartitionKey] = []
         self._image = ClusterImage()
         self._ticked_at = self._checkpointed_at = self._loop.time()
-        self._retained_at = self._maintained_at = self._ticked_at
+        self._retained_at = self._maintained_at = self._forgotten_at = self._ticked_at
         self._retention_seconds = retention_check_ms / 1000
         self._maintenance: asyncio.Future[None] | None = None
         self._cleaning = Cleaning(directory, events, storage_failed)
@@ -177,6 +180,7 @@ class AssignedReplicas:
         if now - self._checkpointed_at >= _CHECKPOINT_SECONDS:
             self._checkpointed_at = now
             self._checkpoint()
+            self._forget_producers()
         if now - self._retained_at >= self._retention_seconds:
             self._retained_at = now
             self._retain()
@@ -185,6 +189,19 @@ class AssignedReplicas:
             self._maintained_at = now
             self._maintenance = self._loop.run_in_executor(None, self._directory.maintain)
             self._maintenance.add_done_callback(self._maintained)
+
+    def _forget_producers(self) -> None:
+        """Without it, each producer that ever wrote would stay in memory and in every snapshot."""
+        now_ms = time.time_ns() // 1_000_000
+        if not self._to_forget and self._loop.time() - self._forgotten_at >= _PRODUCERS_SECONDS:
+            self._forgotten_at, self._to_forget = self._loop.time(), list(self._replicas)
+        # Some at each checkpoint: all of them at once could block the loop.
+        some = 1 + len(self._replicas) * _CHECKPOINT_SECONDS / _PRODUCERS_SECONDS
+        turn, self._to_forget = self._to_forget[: int(some)], self._to_forget[int(some) :]
+        for key in turn:
+            replica = self._replicas.get(key)
+            if replica is not None:
+                replica.forget_producers(now_ms)
 
     def _compacting(self) -> HighWatermarks:
         return {

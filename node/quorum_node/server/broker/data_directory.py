@@ -86,6 +86,10 @@ class OpenLog:
         """See `DataLog`."""
         return self._log.first_unstable_offset(high_watermark)
 
+    def forget_producers(self, now_ms: int, high_watermark: int) -> None:
+        """See `DataLog`."""
+        self._log.forget_producers(now_ms, high_watermark)
+
     def aborted_between(self, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         """See `DataLog`."""
         found = self._log.aborted_transactions(offset, end_offset)

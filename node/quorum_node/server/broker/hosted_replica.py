@@ -167,6 +167,12 @@ class HostedReplica:
         self._port.maintain_soon()
         self.take(StartOffsetMoved(start_offset))
 
+    def forget_producers(self, now_ms: int) -> None:
+        """Drop the state of producers that have not written for a day (`now_ms`: time of day), as a stock broker does by default."""
+        if not self._has_failed:
+            self.core.expire_producers(now_ms)
+            self.log.forget_producers(now_ms, self.core.high_watermark)
+
     def watch(self, moved: Callable[[], None]) -> None:
         """`moved` is called within a step whenever a waiting fetch might get another answer."""
         self._watchers.add(moved)

@@ -34,6 +34,7 @@ from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.storage.broker.codecs import UnknownCodec
 from quorum_node.storage.broker.stored_records import has_all_keys
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """The endpoint (host, port, rack) of a broker for clients of the given listener."""
@@ -126,7 +127,9 @@ class ProduceApi:
             if refusal is not None:
                 done(ErrorCode.INVALID_RECORD, -1, refusal)
                 return
-        if batch.is_transactional and not replica.core.has_open_transaction(batch.producer_id):
+        if batch.is_transactional and not replica.core.has_open_transaction(
+            batch.producer_id, batch.producer_epoch
+        ):
             self._begin_transaction(found, replica, batch, each.records or b"", inbound, body, done)
         else:
             _append(replica, batch, body, done)
@@ -149,7 +152,8 @@ class ProduceApi:
                 "a transactional batch needs a transactional id in the request",
             )
             return
-        guard = replica.core.guard(batch.producer_id)
+        adds = inbound.request.version >= _LEADER_ADDS_SINCE
+        guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
         # The buffer of the request may be reused before the answer arrives.
         kept = batch._replace(data=bytes(data))
 
@@ -169,7 +173,7 @@ class ProduceApi:
             found.topic.name,
             replica.key.partition_id,
             verified,
-            adds=inbound.request.version >= _LEADER_ADDS_SINCE,
+            adds=adds,
         )
 
     def _done(

@@ -143,6 +143,12 @@ class PartitionLog(SegmentList):
         with self._lock:
             return self._producers.first_unstable_offset(high_watermark)
 
+    def forget_producers(self, now_ms: int, high_watermark: int) -> None:
+        """Drop expired producers, and transactions whose marker is below `high_watermark`. `now_ms`: time of day."""
+        with self._lock:
+            self._producers.expire(now_ms, self.settings.producer_id_expiration_ms)
+            self._producers.first_unstable_offset(high_watermark)
+
     # -- appending
 
     def append(self, batches: Sequence[Batch]) -> None:

@@ -1,0 +1,179 @@
+"""All replicas of one broker in this process: real cores, logs and metadata. Other nodes never answer.
+
+Runs in a loop, usually one with virtual time. Owns the wiring. The tests check the results.
+"""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import read_produced
+from quorum_node.broker.producers import NO_GUARD
+from quorum_node.configuration.broker_config import BrokerConfig
+from quorum_node.configuration.node_config import check_config
+from quorum_node.controller.topic_deletion import delete_topics
+from quorum_node.controller.topics import create_topics
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import InboundResponse, OutboundRequest
+from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.data_directory import OpenDataDirectory
+from quorum_node.server.broker.events import BrokerEvents
+from quorum_node.server.broker.fetchers import Fetchers
+from quorum_node.server.broker.hosted_replica import HostedReplica
+from quorum_node.server.broker.isr_requests import IsrRequests
+from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.peers.port import PeerListener
+from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
+from support.controlled_cluster import ControlledCluster, assigned
+from support.virtual_time import VirtualTimeLoop
+
+ME, OTHER = 101, 102
+
+
+class SilentPeers:
+    """Other nodes: what they were asked, and never an answer unless the test gives one."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Message, Callable[[Message | FailureReason], None]]] = []
+
+    def attach(self, partition: int, listener: PeerListener) -> None: ...
+
+    def send(
+        self,
+        partition: int,
+        correlation: int,
+        destination: Endpoint,
+        request: OutboundRequest,
+        timeout_ms: float,
+    ) -> None: ...
+
+    def ask(
+        self,
+        destination: Endpoint,
+        api: Api,
+        body: Message,
+        done: Callable[[Message | FailureReason], None],
+        *,
+        timeout_ms: float,
+    ) -> None:
+        self.asked.append((body, done))
+
+    def warm(self, destination: Endpoint) -> None: ...
+
+    def connected_addresses(self) -> set[tuple[str, int]]:
+        return set()
+
+
+class _SilentController:
+    def ask(
+        self,
+        api: Api,
+        body: Message,
+        answered: Callable[[Message | FailureReason], None],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None: ...
+
+
+def broker_config() -> BrokerConfig:
+    """Defaults."""
+    config = check_config(
+        {
+            "process.roles": "broker",
+            "unstable.broker.role.enable": "true",
+            "node.id": str(ME),
+            "listeners": "PLAINTEXT://b:9092",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "c:9093",
+            "metadata.log.dir": "/var/lib/broker/metadata",
+            "log.dirs": "/var/lib/broker/logs",
+            "admin.listener": "http://127.0.0.1:8081",
+        }
+    ).broker
+    assert config is not None
+    return config
+
+
+class HostedReplicas:
+    """Broker ME. Create it within a loop. `failures`: of its storage, which would end the process."""
+
+    def __init__(
+        self, root: Path, cluster: ControlledCluster | None = None, files: FileSystem = POSIX
+    ) -> None:
+        self.cluster = cluster or ControlledCluster((ME, OTHER))
+        self.failures: list[StorageFailure | DiskFull] = []
+        self.peers = SilentPeers()
+        self.directory = LogDirectory(root, node_id=ME, cluster_id="c", files=files)
+        config = broker_config()
+
+        def own() -> tuple[int, int]:
+            return ME, self.cluster.epoch(ME)
+
+        self.replicas = AssignedReplicas(
+            ME,
+            OpenDataDirectory(self.directory),
+            TopicValues(ME, {}, config.lag_time_max_ms),
+            Fetchers(
+                self.peers, config, own, lambda _: Endpoint("P", "other", 9092), BrokerEvents()
+            ),
+            IsrRequests(_SilentController(), own),  # type: ignore[arg-type]
+            BrokerEvents(),
+            config.lag_time_max_ms,
+            config.retention_check_ms,
+            self.failures.append,
+        )
+        self.replicas.start(self.cluster.image)
+
+    def create(self, name: str, *replicas: tuple[int, ...], **configs: str) -> HostedReplica:
+        """A topic, by default of one partition on this broker; its first replica."""
+        topic = assigned(name, *(replicas or ((ME,),)), **configs)
+        request = CreateTopicsRequest(topics=(topic,))
+        self.cluster.ask(create_topics, request, CreateTopicsResponse)
+        self.replicas.apply(self.cluster.image)
+        return self.replica(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        request = DeleteTopicsRequest(topic_names=(name,), timeout_ms=1000)
+        self.cluster.ask(delete_topics, request, DeleteTopicsResponse)
+        self.replicas.apply(self.cluster.image)
+
+    def replica(self, name: str, partition_id: int = 0) -> HostedReplica:
+        """A replica of this broker."""
+        found = self.replicas.replica(self.cluster.topic_id(name), partition_id)
+        assert found is not None
+        return found
+
+    def close(self, *, cleanly: bool = True) -> None:
+        """Stop; otherwise the files stay as they are."""
+        self.replicas.close()
+        self.directory.close(1, cleanly=cleanly)
+
+
+def produce(
+    replica: HostedReplica, data: bytes, acks: int = 1, guard: int = NO_GUARD
+) -> tuple[BrokerError, int] | None:
+    """(error, base offset); None while the request waits."""
+    batch = read_produced(data, replica.limits)
+    assert isinstance(batch, Batch), batch
+    done: list[tuple[BrokerError, int]] = []
+    replica.produce(batch, acks, 1000.0, lambda error, offset: done.append((error, offset)), guard)
+    return done[0] if done else None
+
+
+def played(work: Coroutine[Any, Any, None]) -> None:
+    """Run it with virtual time. Threads of the executor are not waited for at the end: virtual time can't."""
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(work)
+    finally:
+        loop.close()
