@@ -15,6 +15,7 @@ from quorum_node.storage.broker.replica_folder import parse_folder_name
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.file_system import PosixFileSystem
 from support.data_batches import data_batch
+from support.disk_cuts import every_cut
 
 TOPIC = UUID(int=7)
 REPLICA = ("my-topic", 3)
@@ -67,6 +68,7 @@ def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
     stray = ("x" * 249, 0)
     for replica in (REPLICA, stray):
         directory.open_log(replica, TOPIC, LogSettings()).append([data_batch(0)])
+    directory.write_recovery_points()
     directory.delete(REPLICA)
     directory.set_aside(stray, delay_ms=500)
     assert directory.replicas() == {}
@@ -178,3 +180,46 @@ def test_a_copied_directory_is_refused(tmp_path: Path) -> None:
         LogDirectory(tmp_path / name, node_id=1, cluster_id="c", new_id=lambda: one)
     with pytest.raises(StorageFailure, match=r"have the same directory\.id"):
         LogDirectories.open([tmp_path / "a", tmp_path / "b"], node_id=1, cluster_id="c")
+
+
+@pytest.mark.requirement("KV3-07")
+def test_a_topic_that_is_created_again_has_nothing_of_the_one_before_wherever_the_process_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints of the old log would hide records of the new one, declare them committed, or call it damaged."""
+    origin, again = tmp_path / "d", UUID(int=8)
+    directory = opened(origin)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings(segment_bytes=500))
+    log.append([data_batch(n) for n in range(40)])
+    log.flush()
+    log.delete_records_below(33)
+    directory.write_high_watermarks({REPLICA: 40})
+    directory.write_recovery_points()
+    directory.note_cleaned(REPLICA, log, 30)
+    directory.close(1, cleanly=False)
+
+    def started(path: Path) -> LogDirectory:
+        made = opened(path)
+        for replica, topic_id in made.replicas().items():
+            if topic_id != again:
+                made.set_aside(replica, 0)
+        return made
+
+    def recreate(path: Path) -> None:
+        made = opened(path)
+        made.open_log(REPLICA, TOPIC, LogSettings())
+        made.delete(REPLICA)
+        new = made.open_log(REPLICA, again, LogSettings())
+        new.append([data_batch(n) for n in range(5)])
+        made.write_high_watermarks({REPLICA: 3})
+
+    for left, _ in every_cut(monkeypatch, origin, recreate):
+        made = started(left)
+        new = made.open_log(REPLICA, again, LogSettings())
+        end_offset = new.end_offset
+        new.append([data_batch(end_offset)])
+        made = started(left)  # killed again, before any checkpoint
+        new = made.open_log(REPLICA, again, LogSettings())
+        assert (new.start_offset, new.end_offset) == (0, end_offset + 1)
+        assert made.high_watermarks.get(REPLICA, 0) <= 3
+        assert not made.cleaned.get(REPLICA, 0)

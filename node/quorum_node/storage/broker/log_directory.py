@@ -126,9 +126,7 @@ class LogDirectory:
         try:
             with storage_errors(f"open {folder}"):
                 if not self._files.exists(folder):
-                    # The known offsets belong to an earlier replica.
-                    self._recovery_points.pop(replica, None)
-                    self._log_starts.pop(replica, None)
+                    self._forget(replica)
                     self._files.make_directories(folder)
                     sync_directory(self.path, self._files)
                 ensure_partition_metadata(folder, uuid_text(topic_id), self._files)
@@ -174,18 +172,28 @@ class LogDirectory:
         self.check_usable()
         with self._lock:
             log = self.logs.pop(replica, None)
-            for offsets in (
-                self.high_watermarks, self._recovery_points, self._log_starts, self.cleaned
-            ):  # fmt: skip
-                offsets.pop(replica, None)
         if log is not None:
             log.close(cleanly=False)
+        # Before the directory goes: a replica of the same name may follow.
+        self._forget(replica)
         target = self.path / going_name(replica, suffix)
         with self._failing(f"set {folder_name(replica)} aside"):
             self._files.rename(self.path / folder_name(replica), target)
             sync_directory(self.path, self._files)
         self._going.append((self._clock_ms() + delay_ms, target))
-        self.write_recovery_points()
+
+    def _forget(self, replica: TopicPartition) -> None:
+        """Remove a replica from all checkpoints. Its offsets would hide, or declare committed, records of a later one."""
+        with self._lock:
+            for name, offsets in (
+                (checkpoints.HIGH_WATERMARKS, self.high_watermarks),
+                (checkpoints.RECOVERY_POINTS, self._recovery_points),
+                (checkpoints.LOG_STARTS, self._log_starts),
+                (checkpoints.CLEANED, self.cleaned),
+            ):
+                if replica in offsets:
+                    del offsets[replica]
+                    self._write(name, offsets)
 
     def remove_due(self) -> int:
         """Remove directories and segments whose delay is over; returns the number of directories."""
