@@ -59,7 +59,7 @@ class OpenLog:
 
     def bytes_from(self, offset: int) -> int:
         """See `DataLog`."""
-        return self._log.bytes_from(offset)
+        return self._log.searched(lambda: self._log.bytes_from(offset))
 
     @property
     def settings(self) -> LogSettings:
@@ -122,11 +122,12 @@ class OpenLog:
 
     def offset_at(self, timestamp_ms: int, end_offset: int) -> TimedOffset | None:
         """See `DataLog`."""
-        return _timed(offset_for_timestamp(self._log, timestamp_ms, end_offset))
+        log = self._log
+        return _timed(log.searched(lambda: offset_for_timestamp(log, timestamp_ms, end_offset)))
 
     def newest(self, end_offset: int) -> TimedOffset | None:
         """See `DataLog`."""
-        return _timed(offset_of_newest(self._log, end_offset))
+        return _timed(self._log.searched(lambda: offset_of_newest(self._log, end_offset)))
 
 
 class OpenDataDirectory:

@@ -170,7 +170,7 @@ class FetchApi:
                 # An estimate: the exact count needs a look-up in the index.
                 ready_bytes += min(
                     part.asked.partition_max_bytes,
-                    part.replica.log.bytes_from(part.answer.fetch_offset),
+                    part.replica.bytes_from(part.answer.fetch_offset),
                 )
         return ready_bytes >= max(body.min_bytes, 1)
 

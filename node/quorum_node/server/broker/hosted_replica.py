@@ -155,6 +155,14 @@ class HostedReplica:
             self._failed(failure)
             return b""
 
+    def bytes_from(self, offset: int) -> int:
+        """Approximate number of bytes from `offset` to the end of the log."""
+        try:
+            return self.log.bytes_from(offset)
+        except (StorageFailure, DiskFull) as failure:
+            self._failed(failure)
+            return 0
+
     def delete_records(self, start_offset: int) -> None:
         """Advance the start offset to `start_offset`, which is committed: earlier records are not served any more."""
         if self._has_failed or start_offset <= self.core.start_offset:

@@ -15,7 +15,7 @@ The orders that make a log open again to what was flushed, killed at any instant
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from quorum_node.broker.batch import NO_PRODUCER, Batch
 from quorum_node.broker.epoch_history import EpochHistory
@@ -49,6 +49,9 @@ from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import write_checkpoint
+
+
+T = TypeVar("T")
 
 
 def _nobody(_: object) -> None: ...
@@ -315,6 +318,12 @@ class PartitionLog(SegmentList):
         except OSError as error:
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
         return b""
+
+    def searched(self, search: Callable[[], T]) -> T:
+        """The result of a search in the files, which are kept open meanwhile. Raises StorageFailure or DiskFull."""
+        self._stop.check()
+        with self.held:
+            return self._stop.guarded(search)
 
     def truncate_to(self, end_offset: int) -> None:
         """Drop every batch that ends after `end_offset`. Raises StorageFailure or DiskFull."""
