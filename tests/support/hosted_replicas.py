@@ -19,7 +19,7 @@ from quorum_node.protocol.api import Api
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from quorum_node.raft.events import FailureReason
-from quorum_node.raft.messages import InboundResponse, OutboundRequest
+from quorum_node.raft.messages import OutboundRequest
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas

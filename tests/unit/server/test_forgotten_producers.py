@@ -9,7 +9,6 @@ from quorum_node.broker.events import BatchesFetched
 from support.data_batches import data_batch, end_of_transaction
 from support.hosted_replicas import ME, OTHER, HostedReplicas, played, produce
 
-
 TEN_MINUTES_S = 600
 DAY_MS = 86_400_000
 

@@ -50,7 +50,6 @@ from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import write_checkpoint
 
-
 T = TypeVar("T")
 
 
