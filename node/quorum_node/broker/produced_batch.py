@@ -13,6 +13,7 @@ from crc32c import crc32c
 from quorum_node.broker.batch import NO_PRODUCER, Batch
 from quorum_node.broker.errors import BrokerError
 from quorum_node.records.batches import (
+    COMPRESSION_MASK,
     CRC_COVERS_FROM,
     HEADER_BYTES,
     MAGIC,
@@ -23,6 +24,8 @@ from quorum_node.records.batches import (
 )
 from quorum_node.schema.primitives import Buffer
 
+_NEWEST_CODEC = 4
+"""zstd."""
 _LENGTH = Struct(">8xi4xb")
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
@@ -58,6 +61,9 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         return BrokerError.INVALID_RECORD
     if producer_id != NO_PRODUCER and base_sequence < 0:
         return BrokerError.INVALID_RECORD
+    if header.attributes & COMPRESSION_MASK > _NEWEST_CODEC:
+        # No consumer could read it, nor anything behind it.
+        return BrokerError.UNKNOWN_SERVER_ERROR
     is_transactional = bool(header.attributes & TRANSACTIONAL_FLAG)
     if is_transactional and producer_id == NO_PRODUCER:
         return BrokerError.INVALID_RECORD

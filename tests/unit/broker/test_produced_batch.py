@@ -63,8 +63,9 @@ def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() 
         (changed(21, ">h", 0x20), INVALID),
         (changed(21, ">h", 0x10), INVALID),
         (changed(43, ">qhi", 77, 0, -1), INVALID),
+        (changed(21, ">h", 5), BrokerError.UNKNOWN_SERVER_ERROR),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_what_is_wrong_is_refused(data: bytes, error: BrokerError) -> None:
     assert read_produced(data, LIMITS) is error

@@ -6,6 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from quorum_node.records.batches import HEADER_BYTES, CorruptBatch, Record
+from quorum_node.schema.primitives import encode_varint
 from quorum_node.storage.broker.batch_walk import batch_at
 from quorum_node.storage.broker.codecs import (
     LZ4,
@@ -90,6 +91,24 @@ def test_what_is_damaged_or_too_large_is_refused(codec: int) -> None:
 def test_a_record_without_a_key_is_found(codec: int) -> None:
     assert has_all_keys(compressed(codec, Record(b"k", b"v"), Record(b"", None)))
     assert not has_all_keys(compressed(codec, Record(b"k", b"v"), Record(None, b"v")))
+
+
+@pytest.mark.parametrize("deltas", [(0, 2, 2), (1, 0, 2), (0, 1, 5), (-1, 1, 2)])
+def test_a_record_with_the_offset_of_another_is_refused(deltas: tuple[int, ...]) -> None:
+    """Compaction would take it for a newer record of its key, and remove later ones."""
+    batch = data_batch(10, records=[Record(b"k", b"1"), Record(b"k", b"2"), Record(b"k", b"3")])
+    assert isinstance(batch.data, bytes)
+    assert [each.offset for each in stored_records(batch.data)] == [10, 11, 12]
+    data, at = bytearray(batch.data), HEADER_BYTES
+    for number, delta in enumerate(deltas):
+        # Length, attributes, timestamp delta and offset delta have one byte each.
+        assert data[at + 3 : at + 4] == encode_varint(number)
+        data[at + 3 : at + 4] = encode_varint(delta)
+        at += 1 + data[at] // 2
+    with pytest.raises(CorruptBatch, match="offset delta"):
+        list(stored_records(bytes(data)))
+    with pytest.raises(CorruptBatch, match="offset delta"):
+        has_all_keys(bytes(data))
 
 
 def test_the_header_of_lz4_is_the_one_that_java_clients_take() -> None:

@@ -56,9 +56,13 @@ def has_all_keys(data: bytes) -> bool:
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:
-    """In order; offsets may have gaps. Raises UnknownCodec, CorruptBatch."""
+    """In order; offsets may have gaps. Raises UnknownCodec, CorruptBatch.
+
+    An offset that is not in the batch counts as damage: in a compacted log a record with a higher offset than its own would
+    remove later records of its key.
+    """
     header = read_header(data)
-    raw, at = record_bytes(data), 0
+    raw, at, least_delta = record_bytes(data), 0, 0
     append_time = header.max_timestamp_ms if header.attributes & _LOG_APPEND_TIME else None
     try:
         while at < len(raw):
@@ -68,6 +72,9 @@ def stored_records(data: bytes) -> Iterator[StoredRecord]:
                 raise MalformedRecord(f"record of {size} bytes")
             timestamp_delta, position = read_varint(raw, body + 1)
             offset_delta, position = read_varint(raw, position)
+            if not least_delta <= offset_delta <= header.last_offset_delta:
+                raise MalformedRecord(f"offset delta {offset_delta}")
+            least_delta = offset_delta + 1
             key_size, position = read_varint(raw, position)
             key = None
             if key_size >= 0:
