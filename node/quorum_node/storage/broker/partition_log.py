@@ -20,7 +20,6 @@ from typing import TypeVar, cast
 from quorum_node.broker.batch import NO_PRODUCER, Batch
 from quorum_node.broker.epoch_history import EpochHistory
 from quorum_node.broker.log_shape import OpenedLog
-from quorum_node.broker.producers import ProducerEntry
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.broker.batch_walk import batch_at
 from quorum_node.storage.broker.data_segment import (
@@ -38,13 +37,13 @@ from quorum_node.storage.broker.log_loading import (
     Known,
     LogLoader,
 )
+from quorum_node.storage.broker.log_producers import LogProducers
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
-from quorum_node.storage.broker.producer_table import LastBatch, ProducerTable
+from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.producer_walk import follow
 from quorum_node.storage.broker.removals import Removals
 from quorum_node.storage.broker.rolling import must_roll
-from quorum_node.storage.broker.segment_list import SegmentList
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.file_system import POSIX, FileSystem
@@ -56,7 +55,7 @@ T = TypeVar("T")
 def _nobody(_: object) -> None: ...
 
 
-class PartitionLog(SegmentList):
+class PartitionLog(LogProducers):
     """`recovery_point`: all records below it were synced. `start_offset`: first readable record."""
 
     def __init__(
@@ -71,11 +70,9 @@ class PartitionLog(SegmentList):
     ) -> None:
         """See `open`."""
         self.directory = directory
-        self.settings = settings
         self.before_lowering = before_lowering
         self._files = files
         self._clock_ms = clock_ms
-        self._lock = threading.RLock()
         self._flushing = threading.RLock()
         self.held = HeldFiles()
         """Keeps the files open for long-running readers."""
@@ -84,10 +81,9 @@ class PartitionLog(SegmentList):
         """Number of truncations: the result of a read or flush that overlaps one is void."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
-        super().__init__(loaded.segments)
+        super().__init__(loaded.segments, loaded.producers, settings)
         self._dirty: set[DataSegment] = set()
         self._epochs = loaded.epochs
-        self._producers = loaded.producers
         self._snapshots = ProducerSnapshots(files, directory, loaded.snapshots)
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
@@ -130,26 +126,10 @@ class PartitionLog(SegmentList):
         """Leader epochs, as in their checkpoint."""
         return self._epochs
 
-    def producers(self) -> tuple[ProducerEntry, ...]:
-        """State of producers, rebuilt from the log: for `Truncated` and `OpenedLog`."""
-        with self._lock:
-            return self._producers.entries()
-
     def opened(self, high_watermark: int) -> OpenedLog:
         """Initial state of a replica of the partition. `high_watermark`: from replication-offset-checkpoint."""
         start, end = self.start_offset, self.end_offset
         return OpenedLog(start, end, high_watermark, self._epochs.starts, self.producers())
-
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """See `ProducerTable.first_unstable_offset`: the end for readers with isolation level read_committed."""
-        with self._lock:
-            return self._producers.first_unstable_offset(high_watermark)
-
-    def forget_producers(self, now_ms: int, high_watermark: int) -> None:
-        """Drop expired producers, and transactions whose marker is below `high_watermark`. `now_ms`: time of day."""
-        with self._lock:
-            self._producers.expire(now_ms, self.settings.producer_id_expiration_ms)
-            self._producers.first_unstable_offset(high_watermark)
 
     # -- appending
 
@@ -446,11 +426,6 @@ class PartitionLog(SegmentList):
 
             self._stop.guarded(swap)
             return True
-
-    def last_batches_of_producers(self) -> dict[int, LastBatch]:
-        """For each producer, the batch that compaction has to keep."""
-        with self._lock:
-            return self._producers.last_batches()
 
     def _set_aside(self, segments: Sequence[DataSegment]) -> None:
         """Rename files for a later removal."""
