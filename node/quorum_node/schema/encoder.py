@@ -38,6 +38,8 @@ Encoder = Callable[[Any, list[Part]], None]
 """(message, list of parts) -> None."""
 
 
+_SHORTENED, _MAX_MESSAGE_CHARACTERS = "error_message", 8_000
+"""A text for people that quotes what a request names. A longer one could not be decoded by clients: 32767 bytes are Kafka's limit."""
 _NULL_STRUCTURE, _STRUCTURE = b"\xff", b"\x01"
 """The byte before a nullable structure."""
 _COMPACT_NULL = b"\0"
@@ -119,7 +121,10 @@ def _emit_plain(
             continue
         _put_run(writing, run)
         run = []
-        _emit_value(writing, f"m.{name}", spec.type, spec.nullable_in(version), version, flexible)
+        value = f"m.{name}"
+        if name == _SHORTENED:
+            value = f"{value} and {value}[:{_MAX_MESSAGE_CHARACTERS}]"
+        _emit_value(writing, value, spec.type, spec.nullable_in(version), version, flexible)
     _put_run(writing, run)
 
 

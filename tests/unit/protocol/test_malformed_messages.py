@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.protocol.apis import API_VERSIONS, APIS, FETCH
+from quorum_node.protocol.configs import DescribeConfigsResponse, DescribeConfigsResult
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.frames import (
     UnsupportedRequest,
@@ -243,3 +244,20 @@ def test_a_value_that_does_not_fit_into_its_field_is_named(member: dict[str, Any
     body = HeartbeatRequest(**{"group_id": "g", "member_id": "m", "generation_id": 1, **member})
     with pytest.raises(FieldNotInVersion, match="HeartbeatRequest version 3"):
         encode(body, 3)
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_the_text_of_an_error_is_shortened(version: int) -> None:
+    """It quotes names of the request, which alone can be as long as a string may be."""
+    text = "é" * 32_767
+    answer = DescribeConfigsResponse(
+        results=(
+            DescribeConfigsResult(
+                error_code=1, error_message=text, resource_type=2, resource_name="t", configs=()
+            ),
+        )
+    )
+    (found,) = decode(DescribeConfigsResponse, version, encode(answer, version)).results
+    assert found.error_message == text[:8_000]
+    empty = replace(answer, results=(replace(found, error_message=None),))
+    assert decode(DescribeConfigsResponse, version, encode(empty, version)) == empty

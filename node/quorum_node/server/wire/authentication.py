@@ -65,25 +65,28 @@ def _authenticate(body: SaslAuthenticateRequest, caller: Caller, why: _NoToken) 
 
 
 def _create_token(body: CreateDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
-    owner = requester = caller.principal
+    owner = requester = _parts(caller.principal)
     if body.owner_principal_name:
         if body.owner_principal_type is None:  # stock Kafka fails here
             why = _NoToken(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
-            owner = requester = _ANONYMOUS
+            owner = requester = _parts(_ANONYMOUS)
         else:
-            owner = f"{body.owner_principal_type}:{body.owner_principal_name}"
-    owner_type, _, owner_name = owner.partition(":")
-    requester_type, _, requester_name = requester.partition(":")
+            owner = body.owner_principal_type, body.owner_principal_name
     return CreateDelegationTokenResponse(
         error_code=why.error,
-        principal_type=owner_type,
-        principal_name=owner_name,
-        token_requester_principal_type=requester_type,
-        token_requester_principal_name=requester_name,
+        principal_type=owner[0],
+        principal_name=owner[1],
+        token_requester_principal_type=requester[0],
+        token_requester_principal_name=requester[1],
         issue_timestamp_ms=why.timestamp_ms,
         expiry_timestamp_ms=why.timestamp_ms,
         max_timestamp_ms=why.timestamp_ms,
     )
+
+
+def _parts(principal: str) -> tuple[str, str]:
+    kind, _, name = principal.partition(":")
+    return kind, name
 
 
 def _renew_token(body: RenewDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
