@@ -114,8 +114,11 @@ def fetched(brokers: PythonBrokers, group: str) -> int:
     asked = FetchedGroup(
         group_id=group, topics=(FetchedTopic(topic_id=topic_id, partition_indexes=(0, 1)),)
     )
-    answer = brokers.ask(BROKER, broker_apis.OFFSET_FETCH, OffsetFetchRequest(groups=(asked,)))
+    answer = brokers.ask(
+        BROKER, broker_apis.OFFSET_FETCH, OffsetFetchRequest(groups=(asked, asked))
+    )
     assert isinstance(answer, OffsetFetchResponse)
+    assert len(answer.groups) == 1, "once each"
     assert not answer.groups[0].error_code
     none, one = answer.groups[0].topics[0].partitions
     assert (none.committed_offset, none.error_code, one.error_code) == (-1, 0, 0)
@@ -134,9 +137,10 @@ def fetched(brokers: PythonBrokers, group: str) -> int:
 
 def described(brokers: PythonBrokers, group: str) -> str:
     answer = brokers.ask(
-        BROKER, broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(group,))
+        BROKER, broker_apis.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(group, group))
     )
     assert isinstance(answer, DescribeGroupsResponse)
+    assert len(answer.groups) == 1, "once each"
     assert answer.groups[0].error_code in (0, ErrorCode.GROUP_ID_NOT_FOUND)
     return answer.groups[0].group_state
 

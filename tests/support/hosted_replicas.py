@@ -16,12 +16,15 @@ from quorum_node.configuration.node_config import check_config
 from quorum_node.controller.topic_deletion import delete_topics
 from quorum_node.controller.topics import create_topics
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import OutboundRequest
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
+from quorum_node.security.caller import Caller
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.data_directory import OpenDataDirectory
 from quorum_node.server.broker.events import BrokerEvents
@@ -29,11 +32,13 @@ from quorum_node.server.broker.fetchers import Fetchers
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.isr_requests import IsrRequests
 from quorum_node.server.broker.topic_values import TopicValues
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.peers.port import PeerListener
 from quorum_node.storage.broker.log_directory import LogDirectory
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 from support.controlled_cluster import ControlledCluster, assigned
+from support.hosted_node import OneConnection
 from support.virtual_time import VirtualTimeLoop
 
 ME, OTHER = 101, 102
@@ -177,3 +182,19 @@ def played(work: Coroutine[Any, Any, None]) -> None:
         loop.run_until_complete(work)
     finally:
         loop.close()
+
+
+def answered(
+    handle: Callable[[InboundRequest, Any], None],
+    api: Api,
+    body: Message,
+    version: int | None = None,
+) -> Any:
+    """The answer that a handler gives at once, encoded and decoded as on the wire, both ways."""
+    version = api.max_version if version is None else version
+    frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
+    connection = OneConnection(Caller("User:ANONYMOUS", "127.0.0.1", "PLAINTEXT"))
+    inbound = InboundRequest(connection, decode_request(frame, BROKER_APIS), 0.0)
+    handle(inbound, inbound.request.body)
+    assert inbound.encoded is not None
+    return decode_response(api, version, b"".join(inbound.encoded)[SIZE_BYTES:])

@@ -169,7 +169,7 @@ class GroupOffsetsApi:
         if inbound.request.version >= _MANY_GROUPS_SINCE:
             groups = tuple(
                 self._fetch_group(each, inbound.request.version, stable=body.require_stable)
-                for each in body.groups
+                for each in dict.fromkeys(body.groups)  # once each, as the offsets may be many
             )
             inbound.reply(OffsetFetchResponse(groups=groups))
             return

@@ -147,12 +147,14 @@ class MetadataApi:
         by_id = version < _TOPIC_IDS_SINCE and any(
             each.name is None or each.topic_id is not None for each in body.topics or ()
         )
+        # Once each: repeated thousands of times, a topic of many partitions would fill the memory.
+        asked = dict.fromkeys(body.topics or ())
         topics = (
-            map(_refused, body.topics or ())
+            map(_refused, asked)
             if by_id
             else (_described(topic, live) for topic in image.topics if may(topic.name))
             if everything
-            else (_asked(image, each, live, may) for each in body.topics or ())
+            else (_asked(image, each, live, may) for each in asked)
         )
         inbound.reply(
             MetadataResponse(

@@ -5,6 +5,7 @@ Source: the rules of a stock leader for ListOffsets 1 to 11; KIP-101, KIP-207 (a
 """
 
 from bisect import bisect_right
+from collections import Counter
 
 from quorum_node.broker.epoch_history import NO_EPOCH, EpochHistory
 from quorum_node.broker.errors import BrokerError
@@ -52,6 +53,9 @@ class OffsetsApi:
         is_follower = body.replica_id > _CONSUMER
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
         is_committed = body.isolation_level == _READ_COMMITTED
+        counts = Counter(
+            (topic.name, each.partition_index) for topic in body.topics for each in topic.partitions
+        )
         inbound.reply(
             ListOffsetsResponse(
                 topics=tuple(
@@ -65,6 +69,7 @@ class OffsetsApi:
                                 is_follower=is_follower,
                                 is_old=is_old,
                                 is_committed=is_committed,
+                                is_repeated=counts[topic.name, each.partition_index] > 1,
                             )
                             for each in topic.partitions
                         ),
@@ -83,8 +88,12 @@ class OffsetsApi:
         is_follower: bool,
         is_old: bool,
         is_committed: bool,
+        is_repeated: bool,
     ) -> ListOffsetsPartitionResponse:
         replica = self._leader(name, asked.partition_index, asked.current_leader_epoch, may)
+        if is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            # Each search reads the disk: a small request could block the loop for minutes.
+            replica = ErrorCode.INVALID_REQUEST
         found = (
             replica
             if isinstance(replica, ErrorCode)
