@@ -99,7 +99,7 @@ def test_a_read_beside_retention_finds_the_index_that_is_renamed(tmp_path: Path)
     found: list[int] = []
     files.during = lambda call, path: call == "rename" and path.suffix == OffsetIndex.SUFFIX
     files.beside = lambda: found.append(first.position_of(2))
-    log.delete_segments(1)
+    assert log.delete_segments(log.segments[:1])
     files.ended()
     assert found[0] > 0
 
@@ -137,7 +137,7 @@ def test_a_segment_is_not_closed_during_a_flush(tmp_path: Path) -> None:
     log = filled(tmp_path, files)
 
     def delete() -> None:
-        log.delete_segments(2)
+        assert log.delete_segments(log.segments[:2])
         log.remove_deleted(10_000)
 
     files.during = lambda call, _path: call == "fdatasync"
@@ -154,7 +154,7 @@ def test_a_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     log = filled(tmp_path, files)
 
     def delete() -> None:
-        log.delete_segments(1)
+        assert log.delete_segments(log.segments[:1])
         log.remove_deleted(10_000)
 
     files.during = lambda call, _path: call == "pread"

@@ -387,19 +387,23 @@ class PartitionLog(LogProducers):
             if epochs.starts != self._epochs.starts:
                 self._write_epochs(epochs)
 
-    def delete_segments(self, count: int) -> None:
-        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log then starts after them."""
+    def delete_segments(self, wanted: Sequence[DataSegment]) -> bool:
+        """Remove the oldest segments, after `file_delete_delay_ms`; the log then starts after them.
+
+        False, without any change, if a compaction has replaced one of them meanwhile: what is in its place may be newer.
+        """
         with self._lock:
             self._stop.check()
-            assert 0 <= count < len(self._segments), "the active segment can't be deleted"
-            if not count:
-                return
-            going, staying = self._segments[:count], self._segments[count:]
+            going, staying = self._segments[: len(wanted)], self._segments[len(wanted) :]
+            if going != tuple(wanted) or not going:
+                return False
+            assert staying, "the active segment can't be deleted"
             self.delete_records_below(max(self.start_offset, staying[0].base_offset))
             self._adopt(staying)
             self._stop.guarded(lambda: self._set_aside(going))
             first = staying[0].base_offset
             self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
+            return True
 
     def replace_segments(self, old: Sequence[DataSegment], new: DataSegment) -> bool:
         """Replace segments by a compacted and synced one.

@@ -4,6 +4,8 @@ Source: Kafka's documentation, "Topic Configs": retention.ms, retention.bytes; K
 offset).
 """
 
+from collections.abc import Sequence
+
 from quorum_node.storage.broker.data_segment import DataSegment
 from quorum_node.storage.broker.log_settings import FOREVER
 from quorum_node.storage.broker.partition_log import PartitionLog
@@ -15,21 +17,24 @@ def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bo
     True if any was removed; then `start_offset` may have changed. `now_ms`: time of day. Raises
     StorageFailure or DiskFull.
     """
-    count = expired_segments(log, high_watermark, now_ms)
+    segments = log.segments
+    count = expired_segments(log, segments, high_watermark, now_ms)
     if not count:
         return False
-    if count == len(log.segments):
+    if count == len(segments):
         log.roll()
-    log.delete_segments(count)
-    return True
+    # A compaction on another thread may have replaced some of them. The next check finds what is left to remove.
+    return log.delete_segments(segments[:count])
 
 
-def expired_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
-    """Number of the oldest segments to remove, possibly all."""
-    segments, settings = log.segments, log.settings
+def expired_segments(
+    log: PartitionLog, segments: Sequence[DataSegment], high_watermark: int, now_ms: int
+) -> int:
+    """Number of the oldest of its `segments` to remove, possibly all."""
+    settings = log.settings
     over_bytes = 0
     if settings.deletes and settings.retention_bytes != FOREVER:
-        over_bytes = log.size_bytes - settings.retention_bytes
+        over_bytes = sum(each.size_bytes for each in segments) - settings.retention_bytes
     count = 0
     for number, segment in enumerate(segments):
         is_last = number + 1 == len(segments)
