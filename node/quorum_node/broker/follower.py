@@ -140,7 +140,7 @@ class Follower:
     def truncated(self, event: Truncated) -> None:
         """The log is truncated: continue fetching."""
         self._truncates = False
-        self.state.producers = ProducerStates(event.producers)
+        self.state.producers = ProducerStates(event.producers, self.state.producers)
         held, self._held = self._held, None
         if held is not None:
             self._take(held)

@@ -69,10 +69,13 @@ class ProducerStates:
 
     __slots__ = ("_entries", "_guards", "_next_guard")
 
-    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+    def __init__(
+        self, entries: Iterable[ProducerEntry] = (), before: "ProducerStates | None" = None
+    ) -> None:
+        """`before`: the state that this one replaces. None of its guards is valid here."""
         self._entries = {each.producer_id: each for each in entries}
         self._guards: dict[int, _Guard] = {}
-        self._next_guard = NO_GUARD + 1
+        self._next_guard = NO_GUARD + 1 if before is None else before._next_guard
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
         """The whole state, to be stored."""

@@ -150,3 +150,13 @@ def test_guards_of_producers_that_never_wrote_are_forgotten() -> None:
     assert states.check(batch(0, 0), guard) is BrokerError.NONE
     states.expire(EXPIRY_MS)
     assert states.check(batch(0, 0), guard) is BrokerError.INVALID_TXN_STATE
+
+
+def test_a_guard_from_before_a_truncation_is_never_one_of_after_it() -> None:
+    """The late answer to a verification would let a batch into another transaction."""
+    states = ProducerStates()
+    old = guard_of(states)
+    later = ProducerStates(states.snapshot(), states)
+    assert later.check(batch(0, 0), old) is BrokerError.INVALID_TXN_STATE
+    guard_of(later)
+    assert later.check(batch(0, 0), old) is BrokerError.INVALID_TXN_STATE
