@@ -67,7 +67,7 @@ class Duplicate:
 class ProducerStates:
     """Producer id → its newest batches."""
 
-    __slots__ = ("_entries", "_guards", "_next_guard")
+    __slots__ = ("_entries", "_guards", "next_guard")
 
     def __init__(
         self, entries: Iterable[ProducerEntry] = (), before: "ProducerStates | None" = None
@@ -75,7 +75,7 @@ class ProducerStates:
         """`before`: the state that this one replaces. None of its guards is valid here."""
         self._entries = {each.producer_id: each for each in entries}
         self._guards: dict[int, _Guard] = {}
-        self._next_guard = NO_GUARD + 1 if before is None else before._next_guard
+        self.next_guard = NO_GUARD + 1 if before is None else before.next_guard
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
         """The whole state, to be stored."""
@@ -102,7 +102,7 @@ class ProducerStates:
         known = self._guards.get(batch.producer_id)
         lowest = batch.base_sequence
         if known is None:
-            number, self._next_guard = self._next_guard, self._next_guard + 1
+            number, self.next_guard = self.next_guard, self.next_guard + 1
         else:
             number = known.number
             if batch.producer_epoch < known.producer_epoch:
