@@ -75,7 +75,7 @@ class ProducerStates:
         """`before`: the state that this one replaces. None of its guards is valid here."""
         self._entries = {each.producer_id: each for each in entries}
         self._guards: dict[int, _Guard] = {}
-        self.next_guard = NO_GUARD + 1 if before is None else before.next_guard
+        self.next_guard: int = NO_GUARD + 1 if before is None else before.next_guard
 
     def snapshot(self) -> tuple[ProducerEntry, ...]:
         """The whole state, to be stored."""
