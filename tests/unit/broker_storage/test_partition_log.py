@@ -253,6 +253,23 @@ def test_indexes_that_are_gone_are_made_anew(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
+@pytest.mark.parametrize("was_closed", [True, False])
+def test_epochs_whose_checkpoint_is_gone_are_read_from_the_log(
+    tmp_path: Path, was_closed: bool
+) -> None:
+    """Without any epoch a follower would truncate to its high watermark, also after a clean stop."""
+    log = filled(tmp_path)
+    log.flush()
+    log.close(cleanly=was_closed)
+    (tmp_path / "leader-epoch-checkpoint").unlink()
+    again = PartitionLog.open(tmp_path, SMALL, Known(30, 0, was_closed))
+    assert again.epoch_history.starts == ((0, 0), (1, 10), (2, 20))
+    assert again.end_offset == 30
+    again.close()
+    again = PartitionLog.open(tmp_path, SMALL, Known(30, 0, was_closed=True))
+    assert again.epoch_history.starts == ((0, 0), (1, 10), (2, 20))
+
+
 def test_a_full_disk_ends_nothing() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")

@@ -225,6 +225,9 @@ class LogLoader:
             unflushed = [base for base in bases if base >= self._known.recovery_point]
             before = [base for base in bases if base < self._known.recovery_point]
             anew.update(before[-1:], unflushed)
+        if not self._epochs.starts:
+            # leader-epoch-checkpoint is gone. A replica without epochs would truncate to its high watermark.
+            anew.update(bases)
         for number, segment in enumerate(self._segments):
             if segment.base_offset not in anew:
                 if number + 1 < len(bases):
