@@ -84,6 +84,40 @@ def test_a_change_of_another_epoch_than_the_registration_counts_for_nothing() ->
 
 
 @pytest.mark.requirement("SP-05")
+def test_a_shutdown_ends_when_the_broker_is_up_again_or_registers() -> None:
+    shutting_down = md.BrokerRegistrationChangeRecord(
+        broker_id=1, broker_epoch=1, in_controlled_shutdown=1
+    )
+    for back in (
+        md.UnfenceBrokerRecord(id=1, epoch=1),
+        broker(1),
+        replace(broker(1), fenced=True),
+        md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1),
+    ):
+        found = told(broker(1), shutting_down, md.NoOpRecord(), back)
+        assert of("controlled shutdown", found) == [("broker 1", 1, 2)], back
+
+
+@pytest.mark.requirement("SP-05")
+def test_only_another_replica_of_the_same_node_is_a_replacement() -> None:
+    def voters(*who: tuple[int, int]) -> VotersRecord:
+        return VotersRecord(tuple(voter(*each) for each in who))
+
+    back = told(voters((1, 1), (2, 2)), voters((2, 2)), voters((1, 1), (2, 2)))
+    assert [(each.kind, each.subject) for each in back] == [
+        ("voter removed", "node 1"),
+        ("voter added", "node 1"),
+    ], "the same replica came back"
+    others = told(voters((1, 1), (2, 2)), voters((2, 2)), voters((2, 2), (3, 3)))
+    assert [(each.kind, each.subject) for each in others] == [
+        ("voter removed", "node 1"),
+        ("voter added", "node 3"),
+    ]
+    both = told(voters((1, 1)), voters((1, 1), (2, 2)), voters((1, 1), (2, 2), (2, 3)))
+    assert [(each.kind, each.subject) for each in both] == [("voter added", "node 2")] * 2
+
+
+@pytest.mark.requirement("SP-05")
 def test_idle_time_is_no_election(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = LogWriter(tmp_path)
     writer.elect(1)
@@ -106,8 +140,11 @@ def test_idle_time_is_no_election(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.requirement("SP-05")
 def test_what_has_begun_before_the_log_is_known_from_the_snapshot(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=1)
+    level = md.FeatureLevelRecord(name="metadata.version", feature_level=md.LATEST_LEVEL)
     writer.append_control(VotersRecord((voter(1, 1),)))
-    writer.append(*map(broker, (1, 2)), md.FenceBrokerRecord(id=1, epoch=1))
+    writer.append(level)
+    stops = md.BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=3, in_controlled_shutdown=1)
+    writer.append(*map(broker, (1, 2, 3)), md.FenceBrokerRecord(id=1, epoch=1), stops)
     writer.append(TOPIC, partition(0, (1, 2)), LEADERLESS)
     cut = writer.snapshot(drop_log=True).end_offset
     writer.append_control(VotersRecord((voter(1, 1), voter(2, 2))))
@@ -115,12 +152,13 @@ def test_what_has_begun_before_the_log_is_known_from_the_snapshot(tmp_path: Path
     writer.append(md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
     writer.close()
     timeline = read_timeline(tmp_path)
-    assert 0 < timeline.start_offset < cut == 7, "whole segments go"
+    assert 0 < timeline.start_offset < cut == 10, "whole segments go"
     found = [(each.kind, each.subject, each.begin_offset, each.detail) for each in timeline.events]
     since = f"since offset {cut} or before"
     assert found == [
-        ("topic created", "orders", 4, ""),
-        ("partition offline", "orders-0", 6, ""),
+        ("topic created", "orders", 7, ""),
+        ("partition offline", "orders-0", 9, ""),
         ("broker down", "broker 1", cut, since),
-        ("voter added", "node 2", cut, found[3][3]),
+        ("controlled shutdown", "broker 3", cut, since),
+        ("voter added", "node 2", cut, found[4][3]),
     ]
