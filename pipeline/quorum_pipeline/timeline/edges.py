@@ -126,12 +126,16 @@ def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
     keys = _keys(edges)
     kinds, offsets = edges.column("kind").to_numpy(), edges.column("offset").to_numpy()
     on = edges.column("on").to_numpy()
+    by_offset = np.lexsort((offsets, keys))
+    # NOTHING turns all conditions off, so what it stands between is no repetition.
+    nothings = np.zeros(len(keys), np.int64)
+    nothings[by_offset] = np.cumsum(kinds[by_offset] == NOTHING)
     order = np.lexsort((offsets, kinds, keys))
     same = (np.diff(keys[order]) == 0) & (np.diff(kinds[order]) == 0)
+    same &= np.diff(nothings[order]) == 0
     again = np.concatenate([[False], same & (on[order][1:] == on[order][:-1])])
     again &= kinds[order] != NOTHING
     # A partition of a topic that was made here had nothing before its first record.
-    by_offset = np.lexsort((offsets, keys))
     first = np.zeros(len(keys), np.bool_)
     first[by_offset] = np.concatenate([[True], np.diff(keys[by_offset]) != 0])
     made_at = _first_offsets(topics.dictionary, made)[codes]

@@ -79,6 +79,21 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
 
 
 @pytest.mark.requirement("SP-05")
+def test_a_condition_that_a_whole_partition_record_ends_may_begin_again() -> None:
+    """Such a record without any condition ends all of them."""
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    sound = partition(0, (1, 2))
+    offline = replace(sound, leader=md.NO_LEADER)
+    life: list[object] = [topic, offline, sound, md.NoOpRecord(), offline, md.NoOpRecord()]
+    records = [(1000 * number, record) for number, record in enumerate(life)]
+    for cuts in ([], [2], [3], [4], [1, 2, 3, 4, 5]):
+        found = timeline_of(records, *cuts)
+        assert found == plain(records)
+        lives = [(e.begin_offset, e.end_offset) for e in found if e.kind == "partition offline"]
+        assert lives == [(1, 2), (4, None)], cuts
+
+
+@pytest.mark.requirement("SP-05")
 def test_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=800)
     write_history(writer)
