@@ -116,6 +116,13 @@ class ArchiveReader:
             )
         self._check_there(found, found.end if end_offset is None else end_offset)
 
+    def check_beginning(self, found: Archived, known_end: int) -> None:
+        """Raises PipelineError if records are missing behind what is known before the first one: that up to an offset."""
+        if known_end < found.start:
+            raise PipelineError(
+                f"{self._uri} lacks offsets {known_end} to {found.start} but has later ones: directories were removed"
+            )
+
     def batch_of(self, offset: int) -> BatchIdentity | None:
         """That of an archived record; None if it is not there, or in quarantine."""
         for each in self.contents().ranges:

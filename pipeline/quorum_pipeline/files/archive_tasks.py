@@ -25,6 +25,7 @@ from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.log_columns import LogColumns
+from quorum_pipeline.state.log_record import misplaced, missing
 from quorum_pipeline.state.moment import Moment
 
 
@@ -66,6 +67,8 @@ class RecordsTask:
                 raise Unusual from None
             some = columns.some(~columns.control)
             found.add(known_run(some.data.copy(), some.begins, some.ends), some.offsets)
+        if self._lacks(at):
+            raise Unusual
         return found, at
 
     def reduced(self) -> tuple[Span, Summary]:
@@ -75,7 +78,7 @@ class RecordsTask:
             wrong = columns.first_wrong(at.end_offset)
             if wrong is not None:
                 offset = at.end_offset + wrong
-                reason = f"offset {columns.offsets[wrong]} where {offset} is expected: records are missing or duplicated"
+                reason = misplaced(int(columns.offsets[wrong]), offset)
                 at = replace(at, stop=True, wrong=Contradiction(offset, reason))
                 break
             controls = set(columns.offsets[columns.control].tolist())
@@ -83,8 +86,15 @@ class RecordsTask:
                 if offset not in controls and not found.value(offset, value):
                     return found, replace(at, stop=True, wrong=found.malformed)
             at = replace(_at(columns, at), stop=late)
+        if self._lacks(at):
+            reason = missing(at.end_offset, self.end)
+            at = replace(at, stop=True, wrong=Contradiction(at.end_offset, reason))
         found.stopped = at.stop
         return found, at
+
+    def _lacks(self, at: Summary) -> bool:
+        """Whether files of the end are missing: what is left has no gap."""
+        return not at.stop and at.end_offset < self.end
 
     def _columns(self) -> Iterator[tuple[LogColumns, bool]]:
         """With whether what follows is later than what is wanted."""
@@ -166,13 +176,14 @@ class ArchiveSource:
         parts = list(self._parts(found.ranges, compiled=compiled))
         base = self._state(found, moments[0]) if compiled else None
         tasks: list[Any] = []
-        at = found.start
+        at = 0
         if base is not None:
             at, files = base
             tasks += [DeltaTask(each) for each in files]
         elif snapshot is not None:
             tasks.append(SnapshotTask(snapshot))
             at = snapshot.id.end_offset
+        self.reader.check_beginning(found, at)
         cuts = []
         for moment in moments:
             end = found.end if moment.offset is None else moment.offset

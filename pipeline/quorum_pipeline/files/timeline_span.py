@@ -20,6 +20,8 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.state.log_columns import first_wrong
+from quorum_pipeline.state.log_record import misplaced, missing
 from quorum_pipeline.timeline.span import COLUMNS, Part, TimelineSpan
 
 SCHEMA = arrow_schema(COLUMNS)
@@ -52,14 +54,24 @@ class RangeTask:
     range: OffsetRange
 
     def read(self) -> TimelineSpan:
-        """Raises PipelineError, OSError."""
-        found = TimelineSpan()
-        for group in file_groups(self.root / RECORDS / self.range.directory, 0, _NO_END):
+        """Raises PipelineError, also if not all of its records are there, OSError."""
+        found, expected = TimelineSpan(), self.range.start
+        directory = self.root / RECORDS / self.range.directory
+        for group in file_groups(directory, 0, _NO_END):
             table = pa.concat_tables([_read(path) for path in group])
             if len(group) > 1:
                 table = table.sort_by("offset")
             for batch in table.combine_chunks().to_batches(max_chunksize=_NARROW):
+                offsets = batch.column("offset").to_numpy(zero_copy_only=False)
+                wrong = first_wrong(offsets, expected)
+                if wrong is not None:
+                    raise PipelineError(
+                        f"{directory}: {misplaced(offsets[wrong], expected + wrong)}"
+                    )
+                expected += len(batch)
                 found.add(batch)
+        if expected != self.range.end:
+            raise PipelineError(f"{directory}: {missing(expected, self.range.end)}")
         return found
 
 

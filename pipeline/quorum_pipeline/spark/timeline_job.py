@@ -110,6 +110,7 @@ def archive_source(reader: ArchiveReader, root: Path, scratch: Path) -> Timeline
     reader.check_complete(found, None)
     tasks: list[Task] = [RangeTask(root, each) for each in found.ranges]
     snapshot = reader.snapshot(scratch)
+    reader.check_beginning(found, 0 if snapshot is None else snapshot.id.end_offset)
     if snapshot is None:
         return TimelineSource(str(root), found.start, tuple(tasks))
     place = sum(each.start < snapshot.id.end_offset for each in found.ranges)

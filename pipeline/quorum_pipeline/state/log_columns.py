@@ -66,5 +66,10 @@ class LogColumns:
 
     def first_wrong(self, start: int) -> int | None:
         """Which is not where it must be if the first has the offset `start`, and none is missing."""
-        wrong = np.flatnonzero(self.offsets != np.arange(start, start + len(self)))
-        return int(wrong[0]) if len(wrong) else None
+        return first_wrong(self.offsets, start)
+
+
+def first_wrong(offsets: Numbers, start: int) -> int | None:
+    """See LogColumns."""
+    wrong = np.flatnonzero(offsets != np.arange(start, start + len(offsets)))
+    return int(wrong[0]) if len(wrong) else None

@@ -16,7 +16,7 @@ from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.state.log_record import LogRecord
+from quorum_pipeline.state.log_record import LogRecord, misplaced
 from quorum_pipeline.state.replaying import Replaying
 from quorum_pipeline.state.tables import Row, StateTable
 
@@ -187,9 +187,7 @@ def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]
 
 
 def _missing(offset: int, expected: int) -> PipelineError:
-    return PipelineError(
-        f"offset {offset} where {expected} is expected: records are missing or duplicated"
-    )
+    return PipelineError(misplaced(offset, expected))
 
 
 def _forms(record: VotersRecord) -> bool:

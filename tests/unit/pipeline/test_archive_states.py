@@ -17,6 +17,7 @@ from quorum_pipeline.spark.stored_states import compose_deltas, keep_state
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
 from support.replayed_directory import replay_directory
+from support.timelines import archived_timeline
 from support.written_archive import write_archive
 from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, partition, write_history
 
@@ -178,3 +179,49 @@ def test_damage_in_a_delta_is_noticed_and_records_say_the_same(
     with history(root, tmp_path) as found:
         assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
         assert found.one_by_one
+
+
+def refused(root: Path, scratch: Path, moment: Moment) -> str:
+    """Why there is no such state, and no timeline either."""
+    with history(root, scratch) as found, pytest.raises(PipelineError) as told:
+        found.at(moment)
+    with pytest.raises(PipelineError) as of_timeline:
+        archived_timeline(root, STAGES)
+    assert "\n" not in f"{told.value}{of_timeline.value}"
+    assert str(of_timeline.value).partition(",")[0].partition(": ")[0] in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.requirement("SP-02")
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number: int) -> None:
+    """The first, one in the middle, or the last: without it the state would be an older one."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=1)
+    for count in range(3):
+        writer.append(*(md.NoOpRecord() for _ in range(1 + count)))
+    writer.close()
+    (only,) = write_archive(root, writer.directory, 0, 6)
+    (only / f"part-{number}-0.parquet").unlink()
+    told = {
+        0: "offset 0: offset 1 where 0 is expected",
+        1: "offset 1: offset 3 where 1 is expected",
+        2: "offset 3: the records from offset 3 to 6 are missing",
+    }
+    assert refused(root, tmp_path, Moment()).startswith(f"{only}, {told[number]}")
+
+
+@pytest.mark.requirement("SP-02")
+def test_an_archive_that_has_lost_its_beginning_is_told(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    first, *_ = write_archive(root, writer.directory, 0, 7, 30, end, deltas=True)
+    assert kept(root) == end
+    (first / MARKER).unlink()
+    told = f"{root} lacks offsets 0 to 7 but has later ones: directories were removed"
+    assert refused(root, tmp_path, Moment(offset=20)) == told
+    with history(root, tmp_path) as found:
+        state = found.at(Moment())
+        assert b"".join(state.snapshot()) == images[end], "the whole state needs nothing before it"
