@@ -14,12 +14,15 @@ one takes the place of its parts the moment it has its marker.
 
 import json
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
 
 MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
 DELTAS, STATES = "deltas", "states"
+_CHECKSUM = "crc32"
 _STATE_NAME = re.compile(r"offset=([0-9]{20})")
 _NAME = re.compile(r"offsets=([0-9]{20})-([0-9]{20})")
 
@@ -51,17 +54,33 @@ class Marker:
     def text(self) -> str:
         """JSON."""
         told = {"rows": self.rows, "quarantined": self.quarantined}
-        return json.dumps(told | ({"delta_rows": self.delta_rows} if self.delta_rows else {}))
+        return marker_text(told | ({"delta_rows": self.delta_rows} if self.delta_rows else {}))
 
 
 def parse_marker(text: str) -> Marker:
     """Raises ValueError."""
     try:
-        document = json.loads(text)
+        document = parsed_marker(text)
         deltas = int(document.get("delta_rows", 0))
         return Marker(int(document["rows"]), int(document["quarantined"]), deltas)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError):
         raise ValueError(f"{text!r} is no marker") from None
+
+
+def marker_text(told: Mapping[str, Any]) -> str:
+    """As JSON, with a checksum: what a marker says is believed."""
+    return json.dumps({**told, _CHECKSUM: crc32(json.dumps(told).encode())})
+
+
+def parsed_marker(text: str) -> dict[str, Any]:
+    """What was told; markers of older archives have no checksum. Raises ValueError."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError(f"{text!r} is no marker")
+    checksum = document.pop(_CHECKSUM, None)
+    if checksum is not None and checksum != crc32(json.dumps(document).encode()):
+        raise ValueError(f"the checksum of {text!r} is wrong")
+    return document
 
 
 def parse_directory(name: str) -> OffsetRange | None:

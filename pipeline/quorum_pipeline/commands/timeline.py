@@ -63,7 +63,7 @@ def _opened(
         root = arguments.log
     elif (root := mounted(arguments.archive)) is None:
         raise PipelineError(
-            f"{arguments.archive} is not in a mounted file system: use --master for its timeline"
+            f"{arguments.archive} is not in a mounted file system, so there is no timeline of it"
         )
     with (
         opened_stages(arguments, progress, size_of(root)) as stages,

@@ -6,7 +6,6 @@ all empty in every row, and takes several times as long to write and read. Other
 several files, go to one file with all columns.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from quorum_pipeline.files.sealed_file import seal
 from quorum_pipeline.files.written_parts import Part
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import ROWS_AT_ONCE, AnyRows
@@ -40,17 +40,15 @@ class _Files:
 
     directory: Path
     stem: str
+    names: tuple[str, ...] = ()
+    """Of the files, once they are whole."""
     _writers: dict[pa.Schema, pq.ParquetWriter] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.stem}-{number}.parquet" for number in range(len(self._writers)))
 
     def add(self, batch: pa.RecordBatch) -> None:
         writer = self._writers.get(batch.schema)
         if writer is None:
             self.directory.mkdir(parents=True, exist_ok=True)
-            path = self._unfinished(f"{self.stem}-{len(self._writers)}.parquet")
+            path = self._unfinished(self._stem(len(self._writers)))
             writer = pq.ParquetWriter(path, batch.schema, **_options(batch.schema))
             self._writers[batch.schema] = writer
         writer.write_batch(batch)
@@ -60,15 +58,20 @@ class _Files:
             for writer in self._writers.values():
                 writer.close()
             if whole:
-                for name in self.names:
-                    os.replace(self._unfinished(name), self.directory / name)
+                self.names = tuple(seal(self._unfinished(each), each) for each in self._stems())
         finally:
-            for name in self.names:
-                self._unfinished(name).unlink(missing_ok=True)
+            for each in self._stems():
+                self._unfinished(each).unlink(missing_ok=True)
 
-    def _unfinished(self, name: str) -> Path:
+    def _stems(self) -> Iterator[str]:
+        return map(self._stem, range(len(self._writers)))
+
+    def _stem(self, number: int) -> str:
+        return f"{self.stem}-{number}"
+
+    def _unfinished(self, stem: str) -> Path:
         # Readers of a directory pass over such a name.
-        return self.directory / f".{name}"
+        return self.directory / f".{stem}.parquet"
 
 
 def write_part(

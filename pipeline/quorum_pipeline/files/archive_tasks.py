@@ -5,7 +5,6 @@ Owns the choice: the work depends on the changes since the last whole state, not
 ranges and states without a marker do not count.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,15 @@ import numpy as np
 
 from quorum_node.records.batches import DecodedRecord
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, OffsetRange, parse_state
+from quorum_pipeline.archive.layout import (
+    DELTAS,
+    MARKER,
+    RECORDS,
+    STATES,
+    OffsetRange,
+    parse_state,
+    parsed_marker,
+)
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
@@ -254,7 +261,7 @@ def states(root: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if offset is None or not marker.is_file():
             continue
         try:
-            told = json.loads(marker.read_text())
+            told = parsed_marker(marker.read_text(errors="replace"))
             yield (
                 offset,
                 {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.sealed_file import check_footer, naming
 
 COLUMNS = ("offset", "epoch", "batch_crc")
 _SCHEMA = pa.schema({"offset": pa.int64(), "epoch": pa.int32(), "batch_crc": pa.int64()})
@@ -28,13 +28,14 @@ class BatchIdentity(NamedTuple):
 
 def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
     """Of the record at this offset; None if it is not in the directory. Raises PipelineError, OSError."""
-    paths = [str(path) for path in directory.glob("*.parquet") if path.name[0] not in "._"]
-    try:
-        found = ds.dataset(paths, schema=_SCHEMA, format="parquet").to_table(
-            columns=list(COLUMNS[1:]), filter=ds.field("offset") == offset
-        )
-    except pa.ArrowException as error:
-        raise PipelineError(f"{directory}: {error}") from None
+    paths = [path for path in directory.glob("*.parquet") if path.name[0] not in "._"]
+    for path in paths:
+        with naming(path):
+            check_footer(path)
+    with naming(directory):
+        dataset = ds.dataset([*map(str, paths)], schema=_SCHEMA, format="parquet")
+        wanted = ds.field("offset") == offset
+        found = dataset.to_table(columns=list(COLUMNS[1:]), filter=wanted)
     return next((identity(**row) for row in found.to_pylist()), None)
 
 

@@ -7,7 +7,6 @@ directories count.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from quorum_pipeline.archive.layout import MARKER, parse_directory, parse_marker
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.sealed_file import opened
 from quorum_pipeline.state.log_columns import LogColumns
 
 _MOST_OFFSET = (1 << 63) - 1
@@ -121,7 +120,7 @@ def _overlapping(files: list[_File]) -> Iterator[list[Path]]:
 
 def _file(path: Path) -> _File:
     """All offsets that there can be, where the file has no statistics of them."""
-    with naming(path), pq.ParquetFile(path) as file:
+    with opened(path) as file:
         rows, index = file.metadata.num_rows, file.schema_arrow.get_field_index("offset")
         parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         told = [part.column(index).statistics for part in parts] if index >= 0 else []
@@ -133,24 +132,10 @@ def _file(path: Path) -> _File:
 
 
 def _read(path: Path) -> pa.Table:
-    # Spark writes times in a form that would else become nanoseconds, which end in the year 2262. It writes checksums, too.
-    options = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
-    with naming(path), pq.ParquetFile(path, **options) as file:
+    # Spark writes times in a form that would else become nanoseconds, which end in the year 2262.
+    with opened(path, coerce_int96_timestamp_unit="us") as file:
         names = [name for name in COLUMNS if name in file.schema_arrow.names]
         return _uniform(file.read(names, use_threads=False))
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """What is wrong with a file, with its name. Raises PipelineError, OSError."""
-    try:
-        yield
-    except (pa.ArrowException, PipelineError, OSError, ValueError) as error:
-        # ValueError: names and statistics of a damaged footer, which Arrow does not check itself.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # it is not to be had, and says so
-        reason = " ".join(str(error).split())
-        raise PipelineError(f"{path}: {reason}") from None
 
 
 _KINDS = {"epoch": pa.int64(), "offset": pa.int64(), "timestamp": pa.int64(), "control": pa.bool_()}

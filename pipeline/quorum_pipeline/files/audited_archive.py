@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from quorum_pipeline.archive.layout import QUARANTINE, RECORDS, OffsetRange
 from quorum_pipeline.audit.digests import BASE, CRC, END, EPOCH, MARK_COLUMNS, NO_MARKS, Table
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_records import file_groups, naming
+from quorum_pipeline.files.archived_records import file_groups
 from quorum_pipeline.files.audited_span import Audited
+from quorum_pipeline.files.sealed_file import opened
 
 _COLUMNS = ("offset", "batch_offset", "epoch", "batch_crc")
 _OFFSET, _BATCH, _EPOCH, _CRC = range(4)
@@ -87,7 +87,7 @@ class AuditRange:
     def _quarantine(self) -> Iterator[tuple[int, str]]:
         directory = self.root / QUARANTINE / self.ranges[0].directory
         for path in sorted(directory.glob("*.parquet")):
-            with naming(path), pq.ParquetFile(path) as file:
+            with opened(path) as file:
                 found = file.read(["offset", "problem"])
             for row in found.sort_by("offset").to_pylist():
                 yield row["offset"], row["problem"]
@@ -96,7 +96,7 @@ class AuditRange:
 def _read(group: Sequence[Path], *, whole: bool) -> Table:
     found = []
     for path in group:
-        with naming(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with opened(path) as file:
             names = file.schema_arrow.names
             if lacking := set(_COLUMNS) - set(names):
                 raise PipelineError(f"there is no column {min(lacking)!r}: no batch is known")

@@ -7,7 +7,6 @@ has its name. Must not know Spark.
 """
 
 import json
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -25,6 +24,7 @@ from quorum_pipeline.compaction.offset_runs import OffsetRun, offset_run
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.sealed_file import opened, seal
 
 _META = b"quorum_pipeline"
 _FORM = 1
@@ -59,44 +59,35 @@ class DeltaHead:
     is_open: bool = False
 
 
-def write_delta(path: Path, head: DeltaHead, pieces: Sequence[tuple[int, OffsetRun]]) -> int:
-    """How many rows it has. Raises OSError."""
+def write_delta(
+    directory: Path, stem: str, head: DeltaHead, pieces: Sequence[tuple[int, OffsetRun]]
+) -> tuple[str, int]:
+    """The file's name, which begins with `stem`, and how many rows it has. Raises OSError."""
     tables = [_table(piece, run) for piece, run in pieces]
     table = pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
     table = table.replace_schema_metadata({_META: json.dumps(_told(head)).encode()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}")
+    directory.mkdir(parents=True, exist_ok=True)
+    unfinished = directory / f".{stem}.parquet"
     try:
-        with unfinished.open("wb") as file:
-            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
+        return seal(unfinished, stem), len(table)
     finally:
         unfinished.unlink(missing_ok=True)
-    return len(table)
 
 
 def read_head(path: Path) -> DeltaHead:
     """Without its rows. Raises PipelineError, OSError."""
-    try:
-        return _head(pq.read_metadata(path).metadata, path)
-    except pa.ArrowException as error:
-        raise _damaged(path, error) from None
+    with opened(path) as file:
+        return _head(file.metadata.metadata)
 
 
 def read_delta(path: Path) -> tuple[StoredSpan, Summary]:
     """All of it. Raises PipelineError, OSError."""
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            head = _head(file.schema_arrow.metadata, path)
-            table = file.read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise _damaged(path, error) from None
-    pieces = table.column("piece").to_numpy()
-    parts = tuple((int(each), _run(table, pieces == each)) for each in np.unique(pieces))
+    with opened(path) as file:
+        head = _head(file.schema_arrow.metadata)
+        table = file.read(use_threads=False)
+        pieces = table.column("piece").to_numpy()
+        parts = tuple((int(each), _run(table, pieces == each)) for each in np.unique(pieces))
     span = StoredSpan(head.boundary, head.is_open, head.latest_ms, len(table), parts)
     return span, head.summary
 
@@ -146,11 +137,11 @@ def _told(head: DeltaHead) -> dict[str, Any]:
     return told
 
 
-def _head(metadata: Any, path: Path) -> DeltaHead:
+def _head(metadata: Any) -> DeltaHead:
     try:
         told = json.loads((metadata or {})[_META])
         if told["form"] != _FORM:
-            raise PipelineError(f"{path} was written by a newer version of this program")
+            raise PipelineError("it was written by a newer version of this program")
         summary = Summary(**told["summary"])
         if "voters" in told:
             offset, epoch, key, value = told["voters"]
@@ -160,12 +151,8 @@ def _head(metadata: Any, path: Path) -> DeltaHead:
         boundary = Boundary(*told["boundary"]) if "boundary" in told else None
         return DeltaHead(summary, told["latest_ms"], boundary, told["is_open"])
     except (KeyError, ValueError, TypeError, MalformedRecord) as error:
-        raise _damaged(path, error) from None
+        raise PipelineError(f"its metadata is damaged: {error}") from None
 
 
 def _text(data: bytes) -> str:
     return b64encode(data).decode()
-
-
-def _damaged(path: Path, error: Exception) -> PipelineError:
-    return PipelineError(f"{path} is damaged: {' '.join(str(error).split())}")

@@ -15,6 +15,7 @@ from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.compaction.compaction import known_run, run_of_values
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.files.delta_file import DeltaHead, write_delta
+from quorum_pipeline.files.sealed_file import stem_of
 from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.plain_rows import PlainRows
@@ -51,9 +52,9 @@ class DeltaTap:
             pieces = list(self._span.pieces())
         except Unusual:
             return "", 0
-        name = part_name(at.start_offset, at.end_offset)
+        stem = part_stem(at.start_offset, at.end_offset)
         head = DeltaHead(at, self._latest_ms, self._span.boundary, self._span.is_open)
-        return name, write_delta(directory / name, head, pieces)
+        return write_delta(directory, stem, head, pieces)
 
     def _take(self, span: CompiledSpan, rows: AnyRows) -> None:
         offsets = np.asarray(rows.offsets, np.int64)
@@ -77,14 +78,14 @@ class DeltaTap:
         )
 
 
-def part_name(start: int, end: int) -> str:
-    """Of the delta of these offsets."""
-    return f"part-{start:0{_OFFSETS_DIGITS}d}-{end:0{_OFFSETS_DIGITS}d}.parquet"
+def part_stem(start: int, end: int) -> str:
+    """Of the name of these offsets' delta."""
+    return f"part-{start:0{_OFFSETS_DIGITS}d}-{end:0{_OFFSETS_DIGITS}d}"
 
 
 def parsed_part(name: str) -> tuple[int, int] | None:
     """The offsets in such a name; None for any other."""
-    parts = name.removesuffix(".parquet").split("-")
+    parts = stem_of(name).split("-")
     if len(parts) != 3 or parts[0] != "part" or not all(each.isdigit() for each in parts[1:]):
         return None
     return int(parts[1]), int(parts[2])

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from quorum_node.records.control import VotersRecord
 from quorum_pipeline.archive.layout import RECORDS, OffsetRange
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_records import file_groups, naming
+from quorum_pipeline.files.archived_records import file_groups
 from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_rows import UNKNOWN_EPOCH, span_rows
+from quorum_pipeline.files.sealed_file import opened
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
@@ -127,8 +127,7 @@ def _check(rows: Rows) -> None:
 
 def _read(path: Path) -> pa.Table:
     """The columns that are wanted, null where the file does not have them."""
-    options = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
-    with naming(path), pq.ParquetFile(path, **options) as file:
+    with opened(path, coerce_int96_timestamp_unit="us") as file:
         have = file.schema_arrow
         wanted = []
         for field in SCHEMA:

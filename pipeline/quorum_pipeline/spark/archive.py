@@ -33,6 +33,7 @@ from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
 from quorum_pipeline.files.archived_records import COLUMNS, log_columns
+from quorum_pipeline.files.sealed_file import seal_all
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
@@ -302,6 +303,8 @@ class Archive(ArchiveReader):
             frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
             with _in_words(f"{merged.directory} of {self._uri} is not merged"):
                 frame.write.mode("overwrite").parquet(self._directory(table, merged))
+            if self._local is not None:
+                seal_all(self._local / table / merged.directory)
 
     def _merge_deltas(self, group: list[OffsetRange], merged: OffsetRange) -> int:
         """Rows of the deltas of neighbours, composed."""

@@ -5,7 +5,6 @@ Owns when a state is written, and that it counts only when complete. Executors w
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from quorum_pipeline.archive.layout import MARKER, STATES, state_directory
+from quorum_pipeline.archive.layout import MARKER, STATES, marker_text, state_directory
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
 from quorum_pipeline.spark.spark_history import JobHistory
@@ -69,7 +68,7 @@ def _write(state: SparkState, root: Path) -> int:
     }
     unfinished = directory / f".{MARKER}"
     with unfinished.open("w") as file:
-        json.dump(marker, file)
+        file.write(marker_text(marker))
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, directory / MARKER)
@@ -83,8 +82,8 @@ def _write_bucket(directory: Path, head: DeltaHead, keyed: tuple[int, bytes]) ->
 
     found = unpacked(keyed[1])
     records = getattr(found, "state", found).records()
-    name = f"part-{uuid4()}.parquet"
-    return name, write_delta(directory / name, head, [(HEAD, records)] if len(records) else [])
+    pieces = [(HEAD, records)] if len(records) else []
+    return write_delta(directory, f"part-{uuid4()}", head, pieces)
 
 
 def compose_deltas(stages: Stages, group: Sequence[Path], merged: Path) -> int:
@@ -102,7 +101,8 @@ def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
     from quorum_pipeline.compaction.offset_runs import joined, squeezed
     from quorum_pipeline.deltas.pieces import HEAD
     from quorum_pipeline.files.delta_file import DeltaHead, read_delta, write_delta
-    from quorum_pipeline.files.delta_tap import part_name
+    from quorum_pipeline.files.delta_tap import part_stem
+    from quorum_pipeline.files.sealed_file import stem_of
 
     waiting: list[tuple[Any, Any]] = []
 
@@ -113,8 +113,8 @@ def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
             for _, each in waiting[1:]:
                 at = at.then(each)
             head = DeltaHead(at, max(span.latest_ms for span, _ in waiting))
-            name = part_name(at.start_offset, at.end_offset)
-            yield write_delta(merged / name, head, [(HEAD, run)] if len(run) else [])
+            stem = part_stem(at.start_offset, at.end_offset)
+            yield write_delta(merged, stem, head, [(HEAD, run)] if len(run) else [])[1]
             waiting.clear()
 
     for path in paths:
@@ -126,5 +126,5 @@ def _compose(merged: Path, paths: Sequence[Path]) -> Iterator[int]:
             continue
         yield from written()
         head = DeltaHead(summary, span.latest_ms, span.boundary, span.is_open)
-        yield write_delta(merged / path.name, head, span.parts)
+        yield write_delta(merged, stem_of(path.name), head, span.parts)[1]
     yield from written()

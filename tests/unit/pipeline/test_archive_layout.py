@@ -60,3 +60,22 @@ def test_names_and_markers_are_read_as_they_are_written() -> None:
     for text in ("", "{", "{}", '{"rows": 1}', "[]"):
         with pytest.raises(ValueError, match=r"is no marker|Expecting"):
             parse_marker(text)
+
+
+@pytest.mark.requirement("SP-02")
+def test_whichever_bit_of_a_marker_is_flipped_nothing_else_is_read_in_it() -> None:
+    sound = Marker(70, 2, 31)
+    text = sound.text().encode()
+    told = 0
+    for at in range(len(text)):
+        for bit in range(8):
+            damaged = bytearray(text)
+            damaged[at] ^= 1 << bit
+            try:
+                found = parse_marker(damaged.decode(errors="replace"))
+            except ValueError:
+                told += 1
+            else:
+                assert found == sound
+    assert told > len(text) * 7
+    assert parse_marker('{"rows": 70, "quarantined": 2, "delta_rows": 31}') == sound, "an older one"

@@ -201,7 +201,8 @@ def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number
         writer.append(*(md.NoOpRecord() for _ in range(1 + count)))
     writer.close()
     (only,) = write_archive(root, writer.directory, 0, 6)
-    (only / f"part-{number}-0.parquet").unlink()
+    (lost,) = only.glob(f"part-{number}-0.*.parquet")
+    lost.unlink()
     told = {
         0: "offset 0: offset 1 where 0 is expected",
         1: "offset 1: offset 3 where 1 is expected",
