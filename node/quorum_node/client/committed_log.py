@@ -280,7 +280,7 @@ def parsed_addresses(text: str) -> list[Address]:
     found = []
     for each in text.split(","):
         host, _, port = each.strip().rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise CommittedLogError(f"{each.strip()!r} is not host:port of a controller listener")
         found.append((host.strip("[]"), int(port)))
     return found

@@ -42,6 +42,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, check_start, origin_of
 
@@ -82,12 +84,11 @@ class _Tasks:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from quorum_pipeline.rows.arrow import record_batch
+        from quorum_pipeline.rows.table import table_columns
 
         assert isinstance(partition, LogTask)
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = asked_columns(self._schema, table_columns())
         for rows in partition.rows(keep_problems=self._options.keep_problems):
             yield record_batch(rows, schema)
 
@@ -98,12 +99,17 @@ class LogReader(_Tasks, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for each task."""
         start, end = self._origin.bounds()
-        wanted = self._options.start_offset
+        wanted, limit = self._options.start_offset, min(self._options.end_offset, end)
         if wanted:
             check_start(self._origin, wanted)
+        if wanted > end or self._options.end_offset < start:
+            raise PipelineError(
+                f"the log of {self._origin.name} has offsets {start} to {end}, and none of those that were asked for"
+            )
         if self._options.end_offset > end:
             self._origin.check_end()
-        return [*self._origin.tasks(max(wanted, start), min(self._options.end_offset, end))]
+        begin = max(wanted, start)
+        return [*self._origin.tasks(begin, limit)] if begin < limit else []
 
 
 class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.live.controllers import Controllers, controllers_of
 from quorum_pipeline.state.moment import Moment, parsed_time_ms
 from quorum_pipeline.state.tables import StateTable, table_named
@@ -42,11 +43,15 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
     on_problem = options.get("onproblem", "fail").lower()
     if on_problem not in ("fail", "keep"):
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
+    check_credentials(options)
+    start, end = _number(options, "startOffset", 0), _number(options, "endOffset", NO_END)
+    if start > end:
+        raise PipelineError(f"startOffset {start} is greater than endOffset {end}")
     return LogOptions(
-        path=Path(path.removeprefix("file://")) if path else None,
+        path=path_in(options) if path else None,
         controllers=controllers_in(options) if bootstrap else None,
-        start_offset=_number(options, "startOffset", 0),
-        end_offset=_number(options, "endOffset", NO_END),
+        start_offset=start,
+        end_offset=end,
         span_bytes=_number(options, "spanBytes", 8 << 20, least=1),
         max_rows=_number(options, "maxRows", 1_000_000, least=1),
         keep_problems=on_problem == "keep",
@@ -58,6 +63,24 @@ def controllers_in(options: Mapping[str, str]) -> Controllers:
     return controllers_of(
         options["bootstrap"], options.get("tls", ""), options.get("commandconfig", "")
     )
+
+
+def check_credentials(options: Mapping[str, str]) -> None:
+    """Raises PipelineError for credentials without anybody to show them to; names in lower case."""
+    if not options.get("bootstrap") and (options.get("tls") or options.get("commandconfig")):
+        raise PipelineError(
+            "tls and commandConfig are for connections: specify them with bootstrap"
+        )
+
+
+def path_in(options: Mapping[str, str]) -> Path:
+    """What `path` says: a path, or a URI of the scheme file. Raises PipelineError."""
+    found = local_path(options["path"])
+    if found is None:
+        raise PipelineError(
+            f"{options['path']} is not in a mounted file system, so it can't be read"
+        )
+    return found
 
 
 _KAFKA_OPTIONS = {
@@ -123,7 +146,7 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _path(options: Mapping[str, str]) -> Path:
     if not options.get("path"):
         raise PipelineError("specify the path of a metadata log's directory, or of an archive")
-    return Path(options["path"].removeprefix("file://"))
+    return path_in(options)
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:
@@ -137,6 +160,6 @@ def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Mo
 
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
     text = options.get(name.lower(), str(default))
-    if not text.isdigit() or int(text) < least:
+    if not text.isdecimal() or int(text) < least:
         raise PipelineError(f"{name} is {text!r}; it has to be an integer of at least {least}")
     return int(text)

@@ -32,7 +32,8 @@ from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.options import controllers_in
+from quorum_pipeline.spark.asked_columns import asked_columns
+from quorum_pipeline.spark.options import check_credentials, controllers_in, path_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,12 +115,11 @@ class SnapshotSourceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from quorum_pipeline.rows.gathering import Gathering
+        from quorum_pipeline.rows.table import table_columns
 
         assert isinstance(partition, SnapshotTask)
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = asked_columns(self._schema, {"snapshot": "string", **table_columns()})
         with partition.opened() as (source, file):
             rows = Gathering(source)
             for position, batch in file.batches():
@@ -144,9 +144,11 @@ def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
         )
     if given.get("bootstrap"):
         return [FetchSnapshotTask(controllers_in(given))]
-    latest = given.get("latest", "false").lower() == "true"
-    path = Path(given["path"].removeprefix("file://"))
-    return [FileTask(file) for file in _files(path, latest=latest)]
+    latest = given.get("latest", "false").lower()
+    if latest not in ("true", "false"):
+        raise PipelineError(f"latest is {latest!r}; it is true or false")
+    check_credentials(given)
+    return [FileTask(file) for file in _files(path_in(given), latest=latest == "true")]
 
 
 def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:

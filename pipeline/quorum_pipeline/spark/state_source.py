@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import TableOptions, changes_options, state_options
 from quorum_pipeline.spark.table_rows import (
     CHANGE_COLUMNS,
@@ -88,5 +89,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
-        rows = state_rows if len(self._options.moments) == 1 else change_rows
-        yield from batches(rows(self._options), self._schema)
+        is_state = len(self._options.moments) == 1
+        rows = state_rows if is_state else change_rows
+        columns = self._options.table.columns | ({} if is_state else CHANGE_COLUMNS)
+        yield from batches(rows(self._options), asked_columns(self._schema, columns))

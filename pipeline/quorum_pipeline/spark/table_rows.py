@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quorum_pipeline.archive.layout import RECORDS
 from quorum_pipeline.state.tables import Row, StateTable
@@ -80,11 +80,9 @@ def told(each: Difference, version: int) -> Iterator[Row]:
         yield each.after | {"_change_type": kind, "_commit_version": version}
 
 
-def batches(rows: Iterator[Row], schema: Any) -> Iterator[pa.RecordBatch]:
-    """Only the columns of Spark's schema."""
+def batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Only the columns of the schema."""
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    wanted = to_arrow_schema(schema, timezone="UTC")
     while some := list(islice(rows, _ROWS_AT_ONCE)):
-        yield pa.RecordBatch.from_pylist(some, schema=wanted)
+        yield pa.RecordBatch.from_pylist(some, schema=schema)

@@ -161,7 +161,7 @@ def _quotas(state: Imaged) -> Iterator[Row]:
 
 def _type_number(name: str) -> int:
     """Numbers that have no name are shown as they are."""
-    return int(name) if name.lstrip("-").isdigit() else resource_type_number(name)
+    return int(name) if name.removeprefix("-").isdecimal() else resource_type_number(name)
 
 
 def _partition_count(state: Imaged) -> int:

@@ -7,7 +7,8 @@ import pytest
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.options import NO_END, LogOptions, log_options
+from quorum_pipeline.spark.options import NO_END, LogOptions, log_options, state_options
+from quorum_pipeline.spark.snapshot_source import snapshot_tasks
 
 DEFAULTS = LogOptions(Path("/node"), None, 0, NO_END, 8 << 20, 1_000_000, keep_problems=False)
 
@@ -46,8 +47,35 @@ def test_what_is_not_said_and_what_is() -> None:
         ({"path": "/node", "startingOffsets": "latest"}, "startOffset is 'latest'"),
         ({"path": "/node", "startingOffsets": "1", "startOffset": "1"}, "specify one of them"),
         ({"bootstrap": "a"}, "'a' is not host:port"),
+        ({"bootstrap": "a:65536"}, "'a:65536' is not host:port"),
+        ({"bootstrap": "a:²"}, "'a:²' is not host:port"),
+        ({"path": "/node", "startOffset": "²"}, "startOffset is '²'"),
+        ({"path": "/node", "startOffset": "9", "endOffset": "3"}, "9 is greater than endOffset 3"),
+        ({"path": "hdfs://h/node"}, "hdfs://h/node is not in a mounted file system"),
+        ({"path": "/node", "tls": "/tls"}, "specify them with bootstrap"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_name(given: dict[str, str], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         log_options(given)
+
+
+def test_a_path_is_a_path_or_a_uri_of_a_file() -> None:
+    for text in ("/a/node", "file:/a/node", "file:///a/node/"):
+        assert log_options({"path": text}).path == Path("/a/node")
+        assert state_options({"path": text, "table": "topics"}).path == Path("/a/node")
+    with pytest.raises(PipelineError, match=r"^s3a://b/a is not in a mounted file system"):
+        state_options({"path": "s3a://b/a", "table": "topics"})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"path": "/node", "latest": "yes"}, "latest is 'yes'; it is true or false"),
+        ({"path": "/node", "commandConfig": "/c"}, "specify them with bootstrap"),
+        ({"path": "hdfs://h/node"}, "is not in a mounted file system"),
+    ],
+)
+def test_what_is_wrong_with_options_of_snapshots(given: dict[str, str], says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        snapshot_tasks(given)

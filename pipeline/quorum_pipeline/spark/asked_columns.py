@@ -1,0 +1,47 @@
+"""Columns that a query asks a data source for, checked against those that there are.
+
+The schema of a query may have fewer columns, and fewer fields of a structure. Checked where rows are made, so that
+planning a query does not load Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from quorum_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+def asked_columns(schema: StructType, declared: Mapping[str, str]) -> pa.Schema:
+    """As Arrow has them. Raises PipelineError for a column that does not exist, or has another type."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from quorum_pipeline.rows.column_types import arrow_schema
+
+    asked, known = to_arrow_schema(schema, timezone="UTC"), arrow_schema(declared)
+    for each, named in zip(asked, schema, strict=True):
+        if each.name not in declared:
+            raise PipelineError(f"there is no column {each.name!r}")
+        if not _is_part(each.type, known.field(each.name).type):
+            told = named.dataType.simpleString()
+            raise PipelineError(
+                f"the column {each.name!r} is {declared[each.name]}, so it can't be read as {told}"
+            )
+    return asked
+
+
+def _is_part(asked: pa.DataType, known: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    if types.is_struct(asked) and types.is_struct(known):
+        types_of = {each.name: each.type for each in known}
+        return all(
+            each.name in types_of and _is_part(each.type, types_of[each.name]) for each in asked
+        )
+    if types.is_list(asked) and types.is_list(known):
+        return _is_part(asked.value_type, known.value_type)
+    return bool(asked == known)

@@ -1,0 +1,97 @@
+"""What a query asks a data source for and is not there: told with its name, before any row."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.rows.table import table_columns
+from quorum_pipeline.spark.asked_columns import asked_columns
+from quorum_pipeline.spark.log_source import LogReader, MetadataLog
+from quorum_pipeline.spark.options import log_options
+from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
+from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
+from support.written_log import LogWriter, write_history
+
+
+def only(name: str, kind: DataType) -> StructType:
+    return StructType([StructField(name, kind)])
+
+
+def fields(*names: str) -> StructType:
+    return StructType([StructField(name, StringType()) for name in names])
+
+
+def test_fewer_columns_and_fewer_fields_may_be_asked_for() -> None:
+    found = asked_columns(only("topic", fields("name")), table_columns())
+    assert [str(each.type) for each in found] == ["struct<name: string>"]
+    assert len(asked_columns(StructType([]), table_columns())) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("nothing", LongType(), "there is no column 'nothing'"),
+        ("offset", StringType(), "the column 'offset' is bigint, so it can't be read as string"),
+        ("offset", IntegerType(), "so it can't be read as int"),
+        ("topic", fields("name", "nothing"), "the column 'topic' is struct<"),
+        ("topic", StringType(), "so it can't be read as string"),
+        ("type", ArrayType(IntegerType()), "so it can't be read as array<int>"),
+    ],
+)
+def test_others_are_told(name: str, kind: DataType, says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        asked_columns(only(name, kind), table_columns())
+
+
+@pytest.mark.requirement("SP-01")
+def test_every_source_tells_them(tmp_path: Path) -> None:
+    """Also one that would have no rows."""
+    writer = LogWriter(tmp_path)
+    writer.elect(1)
+    writer.snapshot()
+    writer.close()
+    path = {"path": str(tmp_path)}
+    table = path | {"table": "topics"}
+    for source in (
+        MetadataLog(path),
+        MetadataSnapshot(path),
+        MetadataState(table),
+        MetadataChanges(table | {"startingVersion": "0"}),
+    ):
+        reader = source.reader(only("nothing", LongType()))
+        (task, *_) = reader.partitions()
+        with pytest.raises(PipelineError, match=r"^there is no column 'nothing'$"):
+            list(reader.read(task))
+
+
+@pytest.mark.requirement("SP-01")
+def test_offsets_that_a_log_does_not_have_are_told(tmp_path: Path) -> None:
+    """It would else be taken for a log without records."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    end = writer.end_offset
+
+    def tasks(**options: str) -> int:
+        given = {"path": str(tmp_path), **options}
+        return len(LogReader(log_options(given), StructType([])).partitions())
+
+    assert tasks(startOffset=str(end - 1)) == 1
+    assert tasks(startOffset=str(end)) == tasks(endOffset="0") == 0
+    for start in (end + 1, 10**40):
+        with pytest.raises(PipelineError, match=rf"has offsets 0 to {end}, and none of those that"):
+            tasks(startOffset=str(start), endOffset=str(10**41))
+    writer.snapshot(drop_log=True)
+    writer.elect(1)
+    writer.close()
+    with pytest.raises(PipelineError, match="and none of those that were asked for"):
+        tasks(endOffset="3")
