@@ -1,12 +1,13 @@
 """The state of a log by one replay, batch by batch: the reference for jobs, which replay spans and merge them."""
 
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.files.log_directory import LogDirectory, LogSpan, open_log
 from quorum_pipeline.files.log_moments import file_of, start_of
-from quorum_pipeline.files.log_span import read_whole
+from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.replayed import Replayed
@@ -28,6 +29,14 @@ def replay_directory(path: Path, moment: Moment) -> Replayed:
     except BadRecord as error:
         raise PipelineError(f"{file_of(log, error.offset)}, {error}") from None
     return state
+
+
+def read_whole(span: LogSpan) -> Iterator[PlacedBatch]:
+    """Every batch. Raises PipelineError on damage, OSError."""
+    for found in read_span(span):
+        if isinstance(found, Damage):
+            raise PipelineError(str(found))
+        yield found
 
 
 def _begin(state: Replayed, start: SnapshotFile) -> None:

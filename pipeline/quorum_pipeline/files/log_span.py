@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from quorum_node.records.batches import PREFIX_BYTES, Batch, CorruptBatch, split_batches
-from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
 from quorum_pipeline.files.next_batch import next_batch
 
@@ -78,14 +77,6 @@ def damaged_tail(log: LogDirectory) -> Damage | None:
     if not log.segments:
         return None
     return next((each for each in read_span(log.tail()) if isinstance(each, Damage)), None)
-
-
-def read_whole(span: LogSpan) -> Iterator[PlacedBatch]:
-    """Every batch. Raises PipelineError on damage, OSError."""
-    for found in read_span(span):
-        if isinstance(found, Damage):
-            raise PipelineError(str(found))
-        yield found
 
 
 def _whole_piece(file: BinaryIO, position: int, end_position: int) -> bytes:

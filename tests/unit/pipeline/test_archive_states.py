@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorum_node.records import metadata as md
-from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, OffsetRange
+from quorum_pipeline.archive.layout import DELTAS, MARKER, RECORDS, STATES, Marker, OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archive_tasks import ArchiveSource, states
@@ -203,12 +203,15 @@ def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number
     (only,) = write_archive(root, writer.directory, 0, 6)
     (lost,) = only.glob(f"part-{number}-0.*.parquet")
     lost.unlink()
+    told = f"{only} has {5 - number} records, and its marker says 6"
+    assert refused(root, tmp_path, Moment()).startswith(told)
+    (only / MARKER).write_text(Marker(5 - number, 0).text())
     told = {
         0: "offset 0: offset 1 where 0 is expected",
         1: "offset 1: offset 3 where 1 is expected",
         2: "offset 3: the records from offset 3 to 6 are missing",
-    }
-    assert refused(root, tmp_path, Moment()).startswith(f"{only}, {told[number]}")
+    }[number]
+    assert refused(root, tmp_path, Moment()).startswith(f"{only}, {told}")
 
 
 @pytest.mark.requirement("SP-02")

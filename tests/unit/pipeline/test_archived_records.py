@@ -15,10 +15,10 @@ from quorum_pipeline.archive.layout import MARKER
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups, read_records
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.log_span import read_whole
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
+from support.replayed_directory import read_whole
 from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 
@@ -189,7 +189,8 @@ def of_another_range(first: Path, second: Path) -> None:
     """As many records as the marker says."""
     wanted = min(first.glob("*.parquet"))
     rows = pq.ParquetFile(min(second.glob("*.parquet"))).read()
-    pq.write_table(rows.slice(0, pq.read_metadata(wanted).num_rows), wanted)
+    pq.write_table(rows.slice(0, pq.read_metadata(wanted).num_rows), wanted.with_name("x.parquet"))
+    wanted.unlink()
 
 
 def with_another_marker(first: Path, second: Path) -> None:

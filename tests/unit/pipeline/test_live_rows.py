@@ -8,9 +8,9 @@ import pytest
 from quorum_node.records.batches import Batch
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.log_span import read_whole
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum
+from support.replayed_directory import read_whole
 from support.written_log import LogWriter, write_history
 
 
