@@ -1,7 +1,7 @@
 """One call to the admin API of a pod: its timeout, and the meaning of an error.
 
 Owns the timeout and the outcome of a call that needs the admin token. Must not know the request or the choice of pods
-(`quorum_client.py`, `partition_client.py`), nor the connection (`door.py`). Expected failures are values, never
+(`quorum_client.py`, `partition_client.py`), nor the connection (`pod_client.py`). Expected failures are values, never
 exceptions.
 """
 
@@ -11,7 +11,7 @@ import httpx
 from pydantic import ValidationError
 
 from quorum_node.api import ErrorBody
-from quorum_operator.door import Door
+from quorum_operator.pod_client import PodClient
 
 NO_ANSWER = "NO_ANSWER"
 """Code of an Answer if no node answered."""
@@ -31,7 +31,7 @@ class Answer:
 
 
 async def call(
-    door: Door,
+    pod_client: PodClient,
     method: str,
     ip: str,
     path: str,
@@ -43,7 +43,7 @@ async def call(
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     timeout = limit(timeout_ms / 1000 + _SLACK_S)
     try:
-        answer = await door.request(
+        answer = await pod_client.request(
             method, ip, path, timeout=timeout, headers=headers, content=body
         )
     except httpx.HTTPError as error:

@@ -154,7 +154,7 @@ class Application:
             self.metrics,
             self._turns,
             clock,
-            reconciler.door_of,
+            reconciler.pod_client_of,
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)

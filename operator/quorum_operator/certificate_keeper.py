@@ -42,13 +42,13 @@ from quorum_operator.desired.names import (
     ANNOTATION_ROTATE,
     Owner,
 )
-from quorum_operator.door import SecureDoor, client_context
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Forbidden, NotFound
 from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 from quorum_operator.planner.observed import Incarnation, Observation
+from quorum_operator.pod_client import TlsPodClient, client_context
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
@@ -86,7 +86,7 @@ class Opened:
 
     found: Found
     holders: tuple[Holder, ...]
-    door: SecureDoor
+    pod_client: TlsPodClient
     key: Key
     pair: tuple[issuing.Pair, str] | None
     asked: TlsSpec | None
@@ -109,7 +109,7 @@ def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
 async def close(opened: Opened | None) -> None:
     """Close a client that is no longer used: its certificate or authority was replaced, or the quorum was deleted."""
     if opened is not None:
-        await opened.door.http.aclose()
+        await opened.pod_client.http.aclose()
 
 
 class CertificateKeeper:
@@ -145,13 +145,13 @@ class CertificateKeeper:
             tuple(each.fingerprint for each in trusted),
         )
         if before is not None and before.key == key:
-            http = before.door.http
+            http = before.pod_client.http
         else:
             http = self._make_http(_context(trusted, presented))
             await close(before)
         shared = f"{owner.admin_service}.{owner.namespace}.svc"
-        door = SecureDoor(http, _names(owner, cluster), shared)
-        return Opened(found, all_holders, door, key, pair, asked)
+        pod_client = TlsPodClient(http, _names(owner, cluster), shared)
+        return Opened(found, all_holders, pod_client, key, pair, asked)
 
     async def _read(
         self, owner: Owner, all_holders: tuple[Holder, ...], spec: MetadataQuorumSpec

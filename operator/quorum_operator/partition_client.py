@@ -26,7 +26,6 @@ from quorum_operator.admin_call import (
     call,
     malformed,
 )
-from quorum_operator.door import Door
 from quorum_operator.planner.reassignment import (
     BeginMoves,
     CancelMoves,
@@ -35,6 +34,7 @@ from quorum_operator.planner.reassignment import (
     Place,
     Target,
 )
+from quorum_operator.pod_client import PodClient
 
 DESCRIBE_TIMEOUT_MS = 2000
 
@@ -42,15 +42,15 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class PartitionClient:
-    """Calls to the pods of all quorums; `http` is shared. With a `door`: of one quorum."""
+    """Calls to the pods of all quorums; `http` is shared. With a `pod_client`: of one quorum."""
 
-    def __init__(self, http: httpx.AsyncClient, door: Door | None = None) -> None:
+    def __init__(self, http: httpx.AsyncClient, pod_client: PodClient | None = None) -> None:
         self._http = http
-        self._door = door or Door(http)
+        self._pod_client = pod_client or PodClient(http)
 
-    def through(self, door: Door) -> "PartitionClient":
-        """The same for the quorum that this door leads to."""
-        return PartitionClient(self._http, door)
+    def through(self, pod_client: PodClient) -> "PartitionClient":
+        """The same for the quorum that `pod_client` calls."""
+        return PartitionClient(self._http, pod_client)
 
     async def describe(
         self, ips: list[str], token: str, targets: tuple[Target, ...]
@@ -102,7 +102,7 @@ class PartitionClient:
         self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
     ) -> M | Answer:
         content = body.model_dump_json(by_alias=True)
-        answer = await call(self._door, "POST", ip, path, token, content, timeout_ms)
+        answer = await call(self._pod_client, "POST", ip, path, token, content, timeout_ms)
         if isinstance(answer, Answer):
             return answer
         try:

@@ -22,7 +22,6 @@ from quorum_node.api import (
 )
 from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit
 from quorum_operator.desired.names import CONTROLLER_PORT
-from quorum_operator.door import Door
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import (
     HeldLog,
@@ -33,6 +32,7 @@ from quorum_operator.planner.observed import (
     TargetVoter,
 )
 from quorum_operator.planner.step import VotersPosition
+from quorum_operator.pod_client import PodClient
 
 REPORT_TIMEOUT_S = 1.0
 CONFIRM_TIMEOUT_MS = 1500
@@ -72,26 +72,26 @@ class Seen:
 
 
 class QuorumClient:
-    """Calls to the pods of all quorums; `http` is shared. With a `door`: of one quorum."""
+    """Calls to the pods of all quorums; `http` is shared. With a `pod_client`: of one quorum."""
 
     def __init__(
         self,
         http: httpx.AsyncClient,
-        door: Door | None = None,
+        pod_client: PodClient | None = None,
         describing: asyncio.Semaphore | None = None,
     ) -> None:
         self._http = http
-        self._door = door or Door(http)
+        self._pod_client = pod_client or PodClient(http)
         self._describing = describing or asyncio.Semaphore(DESCRIBES_AT_ONCE)
 
-    def through(self, door: Door) -> "QuorumClient":
+    def through(self, pod_client: PodClient) -> "QuorumClient":
         """The same for one quorum; the limit of concurrent calls is shared."""
-        return QuorumClient(self._http, door, self._describing)
+        return QuorumClient(self._http, pod_client, self._describing)
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         """The report of the process at `ip`. None without a valid answer, or if another node uses the address now."""
         try:
-            answer = await self._door.request(
+            answer = await self._pod_client.request(
                 "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
             )
             told = NodeDescription.model_validate_json(answer.content)
@@ -140,7 +140,7 @@ class QuorumClient:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
         timeout = limit(CONFIRM_TIMEOUT_MS / 1000 + 0.5)
         try:
-            answer = await self._door.request(
+            answer = await self._pod_client.request(
                 "GET", ip, "/v1/quorum", params=query, timeout=timeout
             )
             if answer.status_code != 200:
@@ -155,7 +155,7 @@ class QuorumClient:
         """
         headers = {"Authorization": f"Bearer {token}"}
         try:
-            answer = await self._door.request(
+            answer = await self._pod_client.request(
                 "POST", ip, "/v1/node", headers=headers, timeout=limit(REPORT_TIMEOUT_S)
             )
         except httpx.HTTPError:
@@ -178,7 +178,7 @@ class QuorumClient:
             uuid=key.uuid,
             endpoints=[
                 EndpointModel(name="CONTROLLER", host=host, port=CONTROLLER_PORT),
-                EndpointModel(name="ADMIN", host=host, port=self._door.port),
+                EndpointModel(name="ADMIN", host=host, port=self._pod_client.port),
             ],
             expected_offset=position.offset,
             expected_epoch=position.epoch,
@@ -206,7 +206,7 @@ class QuorumClient:
     async def _change(
         self, method: str, ip: str, path: str, token: str, body: str | None
     ) -> Answer:
-        told = await call(self._door, method, ip, path, token, body)
+        told = await call(self._pod_client, method, ip, path, token, body)
         return told if isinstance(told, Answer) else Answer(True)
 
 

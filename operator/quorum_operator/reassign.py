@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from quorum_operator.admin_call import Answer
 from quorum_operator.crd import PLURAL
 from quorum_operator.desired.names import Owner
-from quorum_operator.door import Door
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Conflict, NotFound
@@ -40,6 +39,7 @@ from quorum_operator.planner.reassignment_status import (
     Planned,
     build_status,
 )
+from quorum_operator.pod_client import PodClient
 from quorum_operator.reassignment_crd import (
     REASSIGNMENT_KIND,
     REASSIGNMENT_PLURAL,
@@ -81,10 +81,10 @@ class ReassignmentReconciler:
         metrics: Metrics,
         turns: Turns,
         clock: Callable[[], float] = time.time,
-        door_of: Callable[[str, str], Door | None] = lambda namespace, name: None,
+        pod_client_of: Callable[[str, str], PodClient | None] = lambda namespace, name: None,
     ) -> None:
         self._api, self._partitions, self._metrics = api, partitions, metrics
-        self._turns, self._clock, self._door_of = turns, clock, door_of
+        self._turns, self._clock, self._pod_client_of = turns, clock, pod_client_of
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -138,8 +138,10 @@ class ReassignmentReconciler:
         if token is None:
             text = f"{name} has no admin token yet (Secret {owner.token_secret})"
             return Held("QuorumNotReady", text, unreachable=True)
-        door = self._door_of(namespace, name)
-        partitions = self._partitions if door is None else self._partitions.through(door)
+        pod_client = self._pod_client_of(namespace, name)
+        partitions = (
+            self._partitions if pod_client is None else self._partitions.through(pod_client)
+        )
         return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
     async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:

@@ -21,7 +21,6 @@ from quorum_operator.certificate_keeper import CertificateKeeper, close
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec
 from quorum_operator.desired import revision, tls
 from quorum_operator.desired.names import Owner, asked_by_notes
-from quorum_operator.door import SecureDoor
 from quorum_operator.execute import Executor
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -54,6 +53,7 @@ from quorum_operator.planner.step import (
 )
 from quorum_operator.planner.times import text_of
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Memory, Remembered
@@ -384,14 +384,14 @@ class Reconciler:
             await close(known.opened)
             known.opened = None
 
-    def door_of(self, namespace: str, name: str) -> SecureDoor | None:
+    def pod_client_of(self, namespace: str, name: str) -> TlsPodClient | None:
         """The last client for the pods of a quorum with certificates; None for clear text."""
         known = self._memory.known(namespace, name)
-        return known.door if known is not None else None
+        return known.pod_client if known is not None else None
 
     def _nodes_of(self, known: Remembered) -> QuorumClient:
         """The client for the pods of a quorum."""
-        return self._nodes if known.door is None else self._nodes.through(known.door)
+        return self._nodes if known.pod_client is None else self._nodes.through(known.pod_client)
 
     async def _ask_nodes(
         self,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from quorum_operator.attempts import Attempts
 from quorum_operator.certificate_keeper import Opened
 from quorum_operator.desired.names import Owner
-from quorum_operator.door import SecureDoor
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube.searches import Searches
 from quorum_operator.other_ways import OtherWays
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen
+from quorum_operator.pod_client import TlsPodClient
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
@@ -60,9 +60,9 @@ class Remembered:
     """Parts of a template, by StatefulSet UID, that the API server stores differently; they are not corrected again."""
 
     @property
-    def door(self) -> SecureDoor | None:
+    def pod_client(self) -> TlsPodClient | None:
         """The client for pods that accept only TLS; None for clear text."""
-        return self.opened.door if self.opened is not None and self.secured else None
+        return self.opened.pod_client if self.opened is not None and self.secured else None
 
     def is_moving(self, now: float) -> bool:
         """Whether something was changed just now."""

@@ -28,7 +28,7 @@ from quorum_node.security.scram.mechanism import ScramMechanism
 from quorum_node.security.scram.sasl_session import Credentials
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from support.listener_settings import listener_settings
@@ -79,7 +79,9 @@ class Port:
         self.malformed = 0
         config = replace(CONFIG, handshakes_rate=10_000, handshakes_max=64)
         files = tls_files(folder, certificate_of("member", 1, CA), CA.certificate)
-        gate = TlsGate("TOOLS", files, config, RefusedPeers(), self.counted.append)
+        authentication = TlsAuthentication(
+            "TOOLS", files, config, RefusedPeers(), self.counted.append
+        )
         settings = listener_settings("TOOLS", port=self.number)
         sasl = SaslConfig((SHA_512,), failed_delay_ms=0)
         self.metrics = Metrics()
@@ -88,7 +90,7 @@ class Port:
             self._serve,
             self.metrics,
             self._malformed,
-            gate=None if logs_in else gate,
+            authentication=None if logs_in else authentication,
             stored=Stored(),
         )
 

@@ -35,7 +35,7 @@ from quorum_node.records.metadata import (
 from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
 from quorum_node.schema.schema import Message
 from quorum_node.security.authorizer import AuthorizerSettings
-from quorum_node.security.rights.door import Asked, Door, DoorSettings
+from quorum_node.security.rights.request_authorizer import AccessSettings, Asked, RequestAuthorizer
 
 NODE_ID = 100
 
@@ -131,7 +131,7 @@ class ControlledCluster:
         """Decide, replay, and return the answer."""
         rights: Rights = UNRESTRICTED
         if self.authorizer is not None:
-            judged = Door(DoorSettings(self.authorizer), self.image.acls)
+            judged = RequestAuthorizer(AccessSettings(self.authorizer), self.image.acls)
             asked = judged.request(self.caller, request)
             assert isinstance(asked, Asked), asked
             rights = asked

@@ -30,7 +30,7 @@ from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.rights.api_table import CONTROLLER_TABLE
-from quorum_node.security.rights.door import Asked
+from quorum_node.security.rights.request_authorizer import Asked
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.controller.hosting import HostedController
@@ -237,7 +237,7 @@ def with_node(
     properties: Mapping[str, str] = NOTHING,
     bound_listeners: frozenset[str] = frozenset(),
 ) -> None:
-    """Run a scenario on a node that accepts writes. `bound_listeners`: see `DoorSettings`."""
+    """Run a scenario on a node that accepts writes. `bound_listeners`: see `AccessSettings`."""
 
     async def run() -> None:
         node = Node(directory, properties, bound_listeners)

@@ -16,11 +16,11 @@ from quorum_operator.certificate_keeper import CertificateKeeper
 from quorum_operator.certificates import checks, documents, holders, pem
 from quorum_operator.certificates.pem import Read
 from quorum_operator.desired import names
-from quorum_operator.door import Door
 from quorum_operator.kube import paths
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import NodeReport
+from quorum_operator.pod_client import PodClient
 from quorum_operator.reconcile import Reconciler
 from support.kept_objects import (
     NAME,
@@ -57,7 +57,7 @@ def bundle_in(secret: Object) -> tuple[Read, ...]:
 
 
 class SecuredNodes(SoundNodes):
-    """`loaded`: by node id, the certificate and the bundle of a process. `doors`: the contexts that were used."""
+    """`loaded`: by node id, the certificate and the bundle of a process. `pod_clients`: the contexts that were used."""
 
     def __init__(self, api: KeptObjects, members: int = 3, now: float | None = None) -> None:
         super().__init__(members)
@@ -67,10 +67,10 @@ class SecuredNodes(SoundNodes):
         self.loaded: dict[int, tuple[Read, tuple[Read, ...]]] = {}
         self.chains: dict[int, tuple[Read, ...]] = {}
         """By node id: the certificate that it presents, and its issuers."""
-        self.doors: list[Door] = []
+        self.pod_clients: list[PodClient] = []
 
-    def through(self, door: Door) -> "SecuredNodes":
-        self.doors.append(door)
+    def through(self, pod_client: PodClient) -> "SecuredNodes":
+        self.pod_clients.append(pod_client)
         return self
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:

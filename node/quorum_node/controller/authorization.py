@@ -1,6 +1,6 @@
 """Authorization checks, in the form that the controller's commands use. PURE.
 
-Owns the question only. The answer comes with the request (`security/rights/door.py`). Internal
+Owns the question only. The answer comes with the request (`security/rights/request_authorizer.py`). Internal
 commands such as maintenance are not restricted.
 K631-12: without an authorizer everything is allowed, and a firewall has to keep clients away from
 the listener.

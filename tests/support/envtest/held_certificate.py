@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from quorum_operator.door import client_context
+from quorum_operator.pod_client import client_context
 from support.envtest.kube_api import ApiError
 from support.kind_env import kube
 from support.kind_env.kube import Kube

@@ -14,7 +14,7 @@ from quorum_node.protocol.configs import DescribeConfigsRequest, DescribedConfig
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import ConfigRecord, TopicRecord
 from quorum_node.security.authorizer import AuthorizerSettings
-from quorum_node.security.rights import door as rights_door
+from quorum_node.security.rights import request_authorizer as rights_module
 from support.controlled_cluster import NODE_ID, ControlledCluster
 
 RETENTION = "retention.ms"
@@ -137,9 +137,11 @@ def test_whoever_has_no_right_is_told_nothing() -> None:
 
     def refused(user: str, *asked: Any) -> ErrorCode | None:
         caller = Caller(user, "", "CONTROLLER")
-        door = rights_door.Door(rights_door.DoorSettings(authorizer), image.acls)
-        rights = door.request(caller, DescribeConfigsRequest(resources=()))
-        assert isinstance(rights, rights_door.Asked)
+        request_authorizer = rights_module.RequestAuthorizer(
+            rights_module.AccessSettings(authorizer), image.acls
+        )
+        rights = request_authorizer.request(caller, DescribeConfigsRequest(resources=()))
+        assert isinstance(rights, rights_module.Asked)
         problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, *asked)
         return problem.code if problem is not None else None
 

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from quorum_operator.certificates import documents, holders, issuing, pem
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.desired.names import Owner
-from quorum_operator.door import client_context
+from quorum_operator.pod_client import client_context
 from support.made_certificates import Issued, authority, issue, key_pem
 from support.made_certificates import pem as pem_of
 

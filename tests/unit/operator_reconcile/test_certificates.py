@@ -50,7 +50,7 @@ def test_a_quorum_that_was_formed_with_them_gets_certificates() -> None:
         assert OWNER.host(f"demo-{node_id}-1") in leaf.dns_names
     assert env.ready()["status"] == "True"
     assert env.api.status["tls"]["authority"] == 1
-    assert env.nodes.doors, "the pods are asked by TLS"
+    assert env.nodes.pod_clients, "the pods are asked by TLS"
 
 
 def test_what_is_in_order_is_written_no_more() -> None:

@@ -297,7 +297,7 @@ def test_a_pod_that_crashes_between_two_looks_at_the_configuration_is_made_again
 class SilentNodes(SoundNodes):
     """No process answers."""
 
-    def through(self, door: object) -> "SilentNodes":
+    def through(self, pod_client: object) -> "SilentNodes":
         return self
 
     async def report(self, ip: str, node_id: int) -> None:

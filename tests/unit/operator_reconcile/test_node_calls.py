@@ -10,7 +10,7 @@ import pytest
 
 from quorum_node.api import NodeDescription, Role, StorageDescription, StorageState
 from quorum_operator import quorum_client
-from quorum_operator.door import Door
+from quorum_operator.pod_client import PodClient
 from quorum_operator.quorum_client import QuorumClient
 
 ANSWER_S = 0.25
@@ -66,7 +66,9 @@ def test_reports_that_wait_for_a_connection_are_awaited(
 ) -> None:
     calls = connections * 8
     assert calls / connections * ANSWER_S > quorum_client.REPORT_TIMEOUT_S
-    monkeypatch.setattr(Door, "url_of", lambda self, ip, path: f"http://127.0.0.1:{port}{path}")
+    monkeypatch.setattr(
+        PodClient, "url_of", lambda self, ip, path: f"http://127.0.0.1:{port}{path}"
+    )
 
     async def ask() -> list[bool]:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=0)

@@ -10,9 +10,9 @@ import pytest
 
 from quorum_operator.certificate_keeper import CertificateKeeper
 from quorum_operator.desired import names
-from quorum_operator.door import SecureDoor
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.reconcile import Reconciler
 from support.kept_objects import NAME, SPACE, running_quorum
 from support.migrating_quorum import MigratingNodes
@@ -97,7 +97,7 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
     assert env.api.status["tls"]["mode"] == "Managed"
     config = env.api.objects[f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"]
     assert "StandardAuthorizer" in config["data"]["node.properties"]
-    assert isinstance(env.nodes.doors[-1], SecureDoor)
+    assert isinstance(env.nodes.pod_clients[-1], TlsPodClient)
     writes = env.api.writes
     restarted = next(
         i for i, (verb, path) in enumerate(writes) if verb == "delete" and "/pods/" in path
@@ -137,7 +137,7 @@ def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
     assert env.api.status["tls"]["stage"] == "Dialling"
     assert "spec.tls.mode: Managed, which disables" in env.told()
     assert "To go back set spec.tls.mode to Disabled" in env.told()
-    assert env.nodes.doors == [], (
+    assert env.nodes.pod_clients == [], (
         "as long as pods of both kinds are there they are asked in clear text"
     )
     env.ask("Disabled")

@@ -14,7 +14,7 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import identity_in, own_identity
 from quorum_node.security.principals.certificate_principal import principal_of
 from quorum_node.security.rights.claims import why_not_dialled
-from quorum_node.security.rights.door import Asked, Door, DoorSettings
+from quorum_node.security.rights.request_authorizer import AccessSettings, Asked, RequestAuthorizer
 from quorum_node.security.tls.certificates import alternative_uris, check_host
 from quorum_node.security.tls.key_pairs import check_own_trust, load_key_pair, load_trust
 from quorum_node.security.tls.ssl_settings import PemFile, SslSettings, read_ssl_settings
@@ -25,7 +25,9 @@ NOW = datetime.now(UTC)
 """OpenSSL asks the clock of the host."""
 START, END = NOW - timedelta(hours=1), NOW + timedelta(hours=1)
 CA = authority(start=START, end=END)
-DOOR = Door(DoorSettings(AuthorizerSettings(enabled=True), frozenset({"CONTROLLER"})), AclsImage())
+AUTHORIZER = RequestAuthorizer(
+    AccessSettings(AuthorizerSettings(enabled=True), frozenset({"CONTROLLER"})), AclsImage()
+)
 
 
 def node(node_id: int, issuer: Issued = CA, role: str = "member") -> Issued:
@@ -101,8 +103,8 @@ def test_a_member_is_known_by_its_certificate_and_votes_for_itself_alone(tmp_pat
         principal_of(der, one.rules), "10.0.0.2", "CONTROLLER", identity_in(uris, "ns", "demo")
     )
     assert caller.principal == "User:demo-2"
-    assert isinstance(DOOR.request(caller, body_of(VOTE, node_id=2)), Asked)
-    assert not isinstance(DOOR.request(caller, body_of(VOTE, node_id=1)), Asked)
+    assert isinstance(AUTHORIZER.request(caller, body_of(VOTE, node_id=2)), Asked)
+    assert not isinstance(AUTHORIZER.request(caller, body_of(VOTE, node_id=1)), Asked)
     dialled = at_two.getpeercert(binary_form=True)
     assert dialled is not None
     check_host(_certificate(dialled), "demo-1.ns.svc", "demo-1:9093")

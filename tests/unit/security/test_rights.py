@@ -1,4 +1,4 @@
-"""The tables of rights, and the door that asks them: every API, every route, every identity."""
+"""The tables of rights, and the authorizer that asks them: every API, every route, every identity."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -21,14 +21,19 @@ from quorum_node.security.rights.claims import (
     claim_of,
     why_not_dialled,
 )
-from quorum_node.security.rights.door import Asked, Denial, Door, DoorSettings
 from quorum_node.security.rights.http_table import ROUTES, route_rule
+from quorum_node.security.rights.request_authorizer import (
+    AccessSettings,
+    Asked,
+    Denial,
+    RequestAuthorizer,
+)
 from quorum_node.server.admin import app as app_module
 from support.asked_bodies import body_of
 
 ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
 BOUND = frozenset({"CONTROLLER"})
-CLOSED = Door(DoorSettings(ON, BOUND), AclsImage())
+CLOSED = RequestAuthorizer(AccessSettings(ON, BOUND), AclsImage())
 NAMES = {api.name: api for api in APIS.values()}
 BY_RESOURCE = {19, 20, 32, 33, 37, 44}
 OPEN_TO_ALL = {17, 18, 36, 38, 39, 40, 41}
@@ -75,11 +80,11 @@ EXPECTED: dict[str, frozenset[str]] = {
     **dict.fromkeys(("DescribeQuorum", "DescribeCluster", "DescribeAcls"), LOOKING),
     **dict.fromkeys(("ListPartitionReassignments", "DescribeUserScramCredentials"), LOOKING),
 }
-"""Who gets past the door by role, with a certificate for node 1; the table of the design, written down again."""
+"""Who gets past the authorizer by role, with a certificate for node 1; the table of the design, written down again."""
 
 
-def lets_in(door: Door, caller: Caller, body: Message) -> bool:
-    return isinstance(door.request(caller, body), Asked)
+def lets_in(authorizer: RequestAuthorizer, caller: Caller, body: Message) -> bool:
+    return isinstance(authorizer.request(caller, body), Asked)
 
 
 def test_every_api_has_a_row_and_every_row_an_api() -> None:
@@ -130,15 +135,15 @@ def test_nobody_speaks_for_another_node_not_even_a_super_user(name: str) -> None
         assert isinstance(answer, Denial), caller
         assert answer.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert " 2" in answer.text
-    unbound = Door(DoorSettings(ON), AclsImage())
+    unbound = RequestAuthorizer(AccessSettings(ON), AclsImage())
     assert lets_in(unbound, who(None, None, "User:root"), body)
-    without_authorizer = Door(DoorSettings(AuthorizerSettings(), BOUND), AclsImage())
+    without_authorizer = RequestAuthorizer(AccessSettings(AuthorizerSettings(), BOUND), AclsImage())
     assert not lets_in(without_authorizer, who(Role.MEMBER, 1), body)
 
 
 def test_a_broker_with_the_id_of_a_voter_does_not_fetch_for_the_voter() -> None:
     fetch = body_of(NAMES["Fetch"], node_id=1)
-    with_voters = Door(CLOSED.settings, AclsImage(), voter_ids=frozenset({1, 2, 3}))
+    with_voters = RequestAuthorizer(CLOSED.settings, AclsImage(), voter_ids=frozenset({1, 2, 3}))
     assert lets_in(CLOSED, who(Role.BROKER, 1), fetch)
     assert not lets_in(with_voters, who(Role.BROKER, 1), fetch)
     assert lets_in(with_voters, who(Role.MEMBER, 1), fetch)
@@ -161,7 +166,7 @@ def test_reading_the_log_without_being_a_replica(name: str, observer: int) -> No
     allowed = {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)}
     assert allowed == {"archiver", *ADMINS}
     entry = allow("User:x", AclOperation.READ, AclResource.TOPIC, "__cluster_metadata")
-    assert lets_in(Door(CLOSED.settings, entry), who(None), body)
+    assert lets_in(RequestAuthorizer(CLOSED.settings, entry), who(None), body)
     assert set(AS_A_READER) == {1, 59}
 
 
@@ -186,28 +191,28 @@ def allow(
 
 
 def test_an_entry_gives_what_a_role_does_not_but_makes_nobody_a_member() -> None:
-    door = Door(DoorSettings(ON), allow("User:x", AclOperation.CLUSTER_ACTION))
-    assert lets_in(door, who(None), body_of(NAMES["Envelope"], node_id=1))
-    assert lets_in(door, who(None), body_of(NAMES["BrokerRegistration"], node_id=1))
-    denial = door.request(who(None), body_of(NAMES["Vote"], node_id=1))
+    authorizer = RequestAuthorizer(AccessSettings(ON), allow("User:x", AclOperation.CLUSTER_ACTION))
+    assert lets_in(authorizer, who(None), body_of(NAMES["Envelope"], node_id=1))
+    assert lets_in(authorizer, who(None), body_of(NAMES["BrokerRegistration"], node_id=1))
+    denial = authorizer.request(who(None), body_of(NAMES["Vote"], node_id=1))
     assert isinstance(denial, Denial)
     assert "not a member of the quorum" in denial.text
 
 
 def test_an_entry_that_denies_wins_over_a_role_but_not_over_a_members() -> None:
     deny = allow("User:*", AclOperation.ALL, permission=AclPermission.DENY)
-    door = Door(CLOSED.settings, deny)
-    assert not lets_in(door, who(Role.ADMIN), body_of(NAMES["CreateAcls"], node_id=1))
-    assert not lets_in(door, who(Role.BROKER, 1), body_of(NAMES["Envelope"], node_id=1))
-    assert lets_in(door, who(Role.MEMBER, 1), body_of(NAMES["Vote"], node_id=1))
+    authorizer = RequestAuthorizer(CLOSED.settings, deny)
+    assert not lets_in(authorizer, who(Role.ADMIN), body_of(NAMES["CreateAcls"], node_id=1))
+    assert not lets_in(authorizer, who(Role.BROKER, 1), body_of(NAMES["Envelope"], node_id=1))
+    assert lets_in(authorizer, who(Role.MEMBER, 1), body_of(NAMES["Vote"], node_id=1))
 
 
 def test_members_are_served_before_the_entries_are_loaded() -> None:
     """Else a quorum that starts anew would never elect anybody."""
-    door = Door(CLOSED.settings, AclsImage(), loaded=False)
-    assert lets_in(door, who(Role.MEMBER, 1), body_of(NAMES["Vote"], node_id=1))
-    assert lets_in(door, who(Role.BROKER, 1), body_of(NAMES["Fetch"], node_id=1))
-    assert not lets_in(door, who(None), body_of(NAMES["DescribeQuorum"], node_id=1))
+    authorizer = RequestAuthorizer(CLOSED.settings, AclsImage(), loaded=False)
+    assert lets_in(authorizer, who(Role.MEMBER, 1), body_of(NAMES["Vote"], node_id=1))
+    assert lets_in(authorizer, who(Role.BROKER, 1), body_of(NAMES["Fetch"], node_id=1))
+    assert not lets_in(authorizer, who(None), body_of(NAMES["DescribeQuorum"], node_id=1))
 
 
 @pytest.mark.parametrize("key", sorted(FORWARDABLE))
@@ -224,16 +229,16 @@ def test_no_role_reaches_into_an_envelope(key: int) -> None:
 
 
 def test_a_member_joins_and_replaces_itself_where_members_join_by_themselves() -> None:
-    joining = Door(DoorSettings(ON, BOUND, auto_join=True), AclsImage())
+    joining = RequestAuthorizer(AccessSettings(ON, BOUND, auto_join=True), AclsImage())
     for name in ("AddRaftVoter", "RemoveRaftVoter"):
-        for door, caller, node_id, allowed in (
+        for authorizer, caller, node_id, allowed in (
             (joining, who(Role.MEMBER, 1), 1, True),
             (joining, who(Role.MEMBER, 1), 2, False),
             (joining, who(Role.BROKER, 1), 1, False),
             (joining, who(None), 1, False),
             (CLOSED, who(Role.MEMBER, 1), 1, False),
         ):
-            assert lets_in(door, caller, body_of(NAMES[name], node_id=node_id)) is allowed
+            assert lets_in(authorizer, caller, body_of(NAMES[name], node_id=node_id)) is allowed
 
 
 def test_a_broker_creates_its_internal_topics_and_no_other() -> None:
@@ -258,9 +263,9 @@ def test_a_connection_that_was_opened_ends_at_the_member_that_was_meant() -> Non
 
 
 def test_without_an_authorizer_nobody_is_asked() -> None:
-    open_door = Door(DoorSettings(AuthorizerSettings()), AclsImage())
+    open_authorizer = RequestAuthorizer(AccessSettings(AuthorizerSettings()), AclsImage())
     for api in APIS.values():
-        asked = open_door.request(who(None), body_of(api, node_id=1))
+        asked = open_authorizer.request(who(None), body_of(api, node_id=1))
         assert isinstance(asked, Asked)
         assert asked.ruling(AclOperation.ALTER, AclResource.TOPIC, "t").allowed
 
@@ -315,7 +320,7 @@ def test_what_is_no_route_has_no_rule(method: str, path: str) -> None:
 
 def test_head_is_asked_like_get_and_metrics_can_be_closed() -> None:
     assert route_rule("HEAD", "/v1/log") is ROUTES["GET", "/v1/log"]
-    closed = Door(DoorSettings(ON, open_metrics=False), AclsImage())
+    closed = RequestAuthorizer(AccessSettings(ON, open_metrics=False), AclsImage())
     assert isinstance(closed.route(who(None), "GET", "/metrics"), Denial)
     assert isinstance(closed.route(who(Role.READER), "GET", "/metrics"), Asked)
     assert isinstance(closed.route(who(None), "GET", "/livez"), Asked)

@@ -22,7 +22,7 @@ from quorum_node.security.authorizer import AuthorizerSettings
 from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights import claims
-from quorum_node.security.rights.door import Asked, Denial, DoorSettings
+from quorum_node.security.rights.request_authorizer import AccessSettings, Asked, Denial
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import MAX_REMEMBERED, TELL_EVERY_S, Denials
 from quorum_node.server.rights.guard import MAX_DECIDED, CachingGuard
@@ -60,13 +60,13 @@ class Replica:
 class Env:
     """A guard and what it looks at."""
 
-    def __init__(self, settings: DoorSettings | None = None) -> None:
+    def __init__(self, settings: AccessSettings | None = None) -> None:
         self.replica = Replica()
         self.voters: frozenset[int] = frozenset()
         self.metrics = Metrics()
         self.now = 100.0
         self.guard = CachingGuard(
-            settings or DoorSettings(ON, BOUND),
+            settings or AccessSettings(ON, BOUND),
             self.replica,
             lambda: self.voters,
             Denials(self.metrics, lambda: self.now),
@@ -163,7 +163,7 @@ def test_a_decision_is_that_of_one_id_one_api_and_one_caller() -> None:
 
 def test_whom_a_request_names_is_looked_at_each_time() -> None:
     """A member may add itself; that says nothing of others."""
-    env = Env(DoorSettings(ON, BOUND, auto_join=True))
+    env = Env(AccessSettings(ON, BOUND, auto_join=True))
     member = Request(MEMBER)
     for _ in range(2):
         assert env.allows(member, "AddRaftVoter", 1)
@@ -171,7 +171,7 @@ def test_whom_a_request_names_is_looked_at_each_time() -> None:
 
 
 def test_nothing_is_kept_where_nothing_may_be_kept_and_no_more_than_is_needed() -> None:
-    env = Env(DoorSettings(ON))
+    env = Env(AccessSettings(ON))
     assert env.allows(Request(ROOT, keeps=False), "Fetch")
     root = Request(ROOT)
     for node_id in range(3 * MAX_DECIDED):

@@ -25,7 +25,7 @@ from quorum_node.security.principals.mapping_rules import parse_mapping_rules
 from quorum_node.server.listener import kafka_listener
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.tls_contexts import Certificates
@@ -75,7 +75,9 @@ class Port:
         config = replace(CONFIG, **told)
         if rules:
             config = replace(config, role_rules=parse_mapping_rules(rules))
-        self.gate = TlsGate("TOOLS", self.files, config, self.reports, self.counted.append)
+        self.authentication = TlsAuthentication(
+            "TOOLS", self.files, config, self.reports, self.counted.append
+        )
         (self.number,) = free_ports(1)
         self.callers: list[Caller] = []
         self.parks = False
@@ -86,7 +88,7 @@ class Port:
             Metrics(),
             lambda why, detail, peer: None,
             voter_ids=lambda: (1, 2),
-            gate=self.gate,
+            authentication=self.authentication,
         )
 
     def _answer(self, inbound: InboundRequest) -> None:
@@ -339,12 +341,12 @@ def test_who_is_trusted_no_more_leaves_after_the_answer(
             tmp_path / "1", certificate_of("member", 1, new), new.certificate, CA.certificate
         )
         assert look_again(port.files)
-        port.gate.changed()
+        port.authentication.changed()
         await asyncio.sleep(0.2)
         assert len(port.listener.connections) == 2, "both authorities are trusted"
         write_folder(tmp_path / "1", certificate_of("member", 1, new), new.certificate)
         assert look_again(port.files)
-        port.gate.changed()
+        port.authentication.changed()
         async with asyncio.timeout(10):
             assert await idle.read() == b""
             port.parked[0].reply(ANSWER)

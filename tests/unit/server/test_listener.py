@@ -15,11 +15,11 @@ from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.protocol.metadata import MetadataResponse, MetadataTopic
 from quorum_node.security.caller import Caller
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import Anonymous, ClearText, Gate
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.listener.port_authentication import Anonymous, ClearText, PortAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from support.listener_settings import listener_settings
 
@@ -66,7 +66,7 @@ class Env:
         self,
         *,
         at_once: bool = True,
-        gate: Gate | None = None,
+        authentication: PortAuthentication | None = None,
         limits: ConnectionLimits | None = None,
     ) -> None:
         self.asked: list[InboundRequest] = []
@@ -84,7 +84,7 @@ class Env:
             self.metrics,
             lambda why, detail, peer: self.refused.append(why),
             shares=LoopShares(turns, self.work),
-            gate=gate,
+            authentication=authentication,
         )
         self.listener = listener
         self.connection, self.wire = self.connect()
@@ -238,7 +238,7 @@ def test_each_of_several_listeners_has_its_own_name_limits_and_counters() -> Non
 
 
 class Known(ClearText):
-    """A gate at which everybody is the same user."""
+    """A port at which everybody is the same user."""
 
     user = Caller("User:a", "10.0.0.1", "CONTROLLER")
 
@@ -249,7 +249,7 @@ class Known(ClearText):
 def test_connections_of_one_principal_share_its_requests() -> None:
     def env() -> None:
         limits = ConnectionLimits(principal_requests=4)
-        s = Env(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
         s.connection.data_received(requests(1, 2, 3))
         other, wire = s.connect()
         other.data_received(requests(4))
@@ -270,7 +270,7 @@ def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
     wires: list[Wire] = []
 
     def env() -> None:
-        s = Env(gate=Known("CONTROLLER"))
+        s = Env(authentication=Known("CONTROLLER"))
         s.connection.data_received(requests(1))
         assert s.wire.answered() == [1]
         s.work.add(1e6)  # others need the loop, too
@@ -293,7 +293,7 @@ def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() 
 
     def env() -> None:
         limits = ConnectionLimits(principal_requests=2)
-        s = Env(at_once=False, gate=Known("CONTROLLER"), limits=limits)
+        s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
         s.connection.data_received(requests(1, 2))
         other, wire = s.connect()
         other.data_received(requests(3))

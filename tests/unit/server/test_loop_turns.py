@@ -12,7 +12,7 @@ from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import encode_request
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from support.listener_settings import listener_settings
@@ -77,7 +77,7 @@ def test_an_answer_of_eight_mebibytes_holds_the_loop_for_a_millisecond_at_most(
     async def run() -> None:
         (number,) = free_ports(1)
         turns = Turns()
-        gate = TlsGate("TOOLS", files, CONFIG, RefusedPeers(), lambda why: None)
+        authentication = TlsAuthentication("TOOLS", files, CONFIG, RefusedPeers(), lambda why: None)
 
         def answer(inbound: InboundRequest) -> None:
             longest.append(turns.begin_anew())
@@ -86,7 +86,11 @@ def test_an_answer_of_eight_mebibytes_holds_the_loop_for_a_millisecond_at_most(
             inbound.connection.write_ready()
 
         listener = KafkaListener(
-            listener_settings("TOOLS", port=number), answer, Metrics(), lambda *_: None, gate=gate
+            listener_settings("TOOLS", port=number),
+            answer,
+            Metrics(),
+            lambda *_: None,
+            authentication=authentication,
         )
         await listener.start()
         await asyncio.to_thread(ask, number, tmp_path / "1")

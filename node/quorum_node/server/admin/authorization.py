@@ -16,7 +16,7 @@ from quorum_node.api import ErrorCode
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller, token_holder
 from quorum_node.security.certificate_identity import Role
-from quorum_node.security.rights.door import Denial
+from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.listener.port import CALLER
 from quorum_node.server.rights.port import Guard

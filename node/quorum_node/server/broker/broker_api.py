@@ -39,7 +39,7 @@ from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
 from quorum_node.security.rights.claims import NOBODYS_REPLICA
-from quorum_node.security.rights.door import Denial
+from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
 from quorum_node.server.broker.coordinator_lookup import CoordinatorLookup

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from quorum_node.server.listener.first_byte import speaks_tls
-from quorum_node.server.listener.gate import Gate
+from quorum_node.server.listener.port_authentication import PortAuthentication
 
 _BURST_SECONDS = 0.2
 """Burst: number of seconds of the rate that may begin at once after an idle time."""
@@ -29,15 +29,17 @@ class GaveWay(Exception):
 class Handshakes:
     """The handshakes of one listener."""
 
-    def __init__(self, gate: Gate, make: Callable[[], asyncio.BaseProtocol]) -> None:
-        self._gate = gate
+    def __init__(
+        self, authentication: PortAuthentication, make: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self._authentication = authentication
         self._make = make
         self._loop = asyncio.get_running_loop()
         self._running: dict[asyncio.Task[object], str] = {}
         """By address, the oldest first."""
         self._waiting: dict[str, deque[socket.socket]] = {}
         """By address; the one that waited longest for its turn is first."""
-        self._burst = max(1.0, gate.handshakes_rate * _BURST_SECONDS)
+        self._burst = max(1.0, authentication.handshakes_rate * _BURST_SECONDS)
         self._credit = self._burst
         self._credited_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -47,7 +49,7 @@ class Handshakes:
 
     def begin(self, connection: socket.socket, host: str) -> None:
         """Queue the handshake with a client from `host`. The protocol of the connection is created when it succeeds."""
-        if len(self) >= self._gate.handshakes_max:
+        if len(self) >= self._authentication.handshakes_max:
             self._give_up_one()
         self._waiting.setdefault(host, deque()).append(connection)
         if self._timer is None:
@@ -56,7 +58,7 @@ class Handshakes:
     def _begin_some(self) -> None:
         """Begin as many handshakes as the rate allows; schedule the others."""
         self._timer = None
-        now, rate = self._loop.time(), self._gate.handshakes_rate
+        now, rate = self._loop.time(), self._authentication.handshakes_rate
         self._credit = min(self._burst, self._credit + (now - self._credited_at) * rate)
         self._credited_at = now
         while self._waiting and self._credit >= 1:
@@ -103,26 +105,26 @@ class Handshakes:
             own.popleft().close()
             if not own:
                 del self._waiting[crowded]
-            self._gate.refused(crowded, GaveWay())
+            self._authentication.refused(crowded, GaveWay())
             return
         oldest = next(task for task, host in self._running.items() if counts[host] == most)
-        self._gate.refused(self._running.pop(oldest), GaveWay())
+        self._authentication.refused(self._running.pop(oldest), GaveWay())
         oldest.cancel()
 
     async def _shake(self, connection: socket.socket, host: str, begun: list[bool]) -> None:
         begun.append(True)
-        gate = self._gate
+        authentication = self._authentication
         try:
-            if gate.takes_clear_text and not await speaks_tls(connection):
+            if authentication.takes_clear_text and not await speaks_tls(connection):
                 await self._loop.connect_accepted_socket(self._make, connection)
                 return
             await self._loop.connect_accepted_socket(
                 self._make,
                 connection,
-                ssl=gate.context,
-                ssl_handshake_timeout=gate.handshake_timeout_seconds,
+                ssl=authentication.context,
+                ssl_handshake_timeout=authentication.handshake_timeout_seconds,
                 ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
         except OSError as error:  # includes TLS errors
-            gate.refused(host, error)
+            authentication.refused(host, error)
             connection.close()

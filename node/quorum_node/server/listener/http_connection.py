@@ -20,8 +20,13 @@ from quorum_node.security.caller import ANONYMOUS
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, PeerIdentity
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
+from quorum_node.server.listener.port_authentication import (
+    NOT_YET,
+    ClearText,
+    PeerIdentity,
+    PortAuthentication,
+)
 from quorum_node.server.listener.principal_shares import PrincipalShares, is_anonymous
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
@@ -44,7 +49,7 @@ class HttpListener:
     turns: FairTurns
     metrics: Metrics
     principals: PrincipalShares
-    gate: Gate = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
+    authentication: PortAuthentication = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
 
     def make(self) -> "HttpConnection":
         """Create the protocol of a new connection."""
@@ -77,7 +82,7 @@ class HttpConnection(H11Protocol):
         """Called by the loop."""
         super().connection_made(transport)
         self.address = address_of(transport)
-        identity = self._listener.gate.authenticate(transport, self.address)
+        identity = self._listener.authentication.authenticate(transport, self.address)
         if identity is None:
             self.drop("certificate")
             return

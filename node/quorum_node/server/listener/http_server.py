@@ -15,7 +15,6 @@ from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import ClearText, Gate
 from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.http_connection import (
     BURST_SECONDS,
@@ -25,6 +24,7 @@ from quorum_node.server.listener.http_connection import (
     HttpListener,
 )
 from quorum_node.server.listener.loop_work import LoopWork
+from quorum_node.server.listener.port_authentication import ClearText, PortAuthentication
 from quorum_node.server.listener.principal_shares import PrincipalShares
 from quorum_node.server.listener.revalidation import Revalidation
 from quorum_node.server.observing.metrics import Metrics
@@ -49,7 +49,7 @@ class AdminServer:
         sock: socket.socket,
         metrics: Metrics,
         limits: ConnectionLimits,
-        gate: Gate | None = None,
+        authentication: PortAuthentication | None = None,
         work: LoopWork | None = None,
     ) -> None:
         """`work`: load of all listeners of the process."""
@@ -72,7 +72,7 @@ class AdminServer:
         self._metrics = metrics
         self._book = ConnectionBook(limits, perf_counter, self._count_closed)
         turns = FairTurns(self._loop, share=SHARE, burst_seconds=BURST_SECONDS)
-        gate = gate or ClearText(ADMIN_LISTENER)
+        authentication = authentication or ClearText(ADMIN_LISTENER)
         state = self._server.server_state
         principals = PrincipalShares(
             self._loop,
@@ -80,14 +80,16 @@ class AdminServer:
             limits.principal_percentage,
             work or LoopWork(),
         )
-        listener = HttpListener(config, state, self._book, turns, metrics, principals, gate)
-        self._revalidation = Revalidation(self._loop, gate, lambda: self._connections)
+        listener = HttpListener(
+            config, state, self._book, turns, metrics, principals, authentication
+        )
+        self._revalidation = Revalidation(self._loop, authentication, lambda: self._connections)
         self._acceptor = Acceptor(
             sock,
             listener.make,
             limits.creation_rate,
             lambda error: self._count_closed("accept"),
-            None if gate.context is None else Handshakes(gate, listener.make),
+            None if authentication.context is None else Handshakes(authentication, listener.make),
         )
         self._sweeping: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None

@@ -20,10 +20,14 @@ from quorum_node.security.caller import ANONYMOUS, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import NOT_YET, Gate, PeerIdentity
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.logins import Logins
 from quorum_node.server.listener.port import Handler, InboundRequest
+from quorum_node.server.listener.port_authentication import (
+    NOT_YET,
+    PeerIdentity,
+    PortAuthentication,
+)
 from quorum_node.server.listener.principal_shares import Share, is_anonymous
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.rights.port import Decided
@@ -54,7 +58,7 @@ HEAVY_BYTES = 256 << 10
 class ConnectionOwner(Protocol):
     """The listener of a connection."""
 
-    gate: Gate
+    authentication: PortAuthentication
     handler: Handler
     decode: Callable[[Buffer], Request]
     times: RequestTimes
@@ -127,7 +131,7 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = in_slices(cast(asyncio.Transport, transport), self._server.loop)
         prepare_socket(transport)
         self.address = address_of(transport)
-        identity = self._server.gate.authenticate(transport, self.address)
+        identity = self._server.authentication.authenticate(transport, self.address)
         if identity is None:
             self.drop("certificate")
             return

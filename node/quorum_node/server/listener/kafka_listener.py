@@ -21,13 +21,13 @@ from quorum_node.security.caller import Caller, is_member
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.gate import ClearText, Gate
 from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.logins import Logins, StoredCredentials
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
+from quorum_node.server.listener.port_authentication import ClearText, PortAuthentication
 from quorum_node.server.listener.principal_shares import PrincipalShares, Share
 from quorum_node.server.listener.refused_address import refused_address
 from quorum_node.server.listener.revalidation import Revalidation
@@ -66,7 +66,7 @@ class KafkaListener:
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]] = tuple,
         shares: LoopShares | None = None,
-        gate: Gate | None = None,
+        authentication: PortAuthentication | None = None,
         stored: StoredCredentials | None = None,
         apis: Mapping[int, Api] = APIS,
     ) -> None:
@@ -74,7 +74,7 @@ class KafkaListener:
         self.decode: Callable[[Buffer], Request] = (
             decode_request if apis is APIS else partial(decode_request, apis=apis)
         )
-        self.gate = gate or ClearText(settings.name)
+        self.authentication = authentication or ClearText(settings.name)
         self._label = settings.name.lower()
         self.handler = handler
         self._metrics = metrics
@@ -90,7 +90,7 @@ class KafkaListener:
         self._principals = PrincipalShares(
             self.loop, limits.principal_requests, limits.principal_percentage, shares.work
         )
-        self._revalidation = Revalidation(self.loop, self.gate, lambda: self.connections)
+        self._revalidation = Revalidation(self.loop, self.authentication, lambda: self.connections)
         self._voter_ids = voter_ids
         self.logins = None if settings.sasl is None else self._logins(settings.sasl, stored)
         self._acceptor: Acceptor | None = None
@@ -119,7 +119,7 @@ class KafkaListener:
             make,
             self.settings.limits.creation_rate,
             lambda error: self._count_closed("accept"),
-            None if self.gate.context is None else Handshakes(self.gate, make),
+            None if self.authentication.context is None else Handshakes(self.authentication, make),
         )
         self._acceptor.start()
         self._sweep()
@@ -160,7 +160,7 @@ class KafkaListener:
         sender = voter_of(request.body)
         if sender is None or self.logins is not None or sender not in self._voter_ids():
             return False
-        if self.gate.binds_ids and not is_member(connection.caller, sender):
+        if self.authentication.binds_ids and not is_member(connection.caller, sender):
             return False
         return self.book.belongs_to_voter(connection, sender)
 
@@ -204,7 +204,7 @@ class KafkaListener:
 class KafkaListeners:
     """All listeners of the process, with a shared handler, shared metrics and shared scheduling.
 
-    `gates`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
+    `authentications`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class KafkaListeners:
         metrics: Metrics,
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]],
-        gates: Mapping[str, Gate] = MappingProxyType({}),
+        authentications: Mapping[str, PortAuthentication] = MappingProxyType({}),
         stored: StoredCredentials | None = None,
         apis: Mapping[int, Api] = APIS,
         work: LoopWork | None = None,
@@ -228,7 +228,7 @@ class KafkaListeners:
                 on_malformed,
                 voter_ids,
                 shares,
-                gates.get(each.name),
+                authentications.get(each.name),
                 stored,
                 apis,
             )

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from quorum_node.server.listener.gate import Gate, PeerIdentity
+from quorum_node.server.listener.port_authentication import PeerIdentity, PortAuthentication
 
 _AT_ONCE = 10
 
@@ -35,21 +35,21 @@ class Revalidation:
     def __init__(
         self,
         loop: Loop,
-        gate: Gate,
+        authentication: PortAuthentication,
         connections: Callable[[], Iterable[RevalidatedConnection]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
-        self._gate = gate
+        self._authentication = authentication
         self._connections = connections
         self._clock = clock
-        self._changes = gate.changes
+        self._changes = authentication.changes
         self._asked: deque[RevalidatedConnection] = deque()
 
     def sweep(self) -> None:
         """Start the checks that are due. To be called once a second."""
-        now, changed = self._clock(), self._changes != self._gate.changes
-        self._changes = self._gate.changes
+        now, changed = self._clock(), self._changes != self._authentication.changes
+        self._changes = self._authentication.changes
         due = [each for each in self._connections() if changed or each.identity.not_after < now]
         if due and not self._asked:
             self._loop.call_soon(self._ask_some)
@@ -58,7 +58,7 @@ class Revalidation:
     def _ask_some(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._asked))):
             connection = self._asked.popleft()
-            if not self._gate.is_still_valid(connection.identity):
+            if not self._authentication.is_still_valid(connection.identity):
                 connection.retire()
         if self._asked:
             self._loop.call_soon(self._ask_some)

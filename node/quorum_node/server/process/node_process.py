@@ -127,7 +127,7 @@ class NodeProcess:
             self._metrics,
             malformed.from_client,
             self._hosted.voter_ids,
-            self._secured.gates,
+            self._secured.authentications,
             CommittedCredentials(LedReplica(first)),
             self._apis,
             work,
@@ -140,7 +140,7 @@ class NodeProcess:
             _bind(listeners.ADMIN, config.admin.address),
             self._metrics,
             config.admin.limits,
-            self._secured.gates.get(listeners.ADMIN_LISTENER),
+            self._secured.authentications.get(listeners.ADMIN_LISTENER),
             work,
         )
         self._health: AdminServer | None = None

@@ -11,8 +11,8 @@ from quorum_node.security.certificate_identity import Role
 from quorum_node.security.tls.material import Material
 from quorum_node.security.tls.peers import next_expiry
 from quorum_node.server.admin.tls_view import tls_document
-from quorum_node.server.listener.mixed_gate import MixedGate
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.mixed_authentication import MixedAuthentication
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.dialling import Dialling
@@ -36,16 +36,18 @@ class PortsWithTls:
             label = name.lower()
             return lambda why: metrics.count_labelled("connections_closed", f"{label} {why}")
 
-        self.gates: dict[str, TlsGate | MixedGate] = {
-            name: TlsGate(name, files, config.tls, reports, counting(name))
+        self.authentications: dict[str, TlsAuthentication | MixedAuthentication] = {
+            name: TlsAuthentication(name, files, config.tls, reports, counting(name))
             for name, files in tls.items()
             if config.broker is None or name != config.quorum_listener
         }
-        self._mixed: MixedGate | None = None
+        self._mixed: MixedAuthentication | None = None
         if config.tls.migration is not Migration.NONE:
-            for name in {config.dialled.name, ADMIN_LISTENER} & self.gates.keys():
-                self.gates[name] = MixedGate(cast(TlsGate, self.gates[name]))
-            self._mixed = cast(MixedGate, self.gates[config.dialled.name])
+            for name in {config.dialled.name, ADMIN_LISTENER} & self.authentications.keys():
+                self.authentications[name] = MixedAuthentication(
+                    cast(TlsAuthentication, self.authentications[name])
+                )
+            self._mixed = cast(MixedAuthentication, self.authentications[config.dialled.name])
         dialled = tls.get(config.quorum_listener)
         plain = dialled is None or config.tls.migration is Migration.ACCEPT
         self.dialling = (
@@ -113,7 +115,7 @@ class PortsWithTls:
         """See `SecuredPorts`."""
         self._rotation = TlsRotation(
             self._tls,
-            self.gates,
+            self.authentications,
             frozenset({self._config.quorum_listener, self._config.dialled.name}),
             self._config.tls.files_poll_ms,
             renew,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from quorum_node.api import TlsDescription
 from quorum_node.configuration.node_config import NodeConfig
-from quorum_node.server.listener.gate import Gate
+from quorum_node.server.listener.port_authentication import PortAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.starting.tls_loading import TlsOfPorts
@@ -20,7 +20,7 @@ class SecuredPorts(Protocol):
     """The TLS parts of one node."""
 
     @property
-    def gates(self) -> Mapping[str, Gate]:
+    def authentications(self) -> Mapping[str, PortAuthentication]:
         """Authentication at the ports with TLS, by listener."""
 
     @property
@@ -43,7 +43,7 @@ class SecuredPorts(Protocol):
 class NoneSecured:
     """The TLS parts of a node in clear text: none."""
 
-    gates: Mapping[str, Gate] = {}
+    authentications: Mapping[str, PortAuthentication] = {}
     dialling: None = None
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:

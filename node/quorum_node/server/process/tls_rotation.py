@@ -12,8 +12,8 @@ import structlog
 from quorum_node.security.tls.certificates import summary
 from quorum_node.security.tls.problems import CertificateProblem
 from quorum_node.server.ending.fail_stop import watch_task
-from quorum_node.server.listener.mixed_gate import MixedGate
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.mixed_authentication import MixedAuthentication
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.transport.tls_files import TlsFiles, read_files
 
 _LOG = structlog.get_logger("quorum_node")
@@ -28,13 +28,13 @@ class TlsRotation:
     def __init__(
         self,
         files: Mapping[str, TlsFiles],
-        gates: Mapping[str, TlsGate | MixedGate],
+        authentications: Mapping[str, TlsAuthentication | MixedAuthentication],
         dialled: frozenset[str],
         poll_ms: int,
         renew: Callable[..., None],
     ) -> None:
         self._files = files
-        self._gates = gates
+        self._authentications = authentications
         self._dialled = dialled
         self._poll_seconds = poll_ms / 1000
         self._renew = renew
@@ -66,9 +66,9 @@ class TlsRotation:
         """The files were read."""
         for name, files in self._files.items():
             if files.look(contents):
-                gate = self._gates.get(name)
-                if gate is not None:
-                    gate.changed()
+                authentication = self._authentications.get(name)
+                if authentication is not None:
+                    authentication.changed()
                 _tell_what_is_used(files)
                 if name in self._dialled:
                     self._renew()

@@ -31,7 +31,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.schema.schema import Message
-from quorum_node.security.rights.door import Denial
+from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.controller.port import ControllerPort
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.requests.config_api import ConfigApi

@@ -1,7 +1,7 @@
 """Authorization with the current entries and voters, and a cache of its decisions.
 
 Owns when a decision is made again: after a change of the committed entries, or of the voters. Until then a repeated request costs one
-look-up in the connection's cache. Must not know the rules (`security/rights/door.py`).
+look-up in the connection's cache. Must not know the rules (`security/rights/request_authorizer.py`).
 """
 
 from collections.abc import Callable
@@ -13,8 +13,13 @@ from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
 from quorum_node.security.rights.claims import IDS_OF
-from quorum_node.security.rights.door import Asked, Denial, Door, DoorSettings
 from quorum_node.security.rights.http_table import route_name
+from quorum_node.security.rights.request_authorizer import (
+    AccessSettings,
+    Asked,
+    Denial,
+    RequestAuthorizer,
+)
 from quorum_node.server.rights.denials import Denials
 from quorum_node.server.rights.port import Asking
 
@@ -43,7 +48,7 @@ class CachingGuard:
 
     def __init__(
         self,
-        settings: DoorSettings,
+        settings: AccessSettings,
         replica: JudgedReplica,
         voter_ids: Callable[[], frozenset[int]],
         denials: Denials,
@@ -52,13 +57,13 @@ class CachingGuard:
         self._committed = replica.committed
         self._voter_ids = voter_ids
         self._denials = denials
-        self._door = Door(settings, self._committed.image.acls, loaded=False)
+        self._authorizer = RequestAuthorizer(settings, self._committed.image.acls, loaded=False)
         self._is_current = False
 
     @property
     def is_on(self) -> bool:
         """See `Guard`."""
-        return self._door.settings.authorizer.enabled
+        return self._authorizer.settings.authorizer.enabled
 
     def voters_changed(self) -> None:
         """Invalidate the cached decisions."""
@@ -67,18 +72,18 @@ class CachingGuard:
     def request(self, asking: Asking, body: Message) -> Asked | Denial:
         """See `Guard`."""
         # Every Fetch takes this path: keep the number of calls low.
-        door = self._door
-        if not self._is_current or self._committed.image.acls is not door.acls:
-            door = self._renewed()
+        authorizer = self._authorizer
+        if not self._is_current or self._committed.image.acls is not authorizer.acls:
+            authorizer = self._renewed()
         caller, decided = asking.caller, asking.decided
         kind = type(body)
         ids_of = IDS_OF.get(kind)
         key = (kind, None if ids_of is None else ids_of(body))
         if decided is not None:
             known = decided.get(key)
-            if known is not None and known.door is door and known.caller is caller:
+            if known is not None and known.authorizer is authorizer and known.caller is caller:
                 return known
-        found = door.request(caller, body)
+        found = authorizer.request(caller, body)
         if isinstance(found, Denial):
             self._denials.denied(caller, _NAMES[kind], found.text)
         elif decided is not None and not found.rule.own_voter:
@@ -95,15 +100,15 @@ class CachingGuard:
             self._denials.denied(caller, route_name(method, path), found.text)
         return found
 
-    def _renewed(self) -> Door:
+    def _renewed(self) -> RequestAuthorizer:
         """The rules with the current entries and voters; the same object if nothing has changed."""
-        before = self._door
+        before = self._authorizer
         loaded = before.loaded or self._is_loaded()
         self._is_current = loaded
         acls, voter_ids = self._committed.image.acls, self._voter_ids()
         if (acls is not before.acls) or (loaded, voter_ids) != (before.loaded, before.voter_ids):
-            self._door = Door(before.settings, acls, loaded, voter_ids)
-        return self._door
+            self._authorizer = RequestAuthorizer(before.settings, acls, loaded, voter_ids)
+        return self._authorizer
 
     def _is_loaded(self) -> bool:
         replica = self._replica

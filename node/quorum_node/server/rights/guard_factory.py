@@ -10,8 +10,8 @@ import structlog
 from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL
-from quorum_node.security.rights.door import DoorSettings
 from quorum_node.security.rights.needs import ApiTable
+from quorum_node.security.rights.request_authorizer import AccessSettings
 from quorum_node.security.tls.listener_security import SecurityProtocol
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import Denials
@@ -20,13 +20,13 @@ from quorum_node.server.rights.guard import CachingGuard, JudgedReplica
 _LOG = structlog.get_logger("quorum_node")
 
 
-def access_settings(config: NodeConfig, table: ApiTable) -> DoorSettings:
+def access_settings(config: NodeConfig, table: ApiTable) -> AccessSettings:
     """The settings of authorization."""
     # On a listener that also accepts clear text, clients can't prove whose id they use.
     binding = config.tls.binding and config.tls.migration is Migration.NONE
     bound = (each.name for each in config.listeners if each.protocol.has_tls and binding)
     logins = (each.name for each in config.listeners if each.protocol.has_sasl)
-    return DoorSettings(
+    return AccessSettings(
         authorizer=config.controller.authorizer,
         bound_listeners=frozenset(bound),
         login_listeners=frozenset(logins),
@@ -37,7 +37,7 @@ def access_settings(config: NodeConfig, table: ApiTable) -> DoorSettings:
 
 
 def make_guard(
-    settings: DoorSettings,
+    settings: AccessSettings,
     replica: JudgedReplica,
     voter_ids: Callable[[], frozenset[int]],
     metrics: Metrics,

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
-from quorum_node.security.rights.door import Asked, Denial
+from quorum_node.security.rights.request_authorizer import Asked, Denial
 
 Decided = dict[object, Asked]
 """Cached decisions of one connection, by operation and resource. Never shared between callers."""

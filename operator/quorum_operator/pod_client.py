@@ -13,7 +13,7 @@ import httpx
 from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT
 
 
-class Door:
+class PodClient:
     """Calls to the admin API of pods in clear text; `http` is shared by all quorums."""
 
     port = ADMIN_PORT
@@ -52,7 +52,7 @@ class Door:
         return {}
 
 
-class SecureDoor(Door):
+class TlsPodClient(PodClient):
     """Calls to the pods of one quorum with certificates.
 
     `names`: the DNS name that the process at an address has to prove. At other addresses any member's certificate is

@@ -1,7 +1,7 @@
 """Authentication at a port that accepts clear text besides TLS, while a quorum migrates from one to the other.
 
 Owns the list of recent clients in clear text: the migration is complete when it is empty. Clients with TLS are authenticated as by
-`TlsGate`; others are anonymous, as on a port in clear text.
+`TlsAuthentication`; others are anonymous, as on a port in clear text.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Callable
 from time import monotonic
 
-from quorum_node.server.listener.gate import Anonymous, ClearText, PeerIdentity
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.port_authentication import Anonymous, ClearText, PeerIdentity
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 
 REMEMBERED_SECONDS = 60.0
 """In seconds: a client between two connections still counts as one in clear text."""
@@ -19,42 +19,44 @@ _LEAST = 64
 """Closed connections are removed from the list when it reaches this size."""
 
 
-class MixedGate:
-    """See `Gate`. `gate`: authenticates the clients with TLS."""
+class MixedAuthentication:
+    """See `PortAuthentication`. `authentication`: authenticates the clients with TLS."""
 
     takes_clear_text = True
     binds_ids = False
 
-    def __init__(self, gate: TlsGate, clock: Callable[[], float] = monotonic) -> None:
-        self._gate = gate
-        self._plain = ClearText(gate.name)
+    def __init__(
+        self, authentication: TlsAuthentication, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._authentication = authentication
+        self._plain = ClearText(authentication.name)
         self._clock = clock
         self._open: list[tuple[asyncio.BaseTransport, str]] = []
         self._look_at = _LEAST
         self._seen: dict[str, float] = {}
         """When an address last used clear text, the oldest first."""
-        self.handshake_timeout_seconds = gate.handshake_timeout_seconds
-        self.handshakes_max = gate.handshakes_max
-        self.handshakes_rate = gate.handshakes_rate
+        self.handshake_timeout_seconds = authentication.handshake_timeout_seconds
+        self.handshakes_max = authentication.handshakes_max
+        self.handshakes_rate = authentication.handshakes_rate
 
     @property
     def context(self) -> ssl.SSLContext:
-        """See `Gate`."""
-        return self._gate.context
+        """See `PortAuthentication`."""
+        return self._authentication.context
 
     @property
     def changes(self) -> int:
-        """See `Gate`."""
-        return self._gate.changes
+        """See `PortAuthentication`."""
+        return self._authentication.changes
 
     def changed(self) -> None:
-        """See `TlsGate`."""
-        self._gate.changed()
+        """See `TlsAuthentication`."""
+        self._authentication.changed()
 
     def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity | None:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         if transport.get_extra_info("ssl_object") is not None:
-            return self._gate.authenticate(transport, address)
+            return self._authentication.authenticate(transport, address)
         self._open.append((transport, address))
         self._note(address)
         if len(self._open) >= self._look_at:
@@ -62,12 +64,12 @@ class MixedGate:
         return self._plain.authenticate(transport, address)
 
     def refused(self, address: str, error: BaseException) -> None:
-        """See `Gate`."""
-        self._gate.refused(address, error)
+        """See `PortAuthentication`."""
+        self._authentication.refused(address, error)
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
-        """See `Gate`."""
-        return isinstance(identity, Anonymous) or self._gate.is_still_valid(identity)
+        """See `PortAuthentication`."""
+        return isinstance(identity, Anonymous) or self._authentication.is_still_valid(identity)
 
     def in_clear_text(self) -> tuple[str, ...]:
         """Addresses that use clear text, or did recently."""

@@ -17,9 +17,9 @@ from quorum_node.protocol.frames import encode_request
 from quorum_node.security.caller import Caller
 from quorum_node.server.listener.first_byte import speaks_tls
 from quorum_node.server.listener.kafka_listener import KafkaListener
-from quorum_node.server.listener.mixed_gate import REMEMBERED_SECONDS, MixedGate
+from quorum_node.server.listener.mixed_authentication import REMEMBERED_SECONDS, MixedAuthentication
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from support.listener_settings import listener_settings
@@ -39,13 +39,13 @@ HELLO = encode_request(
 
 
 class MixedPort:
-    """Of member 1. `now`: what its gate takes for the time."""
+    """Of member 1. `now`: what its authentication takes for the time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.now = folder, 0.0
         files = tls_files(folder / "1", MEMBER, CA.certificate, node_id=1)
-        plain = TlsGate("CONTROLLER", files, CONFIG, RefusedPeers(), lambda why: None)
-        self.gate = MixedGate(plain, lambda: self.now)
+        plain = TlsAuthentication("CONTROLLER", files, CONFIG, RefusedPeers(), lambda why: None)
+        self.authentication = MixedAuthentication(plain, lambda: self.now)
         (self.number,) = free_ports(1)
         self.callers: list[Caller] = []
         self.listener = KafkaListener(
@@ -53,7 +53,7 @@ class MixedPort:
             self._answer,
             Metrics(),
             lambda why, detail, peer: None,
-            gate=self.gate,
+            authentication=self.authentication,
         )
 
     def _answer(self, inbound: InboundRequest) -> None:
@@ -119,20 +119,20 @@ def test_a_foreign_certificate_is_refused_as_ever(tmp_path: Path) -> None:
 def test_who_speaks_clear_text_is_told_while_connected_and_a_minute_longer(tmp_path: Path) -> None:
     async def play(port: MixedPort) -> None:
         assert await port.asks(port.context())
-        assert port.gate.in_clear_text() == ()
+        assert port.authentication.in_clear_text() == ()
         reader, writer = await port.connect(None)
         writer.write(HELLO)
         await reader.read(4)
         port.now += 10 * REMEMBERED_SECONDS
-        assert port.gate.in_clear_text() == ("127.0.0.1",)
+        assert port.authentication.in_clear_text() == ("127.0.0.1",)
         writer.close()
         async with asyncio.timeout(10):
             while port.listener.connections:  # noqa: ASYNC110 - changes in the code under test
                 await asyncio.sleep(0.01)
         port.now += REMEMBERED_SECONDS - 1
-        assert port.gate.in_clear_text() == ("127.0.0.1",)
+        assert port.authentication.in_clear_text() == ("127.0.0.1",)
         port.now += 2
-        assert port.gate.in_clear_text() == ()
+        assert port.authentication.in_clear_text() == ()
 
     at_a_port(tmp_path, play)
 

@@ -1,6 +1,6 @@
 """Authentication of connections at a port, before their first request: the interface that all ports use.
 
-Owns the interface, and the implementation for clear text. TLS is in `tls_gate`, which is loaded only where it is used.
+Owns the interface, and the implementation for clear text. TLS is in `tls_authentication`, which is loaded only where it is used.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class PeerIdentity(Protocol):
     def not_after(self) -> float: ...
 
 
-class Gate(Protocol):
+class PortAuthentication(Protocol):
     """The authentication of one port."""
 
     @property
@@ -85,14 +85,14 @@ class ClearText:
     changes: int = 0
 
     def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         return Anonymous(Caller(ANONYMOUS_PRINCIPAL, address, self.name))
 
     def refused(self, address: str, error: BaseException) -> None:
         """Without TLS there are no handshakes."""
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         return True
 
 

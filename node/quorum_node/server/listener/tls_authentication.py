@@ -10,7 +10,7 @@ from typing import cast
 
 from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.security.tls.peers import why_close
-from quorum_node.server.listener.gate import PeerIdentity
+from quorum_node.server.listener.port_authentication import PeerIdentity
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.handshake_errors import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
@@ -18,7 +18,7 @@ from quorum_node.server.transport.tls_peers import PeerIdentity as ProvenByTls
 from quorum_node.server.transport.tls_peers import PeerRejected, client_identity
 
 
-class TlsGate:
+class TlsAuthentication:
     """`name`: the listener's, in callers and messages. `count`: called with the reason of each refusal."""
 
     def __init__(
@@ -43,7 +43,7 @@ class TlsGate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """See `Gate`: always the newest context."""
+        """See `PortAuthentication`: always the newest context."""
         return self._files.server
 
     def changed(self) -> None:
@@ -51,7 +51,7 @@ class TlsGate:
         self.changes += 1
 
     def authenticate(self, transport: asyncio.BaseTransport, address: str) -> PeerIdentity | None:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         try:
             return client_identity(
                 transport, address, self._files, self.name, self._config.role_rules, utc_now()
@@ -61,11 +61,11 @@ class TlsGate:
             return None
 
     def refused(self, address: str, error: BaseException) -> None:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         self._tell(address, why_handshake_failed(error), "handshake")
 
     def is_still_valid(self, identity: PeerIdentity) -> bool:
-        """See `Gate`."""
+        """See `PortAuthentication`."""
         held = cast(ProvenByTls, identity)
         trust = self._files.trust
         if held.certificate is None or trust is None:

@@ -13,7 +13,7 @@ import pytest
 from quorum_operator.certificates import holders, issuing
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.desired.names import Owner
-from quorum_operator.door import SecureDoor, client_context
+from quorum_operator.pod_client import TlsPodClient, client_context
 
 OWNER = Owner("demo", "space", "uid")
 AUTHORITY = issuing.new_authority(OWNER, 1, time.time())
@@ -59,11 +59,11 @@ def called(
             served(folder, server, shown) as port,
             httpx.AsyncClient(verify=context, trust_env=False) as http,
         ):
-            door = SecureDoor(http, {"127.0.0.1": host}, "demo-admin.space.svc")
-            door.port = port
+            pod_client = TlsPodClient(http, {"127.0.0.1": host}, "demo-admin.space.svc")
+            pod_client.port = port
             try:
                 limit = httpx.Timeout(5.0)
-                return await door.request("GET", "127.0.0.1", "/v1/node", timeout=limit)
+                return await pod_client.request("GET", "127.0.0.1", "/v1/node", timeout=limit)
             except httpx.TransportError:
                 return None
 
@@ -98,9 +98,9 @@ def test_without_anything_trusted_nobody_is_believed(tmp_path: Path) -> None:
             served(tmp_path, member, []) as port,
             httpx.AsyncClient(verify=client_context(""), trust_env=False) as http,
         ):
-            door = SecureDoor(http, {}, HOST)
-            door.port = port
-            await door.request("GET", "127.0.0.1", "/", timeout=httpx.Timeout(5.0))
+            pod_client = TlsPodClient(http, {}, HOST)
+            pod_client.port = port
+            await pod_client.request("GET", "127.0.0.1", "/", timeout=httpx.Timeout(5.0))
 
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         asyncio.run(call())

@@ -48,7 +48,7 @@ class Denial:
 
 
 @dataclass(frozen=True, slots=True)
-class DoorSettings:
+class AccessSettings:
     """`bound_listeners`: listeners on which callers act only for the node in their certificate
     (`quorum.identity.binding`).
 
@@ -68,7 +68,7 @@ class DoorSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class RequestAuthorizer:
     """State at one instant. `loaded`: whether all committed entries are loaded. `voter_ids`: of the
     latest voters record.
 
@@ -76,7 +76,7 @@ class Door:
     that voter.
     """
 
-    settings: DoorSettings
+    settings: AccessSettings
     acls: AclsImage
     loaded: bool = True
     voter_ids: frozenset[int] = frozenset()
@@ -124,7 +124,7 @@ class Door:
 class Asked:
     """A caller and its request, with the rule of that request."""
 
-    door: Door
+    authorizer: RequestAuthorizer
     caller: Caller
     rule: Rule
 
@@ -135,7 +135,7 @@ class Asked:
 
         Handlers call it for the resources that the request names.
         """
-        settings, identity = self.door.settings.authorizer, self.caller.identity
+        settings, identity = self.authorizer.settings.authorizer, self.caller.identity
         if not settings.enabled or self.caller.principal in settings.super_users:
             identity = None  # neither needs a role
         by_role = False
@@ -147,12 +147,12 @@ class Asked:
                 return _BY_ROLE  # no entry can override this, so none is read
         found = authorize(
             settings,
-            self.door.acls,
+            self.authorizer.acls,
             self.caller,
             operation,
             resource,
             name,
-            loaded=self.door.loaded,
+            loaded=self.authorizer.loaded,
         )
         if found.allowed or not by_role or found.reason is Reason.DENIED_BY_ENTRY:
             return found
@@ -181,7 +181,7 @@ class Asked:
         identity = self.caller.identity
         if identity is not None and identity.role is Role.MEMBER:
             return True
-        return self.caller.principal in self.door.settings.authorizer.super_users
+        return self.caller.principal in self.authorizer.settings.authorizer.super_users
 
 
 _BY_ROLE = Ruling(True, Reason.ROLE)
