@@ -23,7 +23,13 @@ _MUCH = {
     "tolerations": [{"key": "k"}],
     "affinity": {"nodeAffinity": {}},
 }
-SPECS: dict[str, dict[str, Any]] = {"plain": {}, "much": _MUCH, "none": {"spread": "None"}}
+_IMAGE = "metadataquorum/node:latest"
+"""The earlier default: the API server has stored it in resources without spec.image."""
+SPECS: dict[str, dict[str, Any]] = {
+    "plain": {"image": _IMAGE},
+    "much": _MUCH,
+    "none": {"image": _IMAGE, "spread": "None"},
+}
 
 BEFORE = {
     "plain": ("8c5701d3e40aa216", "fcba577777fca77e"),
