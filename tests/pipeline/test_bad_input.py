@@ -190,6 +190,18 @@ def test_what_java_says_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, "is no archive, or an empty one" in done.stderr) == (2, True)
 
 
+def test_executors_that_fail_are_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every command that runs on Spark: here their Python can't be started."""
+    pairs(tmp_path / "node", 3).close()
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "nothing"))
+    done = run_pipeline("state", "--log", tmp_path / "node", "--master", "local[1]")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("quorum-pipeline state: Spark at local[1]: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> None:
     """Under an archive that follows it: that ends with its name, and goes on when it is back."""
     node, aside = tmp_path / "node", tmp_path / "aside"

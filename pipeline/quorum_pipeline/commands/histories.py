@@ -207,12 +207,15 @@ def opened_stages(
     if small or arguments.master == _NO_MASTER:
         yield StagesHere(arguments.partitions)
         return
+    from quorum_pipeline.spark.reason import SparkError, reason_of
     from quorum_pipeline.spark.session import open_session
 
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
     try:
         yield SparkStages(session.sparkContext)
+    except SparkError as error:
+        raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
     finally:
         session.stop()
 

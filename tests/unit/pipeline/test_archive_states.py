@@ -193,6 +193,22 @@ def refused(root: Path, scratch: Path, moment: Moment) -> str:
 
 
 @pytest.mark.requirement("SP-02")
+def test_of_a_delta_that_can_not_be_opened_the_records_say_the_same(
+    writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """As while another process merges deltas: it is deleted after the query was planned."""
+    images = write_history(writer)
+    writer.close()
+    write_archive(root, writer.directory, 0, writer.end_offset, deltas=True)
+    path = next((root / DELTAS).glob("*/*.parquet"))
+    path.unlink()
+    path.mkdir()
+    with history(root, tmp_path) as found:
+        assert b"".join(found.at(Moment()).snapshot()) == images[writer.end_offset]
+        assert found.one_by_one
+
+
+@pytest.mark.requirement("SP-02")
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number: int) -> None:
     """The first, one in the middle, or the last: without it the state would be an older one."""
