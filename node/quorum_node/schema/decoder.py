@@ -44,20 +44,26 @@ Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
 """(buffer, position, length of the buffer, [remaining elements]) -> (message, next position)."""
 
 
-_COMPILED: dict[tuple[Any, int, bool], Decoder] = {}
+_COMPILED: dict[tuple[Any, int, bool, bool], Decoder] = {}
 
 
-def decoder(cls: type[Message], version: int, flexible: bool) -> Decoder:
-    """The decoder of a structure at a version of the message around it."""
-    key = (cls, version, flexible)
+def decoder(
+    cls: type[Message], version: int, flexible: bool, *, limits_strings: bool = True
+) -> Decoder:
+    """The decoder of a structure at a version of the message around it.
+
+    `limits_strings`: strings longer than MAX_STRING_BYTES are refused. Not in committed records: a log may have them.
+    """
+    key = (cls, version, flexible, limits_strings)
     made = _COMPILED.get(key)
     if made is None:
-        made = _COMPILED[key] = _compile(cls, version, flexible)
+        made = _COMPILED[key] = _compile(cls, version, flexible, limits_strings)
     return made
 
 
-def _compile(cls: type[Message], version: int, flexible: bool) -> Decoder:
-    source = Source(names={"cls": cls, "uvarint": read_uvarint, "Malformed": MalformedMessage})
+def _compile(cls: type[Message], version: int, flexible: bool, limits_strings: bool) -> Decoder:
+    names = {"cls": cls, "uvarint": read_uvarint, "Malformed": MalformedMessage}
+    source = Source(names=names, limits_strings=limits_strings)
     with source.block("def decode(b, p, n, q):"):
         present = [(n, s) for n, s in wire_fields(cls) if s.in_version(version)]
         _emit_plain(source, [(n, s) for n, s in present if s.tag is None], version, flexible)
@@ -126,7 +132,7 @@ def _emit_value(
     elif isinstance(kind, Array):
         _emit_array(source, target, kind, nullable, version, flexible)
     else:
-        decode = source.name(decoder(kind, version, flexible))
+        decode = source.name(decoder(kind, version, flexible, limits_strings=source.limits_strings))
         if not nullable:
             source.add(f"{target}, p = {decode}(b, p, n, q)")
             return
@@ -169,7 +175,7 @@ def _emit_variable(
         end = source.variable()
         source.add(f"{end} = p + {size}")
         source.add(f"if {end} > n: raise Malformed('{target[2:]} runs past the end')")
-        if flexible and kind is STRING:
+        if flexible and kind is STRING and source.limits_strings:
             # Kafka's limit in every version. Other versions and the records of groups can't express longer ones.
             source.add(
                 f"if {size} > {MAX_STRING_BYTES}: raise Malformed('{target[2:]} is too long')"

@@ -23,6 +23,8 @@ class Source:
     lines: list[str] = field(default_factory=list)
     depth: int = 0
     counter: int = 0
+    limits_strings: bool = True
+    """See `decoder`."""
 
     def add(self, *lines: str) -> None:
         """Appends lines at the current indentation."""

@@ -207,3 +207,9 @@ def test_the_level_says_which_version_is_written() -> None:
 def test_names() -> None:
     assert record_type_name(3) == "PartitionRecord"
     assert record_type_name(99) == "type 99"
+
+
+def test_a_committed_record_may_hold_a_longer_string_than_a_request() -> None:
+    """A log that has one must stay readable: the limit of 32767 bytes is one of requests."""
+    record = config(2, "t", "k", "v" * 100_000)
+    assert decode_metadata(encode_metadata(record, 0)) == record

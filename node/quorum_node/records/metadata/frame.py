@@ -70,7 +70,7 @@ def compile_metadata_encoder(cls: Any, version: int) -> None:
 
 def compile_metadata_decoder(cls: Any, version: int) -> None:
     """Compile the decoder now instead of at its first use."""
-    decoder(cls, version, True)
+    decoder(cls, version, True, limits_strings=False)
 
 
 def decode_metadata(data: bytes) -> AnyMetadata:
@@ -90,7 +90,7 @@ def decode_metadata(data: bytes) -> AnyMetadata:
         cls = RECORDS_BY_TYPE.get(kind)
         if cls is None or version > cls.HIGHEST_VERSION:
             return UnknownMetadata(kind, version, data[position:])
-        decode = _DECODERS[kind, version] = decoder(cls, version, True)
+        decode = _DECODERS[kind, version] = decoder(cls, version, True, limits_strings=False)
         if position == HEAD_BYTES:
             _BY_HEAD[data[:HEAD_BYTES]] = decode
     return _decoded(decode, data, position)
