@@ -15,6 +15,7 @@ from support.envtest.killer import EAGER
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import kube
 from support.kind_env.kube import Kube
+from support.local_quorum import wait_until
 from support.previous_version import OPERATOR_OF_ONE_VERSION, NoHistory, previous_operator
 
 pytestmark = pytest.mark.envtest
@@ -70,6 +71,18 @@ def definition(env: Env) -> Iterator[str]:
     install_definitions(env.api)
 
 
+def served(api: Kube, path: str) -> bool:
+    """Whether the API server has taken up a change of the definition: until then a GET by a version that stays may be
+    answered with 500."""
+    try:
+        api.get(path)
+    except ApiError as error:
+        if error.status != 500:
+            raise
+        return False
+    return True
+
+
 def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
     """What docs/how-to/upgrade.md says: store by another version, write all objects again, and forget the earlier one."""
     versions = api.get(definition)["spec"]["versions"]
@@ -106,6 +119,7 @@ def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
     earlier = [each for each in api.get(definition)["spec"]["versions"] if each["name"] == OLD]
     api.merge(definition, {"spec": {"versions": earlier}})
     for path, found in before.items():
+        wait_until(lambda path=path: served(api, path), f"{path} is served")
         assert same(api.get(path), found)
 
 

@@ -10,8 +10,14 @@ from quorum_node.records.metadata import RECORDS_BY_TYPE, ConfigRecord
 from quorum_node.schema import decoder, encoder
 from quorum_node.server.process.codec_warmup import CodecWarmup
 
+def decoders(limits_strings):
+    return {(cls, version) for cls, version, _, limits in decoder._COMPILED if limits == limits_strings}
+
+def encoders():
+    return {(cls, version) for cls, version, _ in encoder._COMPILED}
+
 def compiled():
-    return {(cls, version) for made in (decoder._COMPILED, encoder._COMPILED) for cls, version, _ in made}
+    return decoders(limits_strings=True) & encoders()
 
 def missing(apis):
     wanted = {(message, api.max_version) for api in apis for message in (api.request, api.response)}
@@ -19,7 +25,7 @@ def missing(apis):
 
 def missing_records(classes):
     wanted = {(cls, version) for cls in classes for version in range(cls.HIGHEST_VERSION + 1)}
-    both = [{(cls, version) for cls, version, _ in made} for made in (decoder._COMPILED, encoder._COMPILED)]
+    both = [decoders(limits_strings=False), encoders()]
     return sorted(f"{cls.__name__} {version}" for made in both for cls, version in wanted - made)
 
 async def main():
@@ -35,8 +41,11 @@ async def main():
     assert len(missing(APIS.values())) > 50, "the others come later"
     assert turns > 16, "more than one codec in a turn"
     # A loop that is always busy puts the next one off, but not for ever.
-    before, begun = len(compiled()), time.monotonic()
-    while len(compiled()) == before:
+    def count():
+        return len(decoder._COMPILED) + len(encoder._COMPILED)
+
+    before, begun = count(), time.monotonic()
+    while count() == before:
         time.sleep(0.004)
         await asyncio.sleep(0)
         assert time.monotonic() < begun + 60, "put off for ever"
