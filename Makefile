@@ -64,8 +64,8 @@ interop: programs ## stock Apache Kafka tools against our quorum
 	@$(PYTEST) -m "interop and not long" tests/interop $(ARGS)
 
 .PHONY: envtest
-envtest: programs ## the operator against kube-apiserver and etcd alone, killed at every call
-	@$(PYTEST) -m "envtest and not long" tests/envtest $(ARGS)
+envtest: programs ## the operator against kube-apiserver and etcd alone, killed at every call (KUBERNETES=1.36: of that version)
+	@$(if $(KUBERNETES),METADATAQUORUM_KUBERNETES=$(KUBERNETES) )$(PYTEST) -m "envtest and not long" tests/envtest $(ARGS)
 
 .PHONY: e2e
 e2e: venv ## the whole product on kind

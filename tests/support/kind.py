@@ -23,6 +23,8 @@ from testbed.disks import Disks
 from testbed.kubectl import Kubectl
 from testbed.volumes import Volumes
 
+KUBERNETES_VARIABLE = "METADATAQUORUM_KUBERNETES"
+
 _POLL_S = 0.2
 _WORKERS = 3
 
@@ -72,8 +74,8 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[ControlPlane]:
-    """The API alone: no nodes, no pods; ready in seconds."""
-    with ControlPlane() as running:
+    """The API alone: no nodes, no pods; ready in seconds. METADATAQUORUM_KUBERNETES=1.36: of this minor version."""
+    with ControlPlane(minor=os.environ.get(KUBERNETES_VARIABLE)) as running:
         yield running
 
 

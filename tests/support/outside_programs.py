@@ -4,6 +4,7 @@ A test's time limit covers the test only. Compiling Kubernetes takes minutes on 
 needs it. If a program is not available, this is reported; the tests that need it report it again.
 """
 
+import functools
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 # The testbed is a separate program beside its Go modules and node files, not a package of tests/.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e" / "kind"))
 
-from testbed import programs
+from testbed import programs, prometheus
 from testbed.commands import TestbedError
 from testbed.progress import say
 
@@ -32,6 +33,7 @@ FAILURES = (
 NEEDED: dict[str, Callable[[], object]] = {
     "kube-apiserver, etcd and kubectl": programs.kubernetes,
     "helm": programs.helm,
+    "promtool": functools.partial(prometheus.program, "promtool"),
     "stock Kafka": kept_kafka_classes.keep,
     "the linearizability checker": checker.program,
 }

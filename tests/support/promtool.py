@@ -1,23 +1,28 @@
-"""promtool, if it is installed: Debian's package `prometheus` has it. Nothing is installed here."""
+"""promtool and Prometheus: on PATH, named by METADATAQUORUM_PROMTOOL, or from Debian's package."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
+from support.kind_env.testbed import TestbedError, prometheus
+
 
 def promtool() -> Path:
-    """On the PATH, or named by METADATAQUORUM_PROMTOOL; else the test is skipped."""
-    found = os.environ.get("METADATAQUORUM_PROMTOOL") or shutil.which("promtool")
-    if found is None:
-        pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
-    return Path(found)
+    """The test is skipped where it can't be had: neither on PATH, nor a Debian with its archive in reach."""
+    return _program("promtool")
 
 
 def beside_promtool(name: str) -> Path:
     """Another program of the same package."""
-    found = promtool().with_name(name)
-    if not found.exists():
-        pytest.skip(f"no {name} beside promtool")
-    return found
+    return _program(name)
+
+
+def _program(name: str) -> Path:
+    named = os.environ.get("METADATAQUORUM_PROMTOOL")
+    if named is not None:
+        return Path(named).with_name(name)
+    try:
+        return prometheus.program(name)
+    except TestbedError as error:
+        pytest.skip(str(error))

@@ -12,6 +12,7 @@ from testbed import (
     nodes,
     programs,
     project_images,
+    prometheus,
 )
 from testbed.commands import TestbedError, run
 from testbed.disks import Disk, Disks, DiskState
@@ -35,6 +36,7 @@ __all__ = [
     "nodes",
     "programs",
     "project_images",
+    "prometheus",
     "run",
     "state_directory",
 ]

@@ -54,12 +54,15 @@ class ControlPlane:
         *,
         controllers: Sequence[str] = DEFAULT_CONTROLLERS,
         controller_calls_per_s: int | None = None,
+        minor: str | None = None,
     ) -> None:
-        """`controllers` as kube-controller-manager takes them; none at all for an empty sequence:
+        """`minor`: the API server and the controllers are of this minor version of Kubernetes, one of NEWER_KUBERNETES, instead of
+        KUBERNETES_VERSION. `controllers` as kube-controller-manager takes them; none at all for an empty sequence:
         then nothing makes pods, service accounts or deletes what lost its owner.
         `controller_calls_per_s`: each controller's limit of calls instead of the usual one (20)."""
         self._controllers = tuple(controllers)
         self._controller_calls_per_s = controller_calls_per_s
+        self._minor = minor
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -211,7 +214,8 @@ class ControlPlane:
         )
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(programs.called_as(program)), *arguments]
+        minor = None if program == "etcd" else self._minor
+        command = [str(programs.called_as(program, minor)), *arguments]
         setpriv = shutil.which("setpriv")
         if setpriv:  # ends it with this process, however this one ends
             command = [setpriv, "--pdeathsig", "KILL", *command]

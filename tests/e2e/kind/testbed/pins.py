@@ -3,6 +3,9 @@
 KUBERNETES_VERSION = "v1.34.4"
 """Built here where no image can be pulled. From 1.35 the kubelet refuses cgroup v1, so 1.34 it is."""
 
+NEWER_KUBERNETES = {"1.35": "v1.35.4", "1.36": "v1.36.3", "1.37": "v1.37.2"}
+"""By minor version: control planes that the harness is run against in the long set; `programs/control_plane` has their modules."""
+
 KIND_VERSION = "v0.33.0"
 HELM_VERSION = "v3.19.0"
 

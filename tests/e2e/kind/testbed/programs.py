@@ -10,13 +10,19 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import fingerprint
 from testbed.commands import TestbedError, run
-from testbed.pins import HELM_VERSION, KIND_VERSION, KUBERNETES_VERSION, MINIMUM_GO
+from testbed.pins import (
+    HELM_VERSION,
+    KIND_VERSION,
+    KUBERNETES_VERSION,
+    MINIMUM_GO,
+    NEWER_KUBERNETES,
+)
 from testbed.places import KIND_DIRECTORY, cache_directory, exclusive, state_directory
 from testbed.progress import say, step
 
@@ -76,20 +82,41 @@ def kubectl() -> Path:
 
 def kubernetes() -> Path:
     """The one binary that is every Kubernetes program and etcd; see programs/kube/main.go."""
-    gitted = {"gitVersion": KUBERNETES_VERSION, "gitMajor": "1", "gitTreeState": "clean"}
-    gitted["gitMinor"] = str(_numbers(KUBERNETES_VERSION)[1])
+    options = _kubernetes_options(KUBERNETES_VERSION)
+    return _built("kube", "kubemulti", options, "5 to 10 minutes, only the first time")
+
+
+def control_plane(minor: str) -> Path:
+    """kube-apiserver and kube-controller-manager of another minor version, one of NEWER_KUBERNETES, in one binary."""
+    if minor not in NEWER_KUBERNETES:
+        known = ", ".join(NEWER_KUBERNETES)
+        raise TestbedError(f"no control plane of Kubernetes {minor} is known here, only of {known}")
+    options = [*_kubernetes_options(NEWER_KUBERNETES[minor]), f"-modfile={minor}.mod"]
+    module = _MODULES / "control_plane"
+    inputs = [module / "main.go", module / f"{minor}.mod", module / f"{minor}.sum"]
+    return _built(
+        "control_plane", "controlplane", options, "5 to 10 minutes, only the first time", inputs
+    )
+
+
+def _kubernetes_options(version: str) -> list[str]:
+    """Options of `go build` for Kubernetes programs that report this version."""
+    gitted = {"gitVersion": version, "gitMajor": "1", "gitTreeState": "clean"}
+    gitted["gitMinor"] = str(_numbers(version)[1])
     gitted |= {"gitCommit": "0" * 40, "buildDate": "1970-01-01T00:00:00Z"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     flags = " ".join(
         f"-X {package}.{key}={value}" for package in packages for key, value in gitted.items()
     )
-    options = ["-tags=providerless", f"-ldflags={_STRIP} {flags}"]
-    return _built("kube", "kubemulti", options, "5 to 10 minutes, only the first time")
+    return ["-tags=providerless", f"-ldflags={_STRIP} {flags}"]
 
 
-def called_as(program: str) -> Path:
-    """A link to the Kubernetes binary under the name of one of its programs."""
-    binary = kubernetes()
+def called_as(program: str, minor: str | None = None) -> Path:
+    """A link to a Kubernetes binary under the name of one of its programs.
+
+    `minor`: of the control plane of this minor version instead of KUBERNETES_VERSION.
+    """
+    binary = kubernetes() if minor is None else control_plane(minor)
     link = binary.with_name(program)
     if not link.is_symlink():
         fresh = binary.with_name(f".{program}.{os.getpid()}")
@@ -152,7 +179,15 @@ def _installed(name: str, package: str, version: str, flags: str) -> Path:
     return _cached(name, f"{name}-{version}-{key}", build, "1 to 2 minutes, only the first time")
 
 
-def _built(module: str, name: str, options: list[str], awaiting: str) -> Path:
+def _built(
+    module: str,
+    name: str,
+    options: list[str],
+    awaiting: str,
+    inputs: Sequence[Path] = (),
+) -> Path:
+    """Compiled from the module; `inputs` are the files that it depends on, the whole folder if empty."""
+
     def build(directory: Path) -> None:
         command = ["go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", *options]
         run(
@@ -162,7 +197,7 @@ def _built(module: str, name: str, options: list[str], awaiting: str) -> Path:
             environment=_go_environment(),
         )
 
-    key = fingerprint.of(*options, platform.machine(), paths=[_MODULES / module])
+    key = fingerprint.of(*options, platform.machine(), paths=list(inputs) or [_MODULES / module])
     return _cached(name, f"{name}-{key}", build, awaiting)
 
 
