@@ -21,6 +21,7 @@ _MOST_WORDS = 300
 _STYLE = """body{font:14px/1.4 sans-serif;margin:1.5em;color:#222;background:#fff}
 h2{margin:1.6em 0 .3em}table{border-collapse:collapse;margin:.5em 0}
 th,td{text-align:left;padding:.15em .8em .15em 0;vertical-align:top}th{font-weight:600;border-bottom:1px solid #999}
+td:first-child{white-space:nowrap}
 .bad{color:#a00;font-weight:600}.good{color:#060}.quiet{color:#666}
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}.bad{color:#f88}.good{color:#8d8}.quiet{color:#999}}"""
 _DIGEST = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()

@@ -55,7 +55,8 @@ def test_the_page_shows_a_dead_disk_its_replacement_and_a_new_leader(
 
         led = _fact(shown, "Leader")
         leader = env.voter(leader=True)
-        env.faults.freeze(quorum.pod_of(leader.id, leader.uuid))
+        pod = quorum.pod_of(leader.id, leader.uuid)
+        env.faults.freeze(pod)
         try:
             shows(
                 "another leader",
@@ -64,8 +65,8 @@ def test_the_page_shows_a_dead_disk_its_replacement_and_a_new_leader(
             )
             page.photograph("4-new-leader")
         finally:
-            env.faults.thaw(quorum.pod_of(leader.id, leader.uuid))
-        env.faults.kill_9(quorum.pod_of(leader.id, leader.uuid))
+            env.faults.thaw(pod)
+        env.faults.kill_9(pod)
         shows("three ready members again", lambda now: _ready(now) == 3, MOVE_TIMEOUT_S)
         page.photograph("5-ready-again")
     env.prove_nothing_lost()
