@@ -89,8 +89,10 @@ def test_markers_decide_and_nothing_is_accepted_without_a_coordinator(tmp_path: 
             records=[Record(None, b"lost")],
             transaction=(9, 0),
         )
-        # Sequence -1 and no transactional id: nothing of a transaction gets in here.
-        assert brokers.produce_bytes(BROKER, topic_id, batch).error_code == ErrorCode.INVALID_RECORD
+        # Without a transactional id nothing of a transaction gets in here.
+        assert brokers.produce_bytes(BROKER, topic_id, batch).error_code == (
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
         assert write_marker(brokers, "t", 9, commit=False, coordinator_epoch=5) == 0
         assert write_marker(brokers, "t", 9, commit=True, coordinator_epoch=4) == (
             ErrorCode.TRANSACTION_COORDINATOR_FENCED

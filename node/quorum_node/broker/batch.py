@@ -20,7 +20,7 @@ class Marker(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One whole batch. Before the leader assigns them, its base offset is 0 and its epoch -1. `marker`: of a control batch."""
+    """One whole batch. Before the leader assigns them, its base offset is 0 and its epoch -1. `marker`: of a control batch; `codec`: of a producer's batch."""
 
     base_offset: int
     end_offset: int
@@ -33,6 +33,7 @@ class Batch(NamedTuple):
     max_timestamp_ms: int = -1
     is_transactional: bool = False
     marker: Marker | None = None
+    codec: int = 0
 
     @property
     def last_sequence(self) -> int:

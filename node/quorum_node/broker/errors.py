@@ -22,6 +22,8 @@ class BrokerError(Enum):
     MESSAGE_TOO_LARGE = "the batch is larger than max.message.bytes"
     RECORD_LIST_TOO_LARGE = "the batch is larger than a segment of the log"
     INVALID_RECORD = "the bytes are not one batch of the present format as a producer sends it"
+    INVALID_TIMESTAMP = "the time of a record is out of range"
+    UNSUPPORTED_COMPRESSION_TYPE = "zstd needs version 7 of Produce, or a newer one"
     UNKNOWN_SERVER_ERROR = "the batch has a compression codec that does not exist"
     INVALID_REQUIRED_ACKS = "acks is neither -1, 0 nor 1"
     OUT_OF_ORDER_SEQUENCE_NUMBER = "the producer's sequence number is not the next one"

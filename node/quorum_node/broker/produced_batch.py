@@ -1,7 +1,7 @@
 """Validates the bytes of a produce request as one batch. PURE.
 
-Owns a leader's checks of header and checksum, with a stock leader's error codes. Must not know the log. Records are
-not decoded here.
+Owns a leader's checks of header and checksum, with a stock leader's error codes. Must not know the log, nor records
+(`produced_records.py`).
 Source: Kafka's documentation, "Record Batch"; KIP-98; the checks of a stock leader before it appends.
 """
 
@@ -29,41 +29,62 @@ _NEWEST_CODEC = 4
 _LENGTH = Struct(">8xi4xb")
 _PRODUCER = Struct(">43xqhi")
 """Producer id, producer epoch and base sequence."""
+_MAGIC_AT, _ATTRIBUTES_LOW_AT = 16, 22
+_CRC = Struct(">17xI")
+_LEAST_LENGTH = 14
+"""Of a message of the oldest format."""
 _PLACED = Struct(">qii")
 """Base offset, length and leader epoch: the only bytes that a leader changes. The checksum does not cover them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """`max_message_bytes`: max.message.bytes of the topic; `segment_bytes`: a batch has to fit into one segment;
+    """What a topic's configuration says of batches and their records.
 
-    `needs_keys`: the topic is compacted, so the code that decodes the records has to check their keys.
+    `max_message_bytes`: max.message.bytes; `segment_bytes`: a batch has to fit into one segment; `needs_keys`: the topic is
+    compacted; `takes_append_time`: message.timestamp.type is LogAppendTime; `timestamp_before_max_ms` and
+    `timestamp_after_max_ms`: how far the time of a record may be from now; `codec`: compression.type, None keeps the
+    producer's; `codec_level`: of gzip and zstd, None is the default.
     """
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1 << 30
     needs_keys: bool = False
+    takes_append_time: bool = False
+    timestamp_before_max_ms: int = (1 << 63) - 1
+    timestamp_after_max_ms: int = 3_600_000
+    codec: int | None = None
+    codec_level: int | None = None
 
 
 def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
-    """The batch, or why it is refused. Its data is the unchanged bytes."""
-    error = _frame_error(data, limits)
-    if error is not BrokerError.NONE:
-        return error
+    """The batch, or why it is refused. Its data is the unchanged bytes, without an incomplete batch at the end."""
+    size_bytes = _first_size(data)
+    if isinstance(size_bytes, BrokerError):
+        return size_bytes
+    data = memoryview(data)[:size_bytes]
+    codec = data[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK if size_bytes >= HEADER_BYTES else 0
+    if codec > _NEWEST_CODEC:
+        # No consumer could read it, nor anything behind it.
+        return BrokerError.UNKNOWN_SERVER_ERROR
+    if any(data[:8]):
+        return BrokerError.INVALID_RECORD
+    oversize = check_size(size_bytes, limits)
+    if oversize is not BrokerError.NONE:
+        return oversize
+    if size_bytes < HEADER_BYTES:
+        return BrokerError.CORRUPT_MESSAGE
+    if crc32c(data[CRC_COVERS_FROM:]) != _CRC.unpack_from(data)[0]:
+        return BrokerError.CORRUPT_MESSAGE
     try:
         header = read_header(data)
     except CorruptBatch:
         return BrokerError.INVALID_RECORD
-    if crc32c(memoryview(data)[CRC_COVERS_FROM:]) != header.crc:
-        return BrokerError.CORRUPT_MESSAGE
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(data)
     if header.is_control or header.record_count != header.last_offset_delta + 1:
         return BrokerError.INVALID_RECORD
     if producer_id != NO_PRODUCER and base_sequence < 0:
         return BrokerError.INVALID_RECORD
-    if header.attributes & COMPRESSION_MASK > _NEWEST_CODEC:
-        # No consumer could read it, nor anything behind it.
-        return BrokerError.UNKNOWN_SERVER_ERROR
     is_transactional = bool(header.attributes & TRANSACTIONAL_FLAG)
     if is_transactional and producer_id == NO_PRODUCER:
         return BrokerError.INVALID_RECORD
@@ -78,7 +99,13 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         base_sequence=base_sequence,
         max_timestamp_ms=header.max_timestamp_ms,
         is_transactional=is_transactional,
+        codec=codec,
     )
+
+
+def is_transactional(data: Buffer) -> bool:
+    """Whether the first batch is marked as part of a transaction; it may be wrong otherwise."""
+    return len(data) > _ATTRIBUTES_LOW_AT and bool(data[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG)
 
 
 def place(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:
@@ -88,20 +115,41 @@ def place(data: Buffer, base_offset: int, leader_epoch: int) -> bytes:
     return bytes(placed)
 
 
-def _frame_error(data: Buffer, limits: BatchLimits) -> BrokerError:
-    """Why it is not one whole batch of the present format, at offset 0 and of valid size."""
-    if len(data) < _LENGTH.size:
-        return BrokerError.INVALID_RECORD
-    length, magic = _LENGTH.unpack_from(data)
-    if magic != MAGIC:
-        return BrokerError.INVALID_RECORD
-    size_bytes = length + PREFIX_BYTES
-    if size_bytes < HEADER_BYTES:
-        return BrokerError.CORRUPT_MESSAGE
-    if size_bytes != len(data) or any(memoryview(data)[:8]):
-        return BrokerError.INVALID_RECORD
+def check_size(size_bytes: int, limits: BatchLimits) -> BrokerError:
+    """Whether a batch of this size fits into a message and a segment."""
     if size_bytes > limits.max_message_bytes:
         return BrokerError.MESSAGE_TOO_LARGE
     if size_bytes > limits.segment_bytes:
         return BrokerError.RECORD_LIST_TOO_LARGE
     return BrokerError.NONE
+
+
+def _first_size(data: Buffer) -> int | BrokerError:
+    """The size of the one batch of the present format; behind it may be an incomplete one, as for a stock broker."""
+    first = _size_at(data, 0)
+    if isinstance(first, BrokerError):
+        return first
+    if first is None or data[_MAGIC_AT] != MAGIC:
+        return BrokerError.INVALID_RECORD
+    second = _size_at(data, first)
+    if second is None:
+        return first
+    return second if isinstance(second, BrokerError) else BrokerError.INVALID_RECORD
+
+
+def _size_at(data: Buffer, position: int) -> int | BrokerError | None:
+    """The size of the batch of any format at `position`, or None if no whole one is there."""
+    rest = len(data) - position
+    if rest < PREFIX_BYTES:
+        return None
+    length, magic = _LENGTH.unpack_from(
+        bytes(data[position : position + _LENGTH.size]).ljust(17, b"\0")
+    )
+    if length < _LEAST_LENGTH:
+        return BrokerError.CORRUPT_MESSAGE
+    if rest < _LENGTH.size:
+        return None
+    if not 0 <= magic <= MAGIC:
+        return BrokerError.CORRUPT_MESSAGE
+    size_bytes: int = length + PREFIX_BYTES
+    return size_bytes if size_bytes <= rest else None

@@ -50,7 +50,12 @@ def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() 
     ("data", "error"),
     [
         (b"", INVALID),
-        (bytes(16), INVALID),
+        (bytes(11), INVALID),
+        (bytes(16), CORRUPT),
+        (made() + bytes(16), CORRUPT),
+        (changed(16, ">b", 3), CORRUPT),
+        (changed(16, ">b", -1), CORRUPT),
+        (changed(8, ">i", 13), CORRUPT),
         (made()[:-1], INVALID),
         (made()[:60], INVALID),
         (made() + made(), INVALID),
@@ -65,10 +70,18 @@ def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() 
         (changed(43, ">qhi", 77, 0, -1), INVALID),
         (changed(21, ">h", 5), BrokerError.UNKNOWN_SERVER_ERROR),
     ],
-    ids=range(15),
+    ids=range(20),
 )
 def test_what_is_wrong_is_refused(data: bytes, error: BrokerError) -> None:
     assert read_produced(data, LIMITS) is error
+
+
+def test_an_incomplete_batch_behind_the_first_is_cut_off() -> None:
+    for rest in (b"x" * 11, made()[:-1], made()[:13]):
+        batch = read_produced(made() + rest, LIMITS)
+        assert isinstance(batch, Batch)
+        assert bytes(batch.data) == made()  # type: ignore[call-overload]
+        assert batch.size_bytes == len(made())
 
 
 def test_every_flipped_bit_behind_the_checksum_is_found() -> None:

@@ -18,7 +18,7 @@ from quorum_node.storage.broker.codecs import (
     inflate,
 )
 from quorum_node.storage.broker.compacted_batch import compacted
-from quorum_node.storage.broker.stored_records import has_all_keys, stored_records
+from quorum_node.storage.broker.stored_records import stored_records
 from support.data_batches import data_batch
 
 CODECS = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
@@ -87,12 +87,6 @@ def test_what_is_damaged_or_too_large_is_refused(codec: int) -> None:
         inflate(5, good)
 
 
-@CODECS
-def test_a_record_without_a_key_is_found(codec: int) -> None:
-    assert has_all_keys(compressed(codec, Record(b"k", b"v"), Record(b"", None)))
-    assert not has_all_keys(compressed(codec, Record(b"k", b"v"), Record(None, b"v")))
-
-
 @pytest.mark.parametrize("deltas", [(0, 2, 2), (1, 0, 2), (0, 1, 5), (-1, 1, 2)])
 def test_a_record_with_the_offset_of_another_is_refused(deltas: tuple[int, ...]) -> None:
     """Compaction would take it for a newer record of its key, and remove later ones."""
@@ -107,8 +101,6 @@ def test_a_record_with_the_offset_of_another_is_refused(deltas: tuple[int, ...])
         at += 1 + data[at] // 2
     with pytest.raises(CorruptBatch, match="offset delta"):
         list(stored_records(bytes(data)))
-    with pytest.raises(CorruptBatch, match="offset delta"):
-        has_all_keys(bytes(data))
 
 
 def test_the_header_of_lz4_is_the_one_that_java_clients_take() -> None:

@@ -94,6 +94,10 @@ class BrokerApi:
         self._deletions = DeleteRecordsApi(replicas)
         self._log_dirs = LogDirsApi(replicas, directory)
 
+    def close(self) -> None:
+        """Append nothing more."""
+        self._produce.close()
+
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now or later."""
         body, guard = inbound.request.body, self._guard

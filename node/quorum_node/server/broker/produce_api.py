@@ -10,7 +10,8 @@ from functools import partial
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.produced_batch import read_produced
+from quorum_node.broker.produced_batch import is_transactional, read_produced
+from quorum_node.broker.produced_records import Refusal
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.produce import (
@@ -20,25 +21,25 @@ from quorum_node.protocol.produce import (
     ProduceNodeEndpoint,
     ProduceRequest,
     ProduceResponse,
+    RecordError,
     TopicProduceData,
     TopicProduceResponse,
 )
-from quorum_node.records.batches import CorruptBatch
-from quorum_node.schema.primitives import Buffer
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.batch_validation import BatchValidation
 from quorum_node.server.broker.hosted_replica import HostedReplica
 from quorum_node.server.broker.internal_topics import INTERNAL_TOPICS
 from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
 from quorum_node.server.broker.transaction_verification import TransactionVerification
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
-from quorum_node.storage.broker.codecs import UnknownCodec
-from quorum_node.storage.broker.stored_records import has_all_keys
+from quorum_node.storage.broker.codecs import ZSTD
 from quorum_node.storage.broker.time_of_day import time_of_day_ms
 
 EndpointTo = Callable[[int, str], tuple[str, int, str | None] | None]
 """The endpoint (host, port, rack) of a broker for clients of the given listener."""
 _NO_ANSWER = 0
+_ZSTD_SINCE = 7
 _LEADER_ADDS_SINCE = 12
 """First version in which the leader adds the partition to the transaction; in earlier versions the producer does it (KIP-890)."""
 
@@ -72,6 +73,11 @@ class ProduceApi:
         self._replicas = replicas
         self._verification = verification
         self._endpoint_to = endpoint_to
+        self._validation = BatchValidation(time_of_day_ms)
+
+    def close(self) -> None:
+        """Append nothing more: batches that a thread checks are forgotten."""
+        self._validation.close()
 
     def handle(
         self,
@@ -81,12 +87,15 @@ class ProduceApi:
         *,
         may_transact: bool = True,
     ) -> None:
-        """Answer now or later, exactly once; with acks=0 never. `may_transact`: the caller may use the request's transactional id."""
+        """Answer now or later, exactly once; with acks=0 never. `may_transact`: the caller may use the request's
+        transactional id; transactional batches need one."""
         parts = [
             (number, topic, each)
             for number, topic in enumerate(body.topic_data)
             for each in topic.partition_data
         ]
+        if body.transactional_id is None:
+            may_transact = not any(is_transactional(each.records or b"") for _, _, each in parts)
         collected = _Collected(inbound, body, len(parts), may)
         if not parts:
             self._finish(collected)
@@ -122,15 +131,38 @@ class ProduceApi:
         if isinstance(batch, BrokerError):
             done(code_of(batch), -1, batch.value)
             return
-        if replica.limits.needs_keys:
-            refusal = _key_refusal(bytes(each.records or b""))
-            if refusal is not None:
-                done(ErrorCode.INVALID_RECORD, -1, refusal)
-                return
+        if batch.codec == ZSTD and inbound.request.version < _ZSTD_SINCE:
+            error = BrokerError.UNSUPPORTED_COMPRESSION_TYPE
+            done(code_of(error), -1, error.value)
+            return
+
+        def checked(result: Batch | Refusal) -> None:
+            if isinstance(result, Refusal):
+                errors = () if result.record is None else (_record_error(result),)
+                done(code_of(result.error), -1, result.text, record_errors=errors)
+            elif self._replicas.replica(*replica.key) is not replica:
+                # It was deleted or moved to another directory while a thread checked the batch.
+                done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            else:
+                self._append_checked(found, replica, result, inbound, body, done)
+
+        self._validation.validate(replica.key, batch, replica.limits, checked)
+
+    def _append_checked(
+        self,
+        found: Found,
+        replica: HostedReplica,
+        batch: Batch,
+        inbound: InboundRequest,
+        body: ProduceRequest,
+        done: Callable[..., None],
+    ) -> None:
+        if replica.limits.takes_append_time:
+            done = partial(done, log_append_time_ms=batch.max_timestamp_ms)
         if batch.is_transactional and not replica.core.has_open_transaction(
             batch.producer_id, batch.producer_epoch
         ):
-            self._begin_transaction(found, replica, batch, each.records or b"", inbound, body, done)
+            self._begin_transaction(found, replica, batch, inbound, body, done)
         else:
             _append(replica, batch, body, done)
 
@@ -139,23 +171,16 @@ class ProduceApi:
         found: Found,
         replica: HostedReplica,
         batch: Batch,
-        data: Buffer,
         inbound: InboundRequest,
         body: ProduceRequest,
         done: Callable[..., None],
     ) -> None:
         """Verify the first batch of a transaction in this partition with the coordinator, then append it."""
-        if body.transactional_id is None:
-            done(
-                ErrorCode.INVALID_RECORD,
-                -1,
-                "a transactional batch needs a transactional id in the request",
-            )
-            return
+        assert body.transactional_id is not None, "the request as a whole is refused without one"
         adds = inbound.request.version >= _LEADER_ADDS_SINCE
         guard = replica.core.guard(batch, time_of_day_ms(), adds=adds)
         # The buffer of the request may be reused before the answer arrives.
-        kept = batch._replace(data=bytes(data))
+        kept = batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]
 
         def verified(code: ErrorCode) -> None:
             if code == ErrorCode.NONE:
@@ -185,6 +210,9 @@ class ProduceApi:
         error: ErrorCode,
         base_offset: int,
         text: str | None = None,
+        *,
+        log_append_time_ms: int = -1,
+        record_errors: tuple[RecordError, ...] = (),
     ) -> None:
         found = look_up(self._replicas, topic.topic_id, topic.name, index)
         start_offset, leader = -1, ProducedLeader()
@@ -199,6 +227,8 @@ class ProduceApi:
             index=index,
             error_code=error,
             base_offset=base_offset,
+            log_append_time_ms=-1 if error else log_append_time_ms,
+            record_errors=record_errors,
             log_start_offset=start_offset,
             error_message=text,
             current_leader=leader,
@@ -259,11 +289,6 @@ def _append(
     )
 
 
-def _key_refusal(data: bytes) -> str | None:
-    """Why a compacted topic refuses the batch, None if it is accepted: compaction would delete records without a key."""
-    try:
-        if has_all_keys(data):
-            return None
-        return "the topic is compacted: each record needs a key"
-    except (UnknownCodec, CorruptBatch) as error:
-        return f"the topic is compacted, and the records of the batch can't be read: {error}"
+def _record_error(refusal: Refusal) -> RecordError:
+    assert refusal.record is not None
+    return RecordError(batch_index=refusal.record, batch_index_error_message=refusal.text)

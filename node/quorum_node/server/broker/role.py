@@ -118,6 +118,8 @@ class HostedBroker(NoRole):
         if self._lifecycle is not None:
             epoch = self._lifecycle.broker_epoch if cleanly else None
             self._lifecycle.close()
+        if self._api is not None:
+            self._api.close()
         if self._groups is not None:
             self._groups.close()
         if self._replicas is not None:

@@ -12,6 +12,7 @@ from quorum_node.controller.topic_settings import broker_layers, effective
 from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.server.broker.data_log import CompactionLimits
+from quorum_node.storage.broker.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from quorum_node.storage.broker.log_settings import LogSettings
 
 DEDUPE_BUFFER_BYTES = 128 << 20
@@ -28,6 +29,21 @@ _LOG_NUMBERS = {
     "min_compaction_lag_ms": "min.compaction.lag.ms",
     "max_compaction_lag_ms": "max.compaction.lag.ms",
 }
+_BATCH_CONFIGS = (
+    "max.message.bytes",
+    "segment.bytes",
+    "cleanup.policy",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.zstd.level",
+)
+_OF_PRODUCER = "producer"
+_CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+_NO_LEVEL = -1
+"""Of gzip: the library's default, as for a stock broker."""
 _NO_LIMIT = 1e300
 """Java's largest double means no limit."""
 _RATIO = "min.cleanable.dirty.ratio"
@@ -95,12 +111,23 @@ class TopicValues:
 
     def limits(self, configs: ConfigsImage, topic: str) -> BatchLimits:
         """The limits of batches from producers."""
-        texts = self.texts(configs, topic, ("max.message.bytes", "segment.bytes", "cleanup.policy"))
+        texts = self.texts(configs, topic, _BATCH_CONFIGS)
         limits = BatchLimits()
+        compression = texts.get("compression.type", _OF_PRODUCER)
+        level = _number(texts, f"compression.{compression}.level", _NO_LEVEL)
         return BatchLimits(
             _number(texts, "max.message.bytes", limits.max_message_bytes),
             _number(texts, "segment.bytes", limits.segment_bytes),
             needs_keys="compact" in _policies(texts),
+            takes_append_time=texts.get("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms=_number(
+                texts, "message.timestamp.before.max.ms", limits.timestamp_before_max_ms
+            ),
+            timestamp_after_max_ms=_number(
+                texts, "message.timestamp.after.max.ms", limits.timestamp_after_max_ms
+            ),
+            codec=_CODECS.get(compression),
+            codec_level=None if level == _NO_LEVEL else level,
         )
 
     def cleaner(self, configs: ConfigsImage) -> CleanerValues:

@@ -12,9 +12,10 @@ from struct import Struct
 
 import cramjam
 
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+NONE, GZIP, SNAPPY, LZ4, ZSTD = 0, 1, 2, 3, 4
 MOST_BYTES = 128 << 20
 """Limit of the decompressed size of a batch: far above any that a producer may send."""
+_GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
 _FIRST_BYTES = 64 << 10
 _IS_TOO_SMALL = "failed to write whole buffer"
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
@@ -33,11 +34,15 @@ class UnknownCodec(Exception):
 
 
 class BadContent(Exception):
-    """It can't be decompressed, or its decompressed size exceeds `MOST_BYTES`."""
+    """It can't be decompressed."""
+
+
+class ContentTooLarge(BadContent):
+    """The decompressed size exceeds the limit."""
 
 
 def inflate(codec: int, data: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Decompress. Raises UnknownCodec, BadContent."""
+    """Decompress. Raises UnknownCodec, BadContent, ContentTooLarge."""
     if codec == SNAPPY:
         return _inflate_snappy(data, most_bytes)
     into = _INTO.get(codec)
@@ -46,10 +51,10 @@ def inflate(codec: int, data: bytes, most_bytes: int = MOST_BYTES) -> bytes:
     return _grown(into, data, most_bytes)
 
 
-def deflate(codec: int, data: bytes) -> bytes:
-    """Compress. Raises UnknownCodec."""
+def deflate(codec: int, data: bytes, level: int | None = None) -> bytes:
+    """Compress. `level`: of gzip and zstd, None is the default of a stock broker. Raises UnknownCodec."""
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL if level is None else level))
     if codec == SNAPPY:
         return _SNAPPY_HEADER + b"".join(
             _SNAPPY_SIZE.pack(len(block)) + block
@@ -62,7 +67,7 @@ def deflate(codec: int, data: bytes) -> bytes:
         blocks = b"".join(_lz4_block(each) for each in _pieces(data, _LZ4_BLOCK_BYTES))
         return _LZ4_HEADER + blocks + _LZ4_SIZE.pack(0)
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, 3))
+        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
     raise UnknownCodec(f"codec {codec}")
 
 
@@ -76,7 +81,7 @@ def _grown(into: Callable[[bytes, bytearray], int], data: bytes, most_bytes: int
             if _IS_TOO_SMALL not in str(error):
                 raise BadContent(str(error)) from None
         if size >= most_bytes:
-            raise BadContent(f"decompresses to more than {most_bytes} bytes")
+            raise ContentTooLarge(f"decompresses to more than {most_bytes} bytes")
         size = min(8 * size, most_bytes)
 
 
@@ -98,7 +103,7 @@ def _inflate_snappy(data: bytes, most_bytes: int) -> bytes:
         try:
             size += cramjam.snappy.decompress_raw_len(block)
             if size > most_bytes:
-                raise BadContent(f"decompresses to more than {most_bytes} bytes")
+                raise ContentTooLarge(f"decompresses to more than {most_bytes} bytes")
             found.append(bytes(cramjam.snappy.decompress_raw(block)))
         except cramjam.DecompressionError as error:
             raise BadContent(str(error)) from None

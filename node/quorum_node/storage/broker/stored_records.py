@@ -1,6 +1,6 @@
 """Reads the records of a stored batch, with any compression.
 
-Only compaction, searches by timestamp and the check for keys decode batches. Source: Kafka's
+Only compaction and searches by timestamp decode stored batches. Source: Kafka's
 documentation, "Record Batch".
 """
 
@@ -48,11 +48,6 @@ def decoded_records(data: bytes) -> list[DecodedRecord]:
     header, content = read_header(data), record_bytes(data)
     plain = header._replace(attributes=header.attributes & ~COMPRESSION_MASK)
     return decode_records(Batch(plain, memoryview(data[:HEADER_BYTES] + content)))
-
-
-def has_all_keys(data: bytes) -> bool:
-    """Whether every record has a key. Raises UnknownCodec, CorruptBatch."""
-    return all(each.key is not None for each in stored_records(data))
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:

@@ -1,0 +1,109 @@
+"""Validates the records of a produced batch, and changes the batch where the topic's configuration asks for it. PURE.
+
+Owns a stock leader's rules of records: times, keys, the type of timestamps. Must not know compression (`server/broker`
+hands in the decompressed records).
+Source: Kafka's documentation, "Topic Configs" (message.timestamp.*, cleanup.policy); KIP-32; KIP-937.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from crc32c import crc32c
+
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import BatchLimits
+from quorum_node.records.batches import (
+    COMPRESSION_MASK,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    PREFIX_BYTES,
+    BatchHeader,
+)
+from quorum_node.records.record_walk import WalkedRecords
+
+APPEND_TIME_FLAG = 0x08
+"""In the attributes of a batch: its maximum timestamp is the time of all records, and a broker has set it."""
+NO_TIMESTAMP = -1
+_LENGTH_AT, _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 8, 17, 21, 35
+_INT64_END = 1 << 63
+_INT16, _INT32, _UINT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">I"), Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a batch is not appended. `record`: index of a record at fault, None if it is none in particular."""
+
+    error: BrokerError
+    text: str
+    record: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The header fields that a leader sets."""
+
+    attributes: int
+    max_timestamp_ms: int
+
+
+def check_records(
+    header: BatchHeader, walked: WalkedRecords, limits: BatchLimits, now_ms: int
+) -> Stamp | Refusal:
+    """The header fields of the batch as it is appended, its codec unchanged, or why it is refused.
+
+    `now_ms`: milliseconds since the epoch.
+    """
+    has_append_time = bool(header.attributes & APPEND_TIME_FLAG)
+    if limits.takes_append_time and has_append_time:
+        text = "the type of timestamps LogAppendTime is set by brokers alone"
+        return Refusal(BrokerError.INVALID_TIMESTAMP, text, 0)
+    if has_append_time:
+        times = [header.max_timestamp_ms] * header.record_count
+    else:
+        times = _times(header.base_timestamp_ms, walked.timestamp_deltas_ms)
+    keyless = walked.without_key if limits.needs_keys else []
+    if not limits.takes_append_time:
+        late = _out_of_range(times, keyless, limits, now_ms)
+        if late is not None:
+            return late
+    if keyless:
+        text = "the topic is compacted: each record needs a key"
+        return Refusal(BrokerError.INVALID_RECORD, text, keyless[0])
+    if limits.takes_append_time:
+        return Stamp(header.attributes | APPEND_TIME_FLAG, now_ms)
+    return Stamp(header.attributes & ~APPEND_TIME_FLAG, max(NO_TIMESTAMP, max(times)))
+
+
+def _times(base_ms: int, deltas_ms: list[int]) -> list[int]:
+    """Of each record; sums wrap as in a stock broker."""
+    times = [base_ms + each for each in deltas_ms]
+    if min(times) >= -_INT64_END and max(times) < _INT64_END:
+        return times
+    return [(each + _INT64_END) % (2 * _INT64_END) - _INT64_END for each in times]
+
+
+def _out_of_range(
+    times: list[int], keyless: list[int], limits: BatchLimits, now_ms: int
+) -> Refusal | None:
+    """The first record with a time out of range. A record that lacks its key is not looked at."""
+    earliest = now_ms - limits.timestamp_before_max_ms
+    latest = now_ms + limits.timestamp_after_max_ms
+    if earliest <= min(times) and max(times) <= latest:
+        return None
+    for index, each in enumerate(times):
+        if each != NO_TIMESTAMP and not earliest <= each <= latest and index not in keyless:
+            text = f"timestamp {each} is not within [{earliest}, {latest}]"
+            first = min([index, *keyless[:1]])
+            return Refusal(BrokerError.INVALID_TIMESTAMP, text, first)
+    return None
+
+
+def restamped(data: bytes, stamp: Stamp, codec: int, content: bytes | None) -> bytes:
+    """The batch with other header fields and, if `content` is not None, other bytes of records; with the right checksum."""
+    changed = bytearray(data if content is None else data[:HEADER_BYTES] + content)
+    attributes = stamp.attributes & ~COMPRESSION_MASK | codec
+    _INT32.pack_into(changed, _LENGTH_AT, len(changed) - PREFIX_BYTES)
+    _INT16.pack_into(changed, _ATTRIBUTES_AT, attributes)
+    _INT64.pack_into(changed, _MAX_TIMESTAMP_AT, stamp.max_timestamp_ms)
+    _UINT32.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[CRC_COVERS_FROM:]))
+    return bytes(changed)

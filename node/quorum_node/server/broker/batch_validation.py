@@ -1,0 +1,154 @@
+"""Validates batches of producers for a partition, in the order in which they arrived.
+
+Owns the choice between the event loop and a thread: a batch with many records, or with records that decompress to much, would keep
+all other requests waiting. Must not know what is done with a valid batch.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import BatchLimits, check_size
+from quorum_node.broker.produced_records import Refusal, check_records, restamped
+from quorum_node.records.batches import COMPRESSION_MASK, HEADER_BYTES, read_header
+from quorum_node.records.record_walk import renumbered, walk_records
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_node.storage.broker.codecs import (
+    MOST_BYTES,
+    BadContent,
+    ContentTooLarge,
+    deflate,
+    inflate,
+)
+
+MOST_RECORDS_ON_LOOP = 2_000
+"""A few milliseconds of work."""
+MOST_BYTES_ON_LOOP = 1 << 20
+
+Validated = Callable[[Batch | Refusal], None]
+
+
+def validated(
+    batch: Batch, limits: BatchLimits, now_ms: int, most_bytes: int = MOST_BYTES
+) -> Batch | Refusal:
+    """The batch as it is appended, or why it is refused. `batch`: as `read_produced` returns it; `now_ms`: since the epoch.
+
+    Raises ContentTooLarge if the records decompress to more than `most_bytes` and that is less than MOST_BYTES.
+    """
+    data = bytes(batch.data)  # type: ignore[call-overload]
+    header = read_header(data)
+    codec = header.attributes & COMPRESSION_MASK
+    try:
+        content = inflate(codec, data[HEADER_BYTES:], most_bytes) if codec else None
+        walked = (
+            walk_records(data, HEADER_BYTES, header.record_count)
+            if content is None
+            else walk_records(content, 0, header.record_count)
+        )
+    except ContentTooLarge as error:
+        if most_bytes < MOST_BYTES:
+            raise
+        return Refusal(BrokerError.UNKNOWN_SERVER_ERROR, f"the records can't be read: {error}")
+    except BadContent as error:
+        return Refusal(BrokerError.UNKNOWN_SERVER_ERROR, f"the records can't be read: {error}")
+    except MalformedRecord as error:
+        return Refusal(BrokerError.INVALID_RECORD, f"the records can't be read: {error}")
+    stamp = check_records(header, walked, limits, now_ms)
+    if isinstance(stamp, Refusal):
+        return stamp
+    target = codec if limits.codec is None else limits.codec
+    wanted = (stamp.attributes, stamp.max_timestamp_ms, target)
+    if walked.is_in_order and wanted == (header.attributes, header.max_timestamp_ms, codec):
+        return batch
+    if not walked.is_in_order and content is not None and target == codec:
+        text = "the offset deltas of compressed records are not 0, 1, 2 ..."
+        return Refusal(BrokerError.UNKNOWN_SERVER_ERROR, text)
+    recoded = None
+    if target != codec or not walked.is_in_order:
+        plain = data[HEADER_BYTES:] if content is None else content
+        if not walked.is_in_order:
+            plain = renumbered(plain, 0, header.record_count)
+        recoded = deflate(target, plain, limits.codec_level) if target else plain
+    changed = restamped(data, stamp, target, recoded)
+    oversize = check_size(len(changed), limits)
+    if oversize is not BrokerError.NONE:
+        return Refusal(oversize, oversize.value)
+    return batch._replace(
+        data=changed, size_bytes=len(changed), max_timestamp_ms=stamp.max_timestamp_ms
+    )
+
+
+class BatchValidation:
+    """`now_ms`: milliseconds since the epoch."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._waiting: dict[Hashable, deque[tuple[Batch, BatchLimits, Validated]]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._closed = False
+
+    def close(self) -> None:
+        """Forget what waits, and what a thread works on: the replicas are about to be closed."""
+        self._closed = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        """Wait until the thread has ended, after `close`. Blocks."""
+        self._thread.shutdown(wait=True)
+
+    def validate(
+        self, partition: Hashable, batch: Batch, limits: BatchLimits, then: Validated
+    ) -> None:
+        """Call `then` once with the result, possibly before this returns; for one partition in the order of the calls."""
+        waiting = self._waiting.get(partition)
+        if waiting is not None:
+            waiting.append((_kept(batch), limits, then))
+            return
+        result = self._on_loop(batch, limits)
+        if result is not None:
+            then(result)
+            return
+        self._waiting[partition] = deque()
+        self._in_thread(partition, _kept(batch), limits, then)
+
+    def _on_loop(self, batch: Batch, limits: BatchLimits) -> Batch | Refusal | None:
+        """The result, or None if the batch is work for a thread."""
+        if batch.end_offset - batch.base_offset > MOST_RECORDS_ON_LOOP:
+            return None
+        try:
+            return validated(batch, limits, self._now_ms(), MOST_BYTES_ON_LOOP)
+        except ContentTooLarge:
+            return None
+
+    def _in_thread(
+        self, partition: Hashable, batch: Batch, limits: BatchLimits, then: Validated
+    ) -> None:
+        work = asyncio.get_running_loop().run_in_executor(
+            self._thread, validated, batch, limits, self._now_ms()
+        )
+        work.add_done_callback(partial(self._ended, partition, then))
+
+    def _ended(
+        self, partition: Hashable, then: Validated, work: asyncio.Future[Batch | Refusal]
+    ) -> None:
+        if self._closed or work.cancelled():
+            return
+        then(work.result())
+        waiting = self._waiting.get(partition)
+        while waiting:
+            batch, limits, then = waiting.popleft()
+            result = self._on_loop(batch, limits)
+            if result is None:
+                self._in_thread(partition, batch, limits, then)
+                return
+            then(result)
+        self._waiting.pop(partition, None)
+
+
+def _kept(batch: Batch) -> Batch:
+    """With bytes of its own: the buffer of the request may be reused."""
+    return batch._replace(data=bytes(batch.data))  # type: ignore[call-overload]

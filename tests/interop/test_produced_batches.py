@@ -1,0 +1,245 @@
+"""Batches of a producer, right and wrong: a stock broker and ours get the same bytes, answer with the same codes, and store the same."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+from uuid import UUID
+
+import pytest
+from crc32c import crc32c
+
+from quorum_node.protocol import broker_apis
+from quorum_node.protocol.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from quorum_node.records.batches import HEADER_BYTES, CorruptBatch, read_header
+from quorum_node.records.record_walk import walk_records
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_node.storage.broker.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, UnknownCodec
+from quorum_node.storage.broker.stored_records import record_bytes
+from support.java_brokers import JavaBrokers
+from support.local_quorum import LocalQuorum, wait_until
+from support.one_request import ask
+from support.produced_batches import content_of, produced
+from support.python_brokers import PythonBrokers
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+STOCK, OURS = 101, 201
+HOUR_MS = 3_600_000
+SEED, DAMAGED = 5, 150
+TOPICS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "compacted": {"cleanup_policy": "compact"},
+    "append-time": {"message_timestamp_type": "LogAppendTime"},
+    "limited": {
+        "message_timestamp_before_max_ms": "60000",
+        "message_timestamp_after_max_ms": "60000",
+    },
+    "lz4": {"compression_type": "lz4"},
+    "gzip": {"compression_type": "gzip", "compression_gzip_level": "9"},
+    "zstd": {"compression_type": "zstd"},
+    "snappy": {"compression_type": "snappy"},
+    "uncompressed": {"compression_type": "uncompressed"},
+    "small": {"max_message_bytes": "1000"},
+}
+
+
+class Answer(NamedTuple):
+    """`faults`: the indexes of records in the answer."""
+
+    code: int
+    has_append_time: bool
+    faults: tuple[int, ...]
+
+
+class Both:
+    """A stock broker and one of ours on one controller, each the only replica of its copy of a topic."""
+
+    def __init__(self, ours: PythonBrokers, stock: JavaBrokers) -> None:
+        self._ours = ours
+        self._addresses = {
+            STOCK: ("127.0.0.1", stock.brokers[STOCK].port),
+            OURS: ("127.0.0.1", ours.nodes[OURS].port),
+        }
+        self._ids: dict[tuple[str, int], UUID] = {}
+        for topic, configs in TOPICS.items():
+            for broker_id in (STOCK, OURS):
+                name = f"{topic}-{broker_id}"
+                made = ours.create_topic_at(OURS, name, [broker_id], [OURS], 1, **configs)
+                self._ids[topic, broker_id] = made
+
+    def produce(self, topic: str, broker_id: int, data: bytes, version: int) -> Answer:
+        body = ProduceRequest(
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=(
+                TopicProduceData(
+                    name=f"{topic}-{broker_id}" if version < 13 else "",
+                    topic_id=self._ids[topic, broker_id] if version >= 13 else None,
+                    partition_data=(PartitionProduceData(index=0, records=data),),
+                ),
+            ),
+        )
+        answer = ask(self._addresses[broker_id], broker_apis.PRODUCE, version, body, 20)
+        assert isinstance(answer, ProduceResponse)
+        found = answer.responses[0].partition_responses[0]
+        faults = tuple(each.batch_index for each in found.record_errors)
+        return Answer(found.error_code, found.log_append_time_ms >= 0, faults)
+
+    def same(self, topic: str, data: bytes, version: int = 13) -> Answer:
+        """The answer, which both give."""
+        stock, ours = (self.produce(topic, each, data, version) for each in (STOCK, OURS))
+        assert ours.code == stock.code, (topic, stock, ours)
+        assert ours.has_append_time == stock.has_append_time, (topic, stock, ours)
+        assert ours.faults[:1] == stock.faults[:1], (topic, stock, ours)
+        return ours
+
+    def stored(self, topic: str, broker_id: int) -> list[bytes]:
+        """All batches of a copy."""
+        log = self._logs[broker_id] / f"{topic}-{broker_id}-0" / f"{0:020}.log"
+        data, found = log.read_bytes(), []
+        while data:
+            size = read_header(data).size_bytes
+            found.append(data[:size])
+            data = data[size:]
+        return found
+
+    _logs: dict[int, Path]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    root = tmp_path_factory.mktemp("produced")
+    with (
+        LocalQuorum(root / "quorum", 1) as quorum,
+        PythonBrokers(quorum, root / "ours", 1) as ours,
+    ):
+        quorum.form()
+        with JavaBrokers.on(quorum, root / "stock", 1) as stock:
+            stock.start()
+            ours.start()
+            stock.wait_for([STOCK, OURS])
+            found = Both(ours, stock)
+            found._logs = {
+                STOCK: stock.brokers[STOCK].root / "data",
+                OURS: ours.nodes[OURS].root / "logs",
+            }
+            for topic in TOPICS:
+                wait_until(
+                    lambda topic=topic: _is_ready(found, topic),  # type: ignore[misc]
+                    f"{topic} is led by both",
+                    30,
+                )
+            yield found
+
+
+def _is_ready(both: Both, topic: str) -> bool:
+    """Whether both lead their copies: an invalid batch gets another code than before."""
+    answers = [both.produce(topic, each, b"", 13) for each in (STOCK, OURS)]
+    return all(each.code == 87 for each in answers)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_wrong_batches_get_a_stock_brokers_codes(both: Both) -> None:
+    now = now_ms()
+    good = content_of((0, b"k", b"a"), (0, b"k", b"b"))
+    last = read_header(produced((0, b"k", b"a"), base_ms=now)).size_bytes - 1
+    flipped = bytearray(produced((0, b"k", b"a"), base_ms=now))
+    flipped[last] ^= 1
+    wrong = [
+        ("plain", bytes(flipped)),
+        ("plain", produced((0, None, b"a"), (HOUR_MS * 2, None, b"b"), base_ms=now)),
+        ("plain", produced((0, None, b"a"), base_ms=now, attributes=0x20)),
+        ("plain", produced((0, None, b"a"), base_ms=now, attributes=0x10)),
+        ("plain", produced((0, None, b"a"), base_ms=now + 2 * HOUR_MS, attributes=0x08)),
+        ("plain", produced(base_ms=now, content=good + b"\0", count=2)),
+        ("plain", produced(base_ms=now, content=good, count=3)),
+        ("compacted", produced((0, b"k", b"a"), (0, None, b"b"), base_ms=now)),
+        ("compacted", produced((0, b"k", b"a"), (0, None, b"b"), base_ms=now, attributes=LZ4)),
+        ("append-time", produced((0, None, b"a"), base_ms=now, attributes=0x08)),
+        ("limited", produced((0, None, b"a"), (-120_000, None, b"b"), base_ms=now)),
+        ("limited", produced((120_000, None, b"a"), (0, None, b"b"), base_ms=now)),
+        ("small", produced((0, None, b"a" * 2_000), base_ms=now)),
+    ]  # fmt: skip
+    answers = [both.same(topic, data) for topic, data in wrong]
+    assert all(answer.code for answer in answers), answers
+    old = produced((0, None, b"a"), base_ms=now, attributes=ZSTD)
+    assert both.same("plain", old, version=6).code == 76
+    assert both.same("plain", old, version=7).code == 0
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+def test_right_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -> None:
+    """Byte by byte where nothing is compressed anew; else the same records in the same form."""
+    now = now_ms()
+    records = [(number, b"k%d" % number, b"some text " * 30) for number in range(5)]
+    data = produced(*records, base_ms=now, attributes=codec)
+    wrong_maximum = produced(*records, base_ms=now, max_ms=now - 5, attributes=codec)
+    untimed = produced((0, b"k", b"v"), base_ms=-1, attributes=codec)
+    for topic in TOPICS:
+        if topic == "small":
+            continue
+        for each in (data, wrong_maximum, untimed):
+            assert both.same(topic, each).code == 0
+        stock, ours = (both.stored(topic, broker_id)[-3:] for broker_id in (STOCK, OURS))
+        for theirs, mine in zip(stock, ours, strict=True):
+            if topic == "append-time":
+                _assert_same_but_the_time(theirs, mine)
+            elif read_header(theirs).attributes & 7 == codec:
+                assert mine == theirs, topic
+            else:
+                _assert_same_form(theirs, mine)
+
+
+def _assert_same_form(theirs: bytes, mine: bytes) -> None:
+    a, b = read_header(theirs), read_header(mine)
+    assert a._replace(size_bytes=0, crc=0) == b._replace(size_bytes=0, crc=0)
+    assert record_bytes(theirs) == record_bytes(mine)
+
+
+def _assert_same_but_the_time(theirs: bytes, mine: bytes) -> None:
+    a, b = read_header(theirs), read_header(mine)
+    assert a._replace(max_timestamp_ms=0, crc=0) == b._replace(max_timestamp_ms=0, crc=0)
+    assert abs(a.max_timestamp_ms - b.max_timestamp_ms) < 60_000
+    assert theirs[HEADER_BYTES:] == mine[HEADER_BYTES:]
+    assert crc32c(mine[21:]) == b.crc
+
+
+def test_batches_with_random_damage_get_the_same_answers(both: Both) -> None:
+    """The checksum agrees, so that the rules behind it are reached. Records that can't be decoded are always refused; a stock
+    broker takes some that are compressed, which no consumer could read."""
+    seeded, now = Random(SEED), now_ms()
+    differences = []
+    for number in range(DAMAGED):
+        codec = seeded.choice((NONE, NONE, NONE, GZIP, SNAPPY, LZ4, ZSTD))
+        records = [(k, seeded.choice((None, b"k")), b"v" * 9) for k in range(seeded.randint(1, 4))]
+        data = bytearray(produced(*records, base_ms=now, attributes=codec))
+        for _ in range(seeded.choice((1, 1, 1, 2, 3))):
+            at = seeded.choice(range(len(data)))
+            if 12 <= at < 16 or 17 <= at < 21 or 43 <= at < 57:  # epoch, checksum, producer
+                continue
+            data[at] = seeded.choice((0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1 << seeded.randrange(8)))
+        data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+        topic = seeded.choice(("plain", "compacted", "append-time", "limited", "lz4"))
+        stock, ours = (both.produce(topic, each, bytes(data), 13) for each in (STOCK, OURS))
+        is_safe = bool(ours.code) and not _is_readable(bytes(data))
+        if stock.code != ours.code and not is_safe:
+            differences.append(f"{number} {topic} stock {stock.code} ours {ours.code} {data.hex()}")
+    assert not differences, "\n".join(differences)
+
+
+def _is_readable(data: bytes) -> bool:
+    try:
+        walk_records(record_bytes(data), 0, read_header(data).record_count)
+    except (CorruptBatch, UnknownCodec, MalformedRecord):
+        return False
+    return True
