@@ -13,7 +13,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
-EXTRAS = ("node", "operator", "pipeline", "connect")
+EXTRAS = {
+    "node": ("node", "object-store"),  # backups run in the image of the nodes
+    "operator": ("operator",),
+    "pipeline": ("pipeline",),
+    "connect": ("connect",),
+}
 # Groups that run in environments of their own: nothing else constrains them.
 ALONE = ("docs", "release")
 OPTIONS = (
@@ -44,13 +49,14 @@ def main() -> None:
         wanted = {name: Path(scratch) / f"{name}.in" for name in groups}
         for name, group in groups.items():
             wanted[name].write_text("\n".join(group) + "\n")
-        extras = [f"--extra={extra}" for extra in EXTRAS]
-        compile_file("dev.txt", ["pyproject.toml", str(wanted["dev"])], extras + upgrade)
+        every = [f"--extra={extra}" for extras in EXTRAS.values() for extra in extras]
+        compile_file("dev.txt", ["pyproject.toml", str(wanted["dev"])], every + upgrade)
         for name in ALONE:
             compile_file(f"{name}.txt", [str(wanted[name])], upgrade)
     constraint = [f"--constraint={HERE / 'dev.txt'}"]
-    for extra in EXTRAS:
-        compile_file(f"{extra}.txt", ["pyproject.toml"], [f"--extra={extra}", *constraint])
+    for target, extras in EXTRAS.items():
+        asked = [f"--extra={extra}" for extra in extras]
+        compile_file(f"{target}.txt", ["pyproject.toml"], [*asked, *constraint])
 
 
 if __name__ == "__main__":

@@ -45,9 +45,9 @@ def load_configuration() -> Any:
     """The pod's service account, else the kubeconfig."""
     loaded = kubernetes_client.Configuration()
     try:
-        kubernetes_config.load_incluster_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+        kubernetes_config.load_incluster_config(client_configuration=loaded)
     except kubernetes_config.ConfigException:
-        kubernetes_config.load_kube_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+        kubernetes_config.load_kube_config(client_configuration=loaded)
     return loaded
 
 

@@ -39,11 +39,16 @@ _JAVA_CHOICE = "METADATAQUORUM_JAVA_IMAGE"
 
 @dataclass(frozen=True, slots=True)
 class ProjectImage:
-    """One of our images: `extra` is the part of the distribution that it installs."""
+    """One of our images: `extra` names it and the part of the distribution that it installs."""
 
     extra: str
     dockerfile: Path
     folders: tuple[str, ...] = ("operator/quorum_operator", "node/quorum_node")
+    more_extras: tuple[str, ...] = ()
+
+    @property
+    def extras(self) -> str:
+        return ",".join((self.extra, *self.more_extras))
 
     @property
     def repository(self) -> str:
@@ -58,7 +63,7 @@ class ProjectImage:
         return REPOSITORY / "requirements" / f"{self.extra}.txt"
 
 
-NODE = ProjectImage("node", REPOSITORY / "node" / "Dockerfile")
+NODE = ProjectImage("node", REPOSITORY / "node" / "Dockerfile", more_extras=("object-store",))
 OPERATOR = ProjectImage("operator", REPOSITORY / "operator" / "Dockerfile")
 PIPELINE = ProjectImage(
     "pipeline",
@@ -196,7 +201,7 @@ def _build(
     packages = f"{image.repository}-packages:dev"
     stage = ["--target", "packages", "-t", packages, "."]
     run([*build, *stage], timeout_s=900, directory=context)
-    extra = ["--build-arg", f"EXTRA={image.extra}"]
+    extra = ["--build-arg", f"EXTRA={image.extras}"]
     run([*build, *extra, "-t", exact, "."], timeout_s=900, directory=context)
 
 
