@@ -9,7 +9,11 @@ from pathlib import Path
 
 from quorum_node.configuration.group_config import GroupConfig, read_group_config
 from quorum_node.configuration.keys import broker, listeners, node, quorum
-from quorum_node.configuration.listener_config import is_broker
+from quorum_node.configuration.listener_config import (
+    controller_listener_names,
+    has_both_roles,
+    is_broker,
+)
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.tls.listener_security import ListenerSecurity, read_listeners
@@ -34,6 +38,8 @@ class BrokerConfig:
     """Static configs of the cleaner, under Kafka's names. Dynamic configs precede them."""
     controllers: ListenerSecurity
     """How the broker connects to the controllers."""
+    is_member: bool = False
+    """Whether the process is a member of the quorum, too (`process.roles=broker,controller`)."""
 
 
 def check_role(properties: Properties) -> None:
@@ -50,7 +56,9 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
     """None for a node with another role. Raises ConfigError."""
     if not is_broker(properties):
         return None
-    _refuse_what_brokers_lack(properties)
+    is_member = has_both_roles(properties)
+    if not is_member:
+        _refuse_what_brokers_lack(properties)
     log_dir = properties.get(broker.LOG_DIRS)
     if log_dir is None:
         raise ConfigError(f"{broker.LOG_DIRS.name} is not set; it is required for a broker")
@@ -76,6 +84,7 @@ def read_broker_config(properties: Properties) -> BrokerConfig | None:
         groups=read_group_config(properties),
         static_configs=_cleaner(properties),
         controllers=_controllers(properties),
+        is_member=is_member,
     )
 
 
@@ -91,7 +100,7 @@ def _controllers(properties: Properties) -> ListenerSecurity:
 
     Raises ConfigError.
     """
-    names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
+    names = controller_listener_names(properties)
     raw = dict(properties.raw)
     protocols = properties.get(listeners.PROTOCOL_MAP)
     if protocols and names[0] not in protocols:

@@ -106,15 +106,16 @@ class TlsConfig:
 
 
 def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
-    """Listeners of Kafka's protocol, in the order of `controller.listener.names`, or of `listeners`
-    on a broker. Raises ConfigError.
+    """Listeners of Kafka's protocol: those of the controller in the order of `controller.listener.names`, then those of the
+    broker, the one between brokers first. Raises ConfigError.
     """
     addresses = {each.name: each for each in properties.get(_listener_key(properties))}
-    names = (
-        _names_of_broker(properties, addresses)
-        if is_broker(properties)
-        else _names(properties, addresses)
-    )
+    if has_both_roles(properties):
+        names = _names_of_both(properties, addresses)
+    elif is_broker(properties):
+        names = _names_of_broker(properties, addresses)
+    else:
+        names = _names(properties, addresses)
     secured = _secured(properties, names)
     max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
     found = []
@@ -189,8 +190,13 @@ def names_of_listeners(properties: Properties) -> tuple[str, ...]:
 
 
 def is_broker(properties: Properties) -> bool:
-    """Whether `process.roles` is broker. Raises ConfigError for an unknown role."""
-    return properties.get(node.PROCESS_ROLES) == node.BROKER_ROLE
+    """Whether broker is one of `process.roles`. Raises ConfigError for an unknown role."""
+    return properties.get(node.PROCESS_ROLES) != node.CONTROLLER_ROLE
+
+
+def has_both_roles(properties: Properties) -> bool:
+    """Whether one process is a member of the quorum and a broker. Raises ConfigError for an unknown role."""
+    return properties.get(node.PROCESS_ROLES) in node.BOTH_ROLES
 
 
 def _listener_key(properties: Properties) -> Key[tuple[ListenerAddress, ...]]:
@@ -201,11 +207,38 @@ def _names_of_broker(
     properties: Properties, addresses: Mapping[str, ListenerAddress]
 ) -> tuple[str, ...]:
     """KIP-631: a broker has no controller listener."""
-    names = properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
-    for name in names:
+    for name in controller_listener_names(properties):
         if name in addresses:
             why = f"a broker can't have listener {name}: it belongs to the controllers"
             raise properties.wrong(broker.LISTENER, why)
+    return _between_first(properties, addresses)
+
+
+def _names_of_both(
+    properties: Properties, addresses: Mapping[str, ListenerAddress]
+) -> tuple[str, ...]:
+    """A process with both roles has listeners of both kinds."""
+    names = controller_listener_names(properties)
+    for name in names:
+        if name not in addresses:
+            why = f"the controller's listener {name} is missing; add {name}://HOST:PORT"
+            raise properties.wrong(broker.LISTENER, why)
+    others = {name: each for name, each in addresses.items() if name not in names}
+    if not others:
+        why = f"the broker has no listener: all of them are in {listeners.CONTROLLER_LISTENER_NAMES.name}"
+        raise properties.wrong(broker.LISTENER, why)
+    return (*names, *_between_first(properties, others))
+
+
+def controller_listener_names(properties: Properties) -> tuple[str, ...]:
+    """`controller.listener.names`, or its default. Raises ConfigError."""
+    return properties.get(listeners.CONTROLLER_LISTENER_NAMES) or (listeners.CONTROLLER_LISTENER,)
+
+
+def _between_first(
+    properties: Properties, addresses: Mapping[str, ListenerAddress]
+) -> tuple[str, ...]:
+    """Names of a broker's listeners, the one between brokers first."""
     between = properties.get(broker.BETWEEN_BROKERS)
     if between is None:
         return tuple(addresses)

@@ -17,6 +17,7 @@ from quorum_node.configuration.listener_config import (
     AdminConfig,
     ListenerConfig,
     TlsConfig,
+    controller_listener_names,
     names_of_listeners,
     read_admin,
     read_kafka_listeners,
@@ -25,6 +26,7 @@ from quorum_node.configuration.listener_config import (
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
+from quorum_node.security.tls.listener_security import SecurityProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class NodeConfig:
     node_id: int
     cluster_id: str | None
     listeners: tuple[ListenerConfig, ...]
-    """Listeners of Kafka's protocol; members connect to the first one."""
+    """Listeners of Kafka's protocol: the controller's, then the broker's. Members connect to the first one of a member."""
     admin: AdminConfig
     health_listener: ListenerAddress | None
     """Additional port for probes and metrics, in clear text."""
@@ -75,7 +77,19 @@ class NodeConfig:
     controller: ControllerConfig
     log_level: str
     broker: BrokerConfig | None = None
-    """With `process.roles=broker`; None for a member of the quorum."""
+    """Of a process with the role of broker; else None."""
+    broker_listeners: tuple[ListenerConfig, ...] = ()
+    """Those of `listeners` that belong to the broker; the first one is the one between brokers."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the process is a member of the quorum; else it observes the quorum as a broker."""
+        return self.broker is None or self.broker.is_member
+
+    @property
+    def controller_listeners(self) -> tuple[ListenerConfig, ...]:
+        """Those of `listeners` that belong to the controller."""
+        return self.listeners[: len(self.listeners) - len(self.broker_listeners)]
 
     @property
     def dialled(self) -> ListenerConfig:
@@ -86,6 +100,11 @@ class NodeConfig:
     def quorum_listener(self) -> str:
         """Name of the listener under which this node reaches members of the quorum."""
         return self.dialled.name if self.broker is None else self.broker.controllers.name
+
+    @property
+    def between_brokers(self) -> ListenerConfig:
+        """The listener on which brokers fetch from each other."""
+        return self.broker_listeners[0]
 
     @property
     def has_tls(self) -> bool:
@@ -102,6 +121,8 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     check_role(properties)
     node_id = properties.get(node.NODE_ID)
     kafka_listeners = read_kafka_listeners(properties)
+    broker = read_broker_config(properties)
+    _check_both_roles(broker, kafka_listeners)
     admin = read_admin(properties, kafka_listeners[0].name)
     servers, static_voters = _quorum_servers(properties)
     formation = _formation(properties)
@@ -138,8 +159,27 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         snapshots=read_snapshot_policy(properties),
         controller=read_controller_config(properties),
         log_level=properties.get(node.LOG_LEVEL),
-        broker=read_broker_config(properties),
+        broker=broker,
+        broker_listeners=_of_broker(properties, kafka_listeners) if broker else (),
     )
+
+
+def _check_both_roles(broker: BrokerConfig | None, found: tuple[ListenerConfig, ...]) -> None:
+    if broker is None or not broker.is_member:
+        return
+    for each in found:
+        if each.protocol is not SecurityProtocol.PLAINTEXT:
+            raise ConfigError(
+                f"{node.PROCESS_ROLES.name}: a process with both roles supports PLAINTEXT only yet, and listener {each.name} uses"
+                f" {each.protocol.value}. For TLS run the controller and the broker as two processes, each with its own node.id"
+            )
+
+
+def _of_broker(
+    properties: Properties, found: tuple[ListenerConfig, ...]
+) -> tuple[ListenerConfig, ...]:
+    names = controller_listener_names(properties)
+    return tuple(each for each in found if each.name not in names)
 
 
 def _quorum_servers(

@@ -19,7 +19,8 @@ MAX_PARTITIONS = 16
 """Each partition has a thread for its fsyncs, and up to as many connections to each peer."""
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
-_OTHER_ROLES = "a node has one role: write controller (a member of the quorum) or broker (in development). A broker is a separate process with its own id"
+BOTH_ROLES = ("broker,controller", "controller,broker")
+_OTHER_ROLES = "write controller (a member of the quorum), broker, or broker,controller (both in one process); brokers are in development"
 
 NODE_ID = Key("node.id", Integer(0, MANY), REQUIRED, "the id of this node", Owner.OPERATOR)
 CLUSTER_ID: Key[str | None] = Key(
@@ -31,9 +32,9 @@ CLUSTER_ID: Key[str | None] = Key(
 )
 PROCESS_ROLES = Key(
     "process.roles",
-    OneOf((CONTROLLER_ROLE, BROKER_ROLE), _OTHER_ROLES),
+    OneOf((CONTROLLER_ROLE, BROKER_ROLE, *BOTH_ROLES), _OTHER_ROLES),
     CONTROLLER_ROLE,
-    "role of the node; `broker` is in development and requires `unstable.broker.role.enable`",
+    "roles of the node: `controller`, `broker` or `broker,controller`; a broker is in development and requires `unstable.broker.role.enable`",
 )
 DATA_DIR = Key(
     "metadata.log.dir",

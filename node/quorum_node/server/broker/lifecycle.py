@@ -40,6 +40,7 @@ def registration(
     listeners: tuple[RegisteredListener, ...],
     directory_ids: tuple[UUID, ...],
     previous_broker_epoch: int,
+    incarnation_id: UUID | None = None,
 ) -> BrokerRegistrationRequest:
     """The registration request of this process; the cluster id is added when it is known.
 
@@ -48,7 +49,7 @@ def registration(
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id="",
-        incarnation_id=fresh_uuid(),
+        incarnation_id=incarnation_id or fresh_uuid(),
         listeners=listeners,
         features=tuple(
             SupportedFeatureRange(

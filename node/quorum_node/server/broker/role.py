@@ -7,6 +7,7 @@ they do not know each other's internals.
 
 import asyncio
 from collections.abc import Callable
+from uuid import UUID
 
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.image.cluster_image import ClusterImage
@@ -42,7 +43,9 @@ OpenDirectory = Callable[[str], DataDirectory]
 
 
 class HostedBroker(NoRole):
-    """`controllers` and `brokers`: connections to each of them. `guard`: called once, when listeners open. One per process."""
+    """`controllers` and `brokers`: connections to each of them. `guard`: called once, when listeners open. `may_register`: whether the
+    other role of this process is registered, if there is one. `incarnation_id`: of this process. One per process.
+    """
 
     def __init__(
         self,
@@ -55,8 +58,12 @@ class HostedBroker(NoRole):
         owner: BrokerOwner,
         refuse: Refuse,
         guard: Callable[[], Guard | None] = lambda: None,
+        may_register: Callable[[ClusterImage], bool] = lambda image: True,
+        incarnation_id: UUID | None = None,
     ) -> None:
         self._guard = guard
+        self._may_register = may_register
+        self._incarnation_id = incarnation_id
         assert config.broker is not None
         self._config = config
         self._broker = config.broker
@@ -156,6 +163,8 @@ class HostedBroker(NoRole):
         committed = replica.committed
         if committed.end_offset < replica.high_watermark or not committed.end_offset:
             return
+        if not self._may_register(committed.image):
+            return
         self._directory = self._open_directory(cluster_id)
         self._lifecycle = self._make_lifecycle(self._directory)
         self._lifecycle.start(cluster_id)
@@ -200,7 +209,7 @@ class HostedBroker(NoRole):
         """The endpoint of another broker for this one: its listener with the same name as this broker's first listener."""
         assert self._replicas is not None
         broker = self._replicas.image.brokers.get(broker_id)
-        name = self._config.listeners[0].name
+        name = self._config.between_brokers.name
         if broker is None:
             return None
         for each in broker.end_points:
@@ -212,7 +221,7 @@ class HostedBroker(NoRole):
         """The id of the broker that has registered this address for the listener name of this broker's first listener; None if unknown."""
         if self._replicas is None:
             return None
-        name = self._config.listeners[0].name
+        name = self._config.between_brokers.name
         for broker_id, broker in self._replicas.image.brokers.by_id.items():
             for each in broker.end_points:
                 if (each.name, each.host, each.port) == (name, host, port):
@@ -227,7 +236,7 @@ class HostedBroker(NoRole):
                 port=each.advertised.port,
                 security_protocol=each.protocol.id,
             )
-            for each in self._config.listeners
+            for each in self._config.broker_listeners
         )
         own = registration(
             self._config.node_id,
@@ -235,6 +244,7 @@ class HostedBroker(NoRole):
             listeners,
             (directory.directory_id,),
             directory.previous_broker_epoch,
+            self._incarnation_id,
         )
         return Lifecycle(
             own,

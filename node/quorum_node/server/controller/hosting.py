@@ -6,6 +6,7 @@ neither of them knows the other.
 
 from collections.abc import Iterable
 from functools import partial
+from uuid import UUID
 
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.controller.id_space import voter_conflict
@@ -39,7 +40,9 @@ class HostedController:
         metrics: PartitionMetrics,
         config: NodeConfig,
         first_credentials: tuple[UserScramCredentialRecord, ...] = (),
+        incarnation_id: UUID | None = None,
     ) -> None:
+        """`incarnation_id`: of this process, shared by its roles."""
         events = ControllerEvents()
         nondeterminism = Nondeterminism(clock_ms)
         ask = partial(peers.ask, timeout_ms=config.timeouts.request_timeout_ms)
@@ -74,8 +77,9 @@ class HostedController:
                         port=each.advertised.port,
                         security_protocol=each.protocol.id,
                     )
-                    for each in config.listeners[1:]
+                    for each in config.controller_listeners[1:]
                 ),
+                incarnation_id,
             ),
             self.controller,
             ask,

@@ -14,6 +14,7 @@ followed by the record, are retried after a pause that doubles, until there is a
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
+from uuid import UUID
 
 from quorum_node.controller.feature_levels import ANNOUNCED
 from quorum_node.controller.registration import lacks_registration, register_controller
@@ -71,6 +72,7 @@ def own_registration(
     endpoint: Endpoint,
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
     others: Iterable[RegisteredListener] = (),
+    incarnation_id: UUID | None = None,
 ) -> ControllerRegistrationRequest:
     """The registration of this process. `others`: listeners besides the one that the members of the quorum connect to."""
     listener = RegisteredListener(
@@ -81,7 +83,7 @@ def own_registration(
     )
     return ControllerRegistrationRequest(
         controller_id=key.id,
-        incarnation_id=fresh_uuid(),
+        incarnation_id=incarnation_id or fresh_uuid(),
         listeners=(listener, *others),
         features=tuple(
             SupportedFeatureRange(

@@ -201,10 +201,14 @@ class KafkaListener:
         self._metrics.count_labelled("connections_closed", f"{self._label} {why}")
 
 
-class KafkaListeners:
-    """All listeners of the process, with a shared handler, shared metrics and shared scheduling.
+Serving = tuple[Handler, Mapping[int, Api]]
+"""Handler and APIs of a listener."""
 
-    `authentications`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
+
+class KafkaListeners:
+    """All listeners of the process, with shared metrics and shared scheduling.
+
+    `others`: handler and APIs of listeners that have others than `handler` and `apis`, by name. `authentications`: authentication of the listeners with TLS, by name. `stored`: credentials of the listeners with SASL.
     """
 
     def __init__(
@@ -218,26 +222,32 @@ class KafkaListeners:
         stored: StoredCredentials | None = None,
         apis: Mapping[int, Api] = APIS,
         work: LoopWork | None = None,
+        others: Mapping[str, Serving] = MappingProxyType({}),
     ) -> None:
         shares = LoopShares(work=work)
-        self._listeners = tuple(
-            KafkaListener(
-                each,
-                handler,
-                metrics,
-                on_malformed,
-                voter_ids,
-                shares,
-                authentications.get(each.name),
-                stored,
-                apis,
+        self._listeners = []
+        for each in settings:
+            handles, served = others.get(each.name, (handler, apis))
+            authentication = authentications.get(each.name)
+            self._listeners.append(
+                KafkaListener(
+                    each,
+                    handles,
+                    metrics,
+                    on_malformed,
+                    voter_ids,
+                    shares,
+                    authentication,
+                    stored,
+                    served,
+                )
             )
-            for each in settings
-        )
 
-    async def start(self) -> None:
-        """Bind and listen. Raises ConfigError for one that can't be bound."""
+    async def start(self, names: Collection[str] | None = None) -> None:
+        """Bind and listen, on all or on those with these names. Raises ConfigError for one that can't be bound."""
         for each in self._listeners:
+            if names is not None and each.settings.name not in names:
+                continue
             address = each.settings.address
             try:
                 await each.start()

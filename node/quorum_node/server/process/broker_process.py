@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.view import NOBODY, UNRESTRICTED, Caller, Rights, View
 from quorum_node.exit_codes import TerminationReason
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.errors import ErrorCode
@@ -27,6 +28,7 @@ from quorum_node.server.partition.port import PartitionRole, TooLarge
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.process.node_process import NodeProcess
+from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.refusals import refuse_request
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -74,10 +76,20 @@ class BrokerProcess(NodeProcess):
             self._between_brokers,
             self,
             refuse_forwarded,
-            lambda: self._guard,
+            self._guard_of_broker,
+            self._may_register,
+            self._incarnation_id,
         )
         self._is_leaving = False
         return self._broker
+
+    def _guard_of_broker(self) -> Guard | None:
+        """Called once, when the listeners of the broker open."""
+        return self._guard
+
+    def _may_register(self, image: ClusterImage) -> bool:
+        """Whether the broker may register, by the committed image."""
+        return True
 
     def _handler(self) -> Handler:
         return self._broker.handle
@@ -87,6 +99,9 @@ class BrokerProcess(NodeProcess):
 
     async def _open_listeners(self) -> None:
         """The listeners open later, when the broker is ready."""
+
+    def _names_of_broker(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self._config.broker_listeners)
 
     def _shutdown(self) -> None:
         """SIGTERM: move leaderships first. A second signal, or a timeout, stops the broker anyway."""
@@ -123,7 +138,7 @@ class BrokerProcess(NodeProcess):
 
     def ready(self) -> None:
         """See `BrokerOwner`."""
-        watch_task(self._loop.create_task(self._listeners.start()))
+        watch_task(self._loop.create_task(self._listeners.start(self._names_of_broker())))
 
     def storage_failed(self, failure: StorageFailure | DiskFull) -> None:
         """See `BrokerOwner`."""

@@ -105,6 +105,10 @@ def _process_of(config: NodeConfig) -> type[NodeProcess]:
     if config.broker is None:
         return NodeProcess
     # A member of the quorum saves the memory and the time of loading these modules.
+    if config.broker.is_member:
+        from quorum_node.server.process.combined_process import CombinedProcess
+
+        return CombinedProcess
     from quorum_node.server.process.broker_process import BrokerProcess
 
     return BrokerProcess

@@ -20,6 +20,7 @@ from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.listener_config import Migration
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
@@ -35,7 +36,7 @@ from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
 from quorum_node.server.listener.http_server import AdminServer
-from quorum_node.server.listener.kafka_listener import KafkaListeners
+from quorum_node.server.listener.kafka_listener import KafkaListeners, Serving
 from quorum_node.server.listener.loop_work import LoopWork
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.refused_address import refused_address
@@ -93,6 +94,7 @@ class NodeProcess:
         credentials: tuple[UserScramCredentialRecord, ...] = (),
     ) -> None:
         self._first_credentials = credentials
+        self._incarnation_id = fresh_uuid()
         self._config = config
         self._directory = directory
         self._termination = termination
@@ -131,6 +133,7 @@ class NodeProcess:
             CommittedCredentials(LedReplica(first)),
             self._apis,
             work,
+            self._other_servings(),
         )
         self._codecs = CodecWarmup()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
@@ -171,6 +174,7 @@ class NodeProcess:
             self._metrics.partition(host.partition),
             self._config,
             self._first_credentials,
+            self._incarnation_id,
         )
         return self._controller
 
@@ -185,6 +189,10 @@ class NodeProcess:
             guard=self._guard,
         )
         return api.handle
+
+    def _other_servings(self) -> Mapping[str, Serving]:
+        """Handlers of the listeners that belong to another role than the first one."""
+        return {}
 
     def _decider(self) -> Decider:
         """The `Decider` of the admin API."""

@@ -1,6 +1,6 @@
 """The ports of a node with TLS. See `secured_ports`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from quorum_node.api import TlsDescription
@@ -39,7 +39,7 @@ class PortsWithTls:
         self.authentications: dict[str, TlsAuthentication | MixedAuthentication] = {
             name: TlsAuthentication(name, files, config.tls, reports, counting(name))
             for name, files in tls.items()
-            if config.broker is None or name != config.quorum_listener
+            if config.is_member or name != config.quorum_listener
         }
         self._mixed: MixedAuthentication | None = None
         if config.tls.migration is not Migration.NONE:
@@ -68,7 +68,7 @@ class PortsWithTls:
 
     def dial_brokers(self, broker_at: VoterAt) -> Dialling | None:
         """See `SecuredPorts`."""
-        files = self._tls.get(self._config.dialled.name)
+        files = self._tls.get(self._config.between_brokers.name)
         if files is None:
             return None
         return TlsDialling(
@@ -116,11 +116,18 @@ class PortsWithTls:
         self._rotation = TlsRotation(
             self._tls,
             self.authentications,
-            frozenset({self._config.quorum_listener, self._config.dialled.name}),
+            frozenset(self._dialled_listeners()),
             self._config.tls.files_poll_ms,
             renew,
         )
         self._rotation.start()
+
+    def _dialled_listeners(self) -> Iterator[str]:
+        """Those whose certificates this node presents to others."""
+        yield self._config.quorum_listener
+        yield self._config.dialled.name
+        if self._config.broker is not None:
+            yield self._config.between_brokers.name
 
     def stop(self) -> None:
         """See `SecuredPorts`."""

@@ -22,7 +22,6 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
     The founder of the first partition founds all of them: they share its disk and its identity.
     """
     formation, timeouts = config.formation, config.timeouts
-    is_broker = config.broker is not None
     raft_config = RaftConfig(
         endpoints=own_endpoints(config),
         bootstrap=tuple(
@@ -33,7 +32,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         founder=is_founder(config, meta.directory_id),
         boot_timestamp_ms=time.time_ns() // 1_000_000,
         static_voters=static_voters(config),
-        may_form=config.may_bootstrap and not is_broker,
+        may_form=config.may_bootstrap and config.is_member,
         new_cluster_id=uuid_text(fresh_uuid()),
         initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,
         auto_join=config.auto_join,
@@ -75,14 +74,14 @@ def log_state(opened: OpenPartition) -> LogState:
 
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
-    """The endpoints that this node announces to members. A broker has none: it announces its own in its registration."""
-    if config.broker is not None:
+    """The endpoints that a member announces to the others. A broker announces its own in its registration."""
+    if not config.is_member:
         return ()
     admin = config.admin.advertised
     return (
         *(
             Endpoint(each.name, each.advertised.host, each.advertised.port)
-            for each in config.listeners
+            for each in config.controller_listeners
         ),
         Endpoint(ADMIN_LISTENER, admin.host, admin.port),
     )

@@ -28,13 +28,13 @@ def load_tls(config: NodeConfig) -> TlsOfPorts:
     from quorum_node.server.transport.tls_files import TlsFiles
 
     own_id = config.node_id if config.tls.binding else None
-    role = Role.MEMBER if config.broker is None else Role.BROKER
+    role = Role.MEMBER if config.is_member else Role.BROKER
     wanted = [
         (each.name, each.ssl, Certificates.AS_CONFIGURED)
         for each in config.listeners
         if each.ssl is not None
     ]
-    controllers = None if config.broker is None else config.broker.controllers
+    controllers = None if config.is_member or config.broker is None else config.broker.controllers
     if controllers is not None and controllers.ssl is not None:
         wanted.append((controllers.name, controllers.ssl, Certificates.AS_CONFIGURED))
     admin = config.admin
