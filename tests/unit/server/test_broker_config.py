@@ -6,6 +6,7 @@ import pytest
 
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.server.starting.replica_building import own_endpoints
 
 BROKER = {
     "process.roles": "broker",
@@ -62,6 +63,56 @@ def test_the_listener_between_brokers_comes_first_and_controllers_have_their_own
 def test_what_can_not_work_is_refused(changes: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         checked(**changes)
+    assert words in str(refused.value)
+
+
+BOTH = {
+    **BROKER,
+    "process.roles": "broker,controller",
+    "listeners": "CONTROLLER://b:9095,CLIENTS://b:9093,BROKERS://b:9094",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+    "formation.founder.id": "101",
+    "formation.founder.uuid": "Zm91bmRlci1vZi1maXJzdA",
+}
+
+
+@pytest.mark.requirement("K631-01")
+@pytest.mark.parametrize("roles", ["broker,controller", "controller,broker"])
+def test_a_process_with_both_roles_has_listeners_of_both(roles: str) -> None:
+    config = check_config({**BOTH, "process.roles": roles})
+    assert [each.name for each in config.controller_listeners] == ["CONTROLLER"]
+    assert [each.name for each in config.broker_listeners] == ["BROKERS", "CLIENTS"]
+    assert (config.dialled.name, config.between_brokers.name) == ("CONTROLLER", "BROKERS")
+    assert config.is_member
+    assert [each.name for each in own_endpoints(config)] == ["CONTROLLER", "ADMIN"]
+    assert config.formation is not None
+    assert not checked().is_member
+    assert own_endpoints(checked()) == ()
+
+
+@pytest.mark.requirement("K631-01")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"listeners": "CLIENTS://b:9093,BROKERS://b:9094"}, "listener CONTROLLER is missing"),
+        ({"listeners": "CONTROLLER://b:9095"}, "the broker has no listener"),
+        ({"unstable.broker.role.enable": "false"}, "in development"),
+        ({"log.dirs": "/var/lib/broker/metadata/logs"}, "must be separate"),
+        ({"inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER is not in listeners"),
+        (
+            {
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:SSL,BROKERS:PLAINTEXT"
+            },
+            "supports PLAINTEXT only yet, and listener CLIENTS uses SSL",
+        ),
+        ({"process.roles": "broker,broker"}, "broker,controller"),
+    ],
+)
+def test_a_wrong_configuration_of_both_roles_is_refused(
+    changes: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_config({**BOTH, **changes})
     assert words in str(refused.value)
 
 
