@@ -9,7 +9,7 @@ from support.python_brokers import PythonBrokers
 
 
 class CombinedQuorum(LocalQuorum):
-    """Each node has a second listener, BROKER, for clients and brokers."""
+    """Each node has a second listener, PLAINTEXT, for clients and brokers."""
 
     def __init__(self, root: Path, nodes: int = 3, **common: str) -> None:
         self.broker_ports: dict[int, int] = {}
@@ -19,15 +19,15 @@ class CombinedQuorum(LocalQuorum):
         """Both roles, and their listeners."""
         (port,) = free_ports(1)
         self.broker_ports[node.id] = port
-        both = f"CONTROLLER://127.0.0.1:{node.port},BROKER://127.0.0.1:{port}"
+        both = f"CONTROLLER://127.0.0.1:{node.port},PLAINTEXT://127.0.0.1:{port}"
         return {
             "process.roles": "broker,controller",
             "unstable.broker.role.enable": "true",
             "listeners": both,
             "advertised.listeners": both,
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "BROKER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(node.root / "logs"),
             "broker.heartbeat.interval.ms": "200",
             "offsets.topic.replication.factor": "3",

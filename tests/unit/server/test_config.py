@@ -189,7 +189,8 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
     ("key", "value", "why"),
     [
         ("process.roles", "broker", "in development"),
-        ("process.roles", "broker,controller", "a node has one role"),
+        ("process.roles", "broker,controller", "in development"),
+        ("process.roles", "voter", "write controller"),
         ("controller.listener.names", "PLAINTEXT", "must start with CONTROLLER"),
         ("controller.listener.names", "CONTROLLER,SSL", "SSL is not in listeners"),
         ("listeners", "PLAINTEXT://0.0.0.0:9092", "must be CONTROLLER"),
