@@ -1,10 +1,10 @@
-"""`make bench-against BASE=51b52fb`: what has become dearer or cheaper since another commit.
+"""`make bench-against BASE=51b52fb`: compares the cost of commits with that of another commit.
 
     python bench/against.py --base COMMIT [--rounds 5] [--seconds 5]
 
-Both nodes come as archives of their commits (the working tree if there is no `--head`), and run on one interpreter. Both
-quorums are up at once and take load in turns, so that what else the machine does hits both alike; a ratio is taken within
-a round, and the median over the rounds counts. The section "Before and after" of docs/evidence/benchmarks.md is written.
+Both nodes are archives of their commits (the working tree without `--head`) and run on one interpreter. Both quorums run at
+the same time and receive load in turns, so that other work on the machine affects both equally. Ratios are computed within a
+round; the result is their median. Writes the section "Before and after" of docs/evidence/benchmarks.md.
 """
 
 import argparse
@@ -44,7 +44,7 @@ CPU_LIMIT, LATENCY_LIMIT = 1.05, 1.10
 class CheckoutCluster(OurCluster):
     """Nodes of another checkout, with the packages of this interpreter.
 
-    A node refuses keys that it does not know, so only what every version knows is set.
+    A node refuses unknown keys, so only keys that every version knows are set.
     """
 
     properties = STEADY_LEADER
@@ -57,7 +57,7 @@ class CheckoutCluster(OurCluster):
 
 
 def archived(commit: str, folder: Path) -> Path:
-    """The node's sources at a commit, below `folder`. Raises RuntimeError for a commit that git does not know."""
+    """Extract the node's sources at a commit below `folder`. Raises RuntimeError for an unknown commit."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     archive = ["git", "-C", str(REPOSITORY), "archive", commit, "node"]
@@ -75,7 +75,7 @@ def name_of(commit: str) -> str:
 
 
 def loaded(cluster: CheckoutCluster, clients: int, seconds: float) -> dict[str, Any]:
-    """Figures of one load; CPU of all three nodes a commit, in microseconds (warm-up in both)."""
+    """Figures of one load; CPU time of all three nodes per commit, in microseconds, warm-up included."""
     cluster.await_whole()
     before = cluster.cpu_seconds()
     found = cluster.load(clients, seconds, WARMUP_SECONDS)
@@ -90,7 +90,7 @@ def loaded(cluster: CheckoutCluster, clients: int, seconds: float) -> dict[str, 
 
 
 def measure(sources: dict[str, Path], rounds: int, seconds: float) -> list[dict[str, Any]]:
-    """By round: variant and number of clients to figures."""
+    """Figures by round, variant and number of clients."""
     root = REPOSITORY / "build" / "bench" / "against"
     shutil.rmtree(root, ignore_errors=True)
     clusters = {name: CheckoutCluster(root / name, path) for name, path in sources.items()}
@@ -126,13 +126,13 @@ def middle(rounds: list[dict[str, Any]], variant: str, clients: int, key: str) -
 
 
 def ratio(rounds: list[dict[str, Any]], clients: int, key: str) -> float:
-    """After through before, within each round; the median of those."""
+    """Median of the ratios after/before of the rounds."""
     ratios = [each[AFTER][str(clients)][key] / each[BEFORE][str(clients)][key] for each in rounds]
     return float(median(ratios))
 
 
 def section(document: dict[str, Any]) -> str:
-    """The part of docs/evidence/benchmarks.md."""
+    """The section of docs/evidence/benchmarks.md."""
     rounds = document["rounds"]
     rows = []
     for clients in CLIENTS:

@@ -1,8 +1,8 @@
-"""A metadata log of any size, written straight into a stopped member's directory, for us and for Kafka alike.
+"""Extends the metadata log in the directory of a stopped member to any size, for both systems.
 
-Both keep Kafka's files, so both can be given the very same records: config changes of brokers with 256-byte values,
-a hundred in a batch, over a number of keys, a hundred of a broker's. They continue the log that the member itself
-has begun, in its last epoch; what a start then does with them is what is measured.
+Both systems use Kafka's file formats, so both get the same records: config changes of brokers with values of 256 bytes,
+a hundred in a batch, over a number of keys, a hundred keys for each broker. The records continue the member's own log in its
+last epoch. The benchmark measures the start that follows.
 """
 
 import itertools

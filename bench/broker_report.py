@@ -1,7 +1,7 @@
-"""The part of docs/evidence/benchmarks.md about the controller of brokers, and its picture.
+"""The section of docs/evidence/benchmarks.md about the controller of brokers, and its picture.
 
-Owns wording and tables of what brokers.py measured, and the section's place on the page. Medians over the rounds; a
-ratio is taken within a round. Figures that are missing were not measured, and are told so.
+Owns text and tables of brokers.py's results, and the section's place on the page. Figures are medians over the rounds;
+ratios are computed within a round. Missing figures are reported as not measured.
 """
 
 from collections.abc import Callable
@@ -27,17 +27,17 @@ Figure = Callable[[Found], float]
 
 
 def series(found: Found, part: str, what: str, figure: Figure) -> list[float]:
-    """One figure of every round."""
+    """One figure from each round."""
     return [figure(each) for each in found.get(part, {}).get(what, [])]
 
 
 def middle(values: list[float]) -> float | None:
-    """The median, None if there is nothing."""
+    """The median; None without values."""
     return median(values) if values else None
 
 
 def ratio(found: Found, part: str, what: str, figure: Figure) -> float | None:
-    """Ours through Kafka's, round by round; the median."""
+    """Median of the ratios ours/Kafka of the rounds."""
     ours, kafka = (series(found, part, f"{name}{what}", figure) for name in ("ours", "kafka"))
     return middle([a / b for a, b in zip(ours, kafka, strict=False) if b > 0])
 
@@ -52,12 +52,12 @@ def spread(values: list[float], digits: int = 0) -> str:
 
 
 def sizes(found: Found) -> list[int]:
-    """Numbers of partitions that failed."""
+    """The numbers of failed partitions that were measured."""
     return sorted({int(what.rpartition(", ")[2]) for what in found.get("failures", {})})
 
 
 def of(*keys: str) -> Figure:
-    """A figure by its names, from the outside in."""
+    """A nested figure by its keys, outermost first."""
 
     def figure(found: Found) -> float:
         inner: Any = found
@@ -69,17 +69,17 @@ def of(*keys: str) -> Figure:
 
 
 def rate(batch: str) -> Figure:
-    """Topics a second."""
+    """Topics per second."""
     return of(batch, "topics_per_second")
 
 
 def seconds(end: str) -> Figure:
-    """Of a broker's failure."""
+    """Seconds of a broker failure."""
     return of(end, "seconds")
 
 
 def kills(found: Found, what: str, key: str) -> list[float]:
-    """Milliseconds of every kill in every round."""
+    """Milliseconds of each kill of all rounds."""
     return [
         each[key] for run in found.get("failures", {}).get(what, []) for each in run["failovers"]
     ]
@@ -133,7 +133,7 @@ def failover_table(found: Found) -> str:
 
 
 def memory_table(found: Found) -> str:
-    """Bytes a partition."""
+    """Bytes per partition."""
     rows = []
     for size in sizes(found)[-1:]:
         cells = [f"created one by one: {number(size)}"]
@@ -164,10 +164,9 @@ def million_table(found: Found) -> str:
 
 
 def growth(found: Found) -> float | None:
-    """Time of the largest number of partitions through ten times that of a tenth of it.
+    """Time with the largest number of partitions, divided by ten times the time with a tenth of it.
 
-    A ratio is taken within a round, where the two are measured one after the other; the median of all rounds and of both
-    kinds of failure.
+    Ratios are computed within a round; the result is the median over all rounds and both kinds of failure.
     """
     if len(sizes(found)) < 2:
         return None
@@ -182,7 +181,7 @@ def growth(found: Found) -> float | None:
 
 
 def failover_growth(found: Found) -> float | None:
-    """Our failover with the most partitions through that with the fewest."""
+    """Our failover time with the most partitions, divided by that with the fewest."""
     if len(sizes(found)) < 2:
         return None
     few, many = (
@@ -193,7 +192,7 @@ def failover_growth(found: Found) -> float | None:
 
 
 def targets(found: Found) -> str:
-    """What was aimed at, and what came out."""
+    """The targets and the measured values."""
     checks: list[Target] = [
         (
             "topics one at a time: ≥ 10 × Kafka's rate",
@@ -218,7 +217,7 @@ def targets(found: Found) -> str:
 
 
 def cost(found: Found) -> str:
-    """What the light brokers took of the machine."""
+    """CPU time of the light brokers."""
     shares = [
         figures["silent"]["idle_brokers_cpu_share"]
         for runs in found.get("failures", {}).values()
@@ -228,7 +227,7 @@ def cost(found: Found) -> str:
 
 
 def section(found: Found) -> str:
-    """Everything about the controller, as Markdown, with its heading."""
+    """The section about the controller, as Markdown, with its heading."""
     failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in found["failed"].items())
     return f"""## {HEADING}
 
@@ -314,7 +313,7 @@ def draw(found: Found, path: Path) -> None:
 
 
 def write_alone(found: Found) -> None:
-    """The section and its picture; the rest of the page stays."""
+    """Write the section and its picture; the rest of the page is unchanged."""
     draw(found, DOCS / PICTURE)
     page = DOCS / "benchmarks.md"
     page.write_text(replace_section(page.read_text(), HEADING, section(found)))

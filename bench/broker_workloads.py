@@ -1,7 +1,7 @@
-"""What happens to a controller of brokers: topics are created, brokers fail, the controller itself fails.
+"""Workloads of a controller of brokers: creation of topics, failures of brokers, failures of the controller.
 
-Owns the envs, the same for every system, and how each figure is taken. All brokers are light ones
-(`light_brokers.py`); the process that holds them measures, too, and says what processor time it took.
+Owns the workloads, which are the same for every system, and how each figure is measured. All brokers are light ones
+(`light_brokers.py`). Their process also measures, and reports its CPU time.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ IDLE_SECONDS = 30.0
 
 
 async def creation(cluster: Controllers, seconds: float) -> dict[str, Any]:
-    """Rates of topic creation, one client, one partition with three replicas a topic."""
+    """Rates of topic creation with one client; each topic has one partition with three replicas."""
     found: dict[str, Any] = {}
     async with LightBrokers(cluster.addresses(), cluster.cluster_id, FEW_BROKERS):
         address = cluster.addresses()[cluster.leader()]
@@ -71,7 +71,7 @@ async def creation(cluster: Controllers, seconds: float) -> dict[str, Any]:
 
 
 async def failures(cluster: Controllers, partitions: int, kills: int) -> dict[str, Any]:
-    """Two brokers fail one after the other, each with a replica of every partition; then controllers do."""
+    """Two brokers with a replica of every partition fail one after the other, then controllers."""
     address = cluster.addresses()[cluster.leader()]
     # A collection here would be taken for a pause there: only where nothing is measured.
     gc.set_threshold(1_000_000)
@@ -92,7 +92,7 @@ async def failures(cluster: Controllers, partitions: int, kills: int) -> dict[st
 
 
 async def fill(address: Address, partitions: int) -> float:
-    """Create them, a thousand in a request; the seconds that it took."""
+    """Create the topics, a thousand per request; returns the duration in seconds."""
     frames = [frame(request) for request in assigned_topics(partitions, BROKERS)]
     connection = await Connection.open(address)
     began = time.perf_counter()
@@ -104,7 +104,7 @@ async def fill(address: Address, partitions: int) -> float:
 
 
 async def everything_is_known(states: PartitionStates, partitions: int) -> None:
-    """Until the log has told so many partitions, and nothing more comes."""
+    """Wait until the log contains that many partitions and no more records arrive."""
     async with within(SETTLE_SECONDS, f"{partitions} partitions in the log"):
         while True:
             await asyncio.sleep(0.1)
@@ -114,7 +114,7 @@ async def everything_is_known(states: PartitionStates, partitions: int) -> None:
 
 @contextlib.asynccontextmanager
 async def following(cluster: Controllers) -> AsyncIterator[PartitionStates]:
-    """The log from its present end, followed as long as the leader stays."""
+    """Follow the log from its current end, as long as the leader stays the same."""
     index, quorum = await_leader(cluster.addresses())
     log = FollowedLog(
         cluster.addresses()[index],
@@ -134,7 +134,7 @@ async def following(cluster: Controllers) -> AsyncIterator[PartitionStates]:
 
 
 async def fail_silently(brokers: LightBrokers, states: PartitionStates) -> dict[str, Any]:
-    """The first broker says nothing any more. The clock starts when its lease ends: a session after its last answer."""
+    """The first broker sends no more heartbeats. The measurement starts when its lease expires: one session timeout after its last answer."""
     gc.collect()
     last_answer = await brokers.by_id[FIRST_BROKER_ID].fall_silent()
     began, cpu = time.perf_counter(), time.process_time()
@@ -145,7 +145,7 @@ async def fail_silently(brokers: LightBrokers, states: PartitionStates) -> dict[
 
 
 async def fail_at_once(brokers: LightBrokers, states: PartitionStates) -> dict[str, Any]:
-    """The second broker asks to be fenced. The clock starts when it asks."""
+    """The second broker asks to be fenced. The measurement starts with its request."""
     gc.collect()
     second = FIRST_BROKER_ID + 1
     return await measured(brokers, states, second, await brokers.by_id[second].ask_to_be_fenced())
@@ -154,7 +154,7 @@ async def fail_at_once(brokers: LightBrokers, states: PartitionStates) -> dict[s
 async def measured(
     brokers: LightBrokers, states: PartitionStates, failed: int, start: float
 ) -> dict[str, Any]:
-    """From `start` until every partition of the broker has a leader and an ISR without it, committed."""
+    """Duration from `start` until every partition of the broker has, committed, a leader and an ISR without the broker."""
     settled = await states.settled(failed, SETTLE_SECONDS)
     return {
         "partitions": settled.affected,
@@ -166,7 +166,7 @@ async def measured(
 
 @dataclass
 class Probe:
-    """Asks every controller the same thing over and over; when which of them did it."""
+    """Sends the same request to every controller repeatedly, and records when each of them succeeded."""
 
     addresses: list[Address]
     api: Api
@@ -178,18 +178,18 @@ class Probe:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
-        """From now on."""
+        """Start sending."""
         self._tasks = [asyncio.create_task(self._ask(i)) for i in range(len(self.addresses))]
 
     async def stop(self) -> None:
-        """No more."""
+        """Stop sending."""
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
     async def first_after(self, moment: float, without: int) -> float:
-        """When another one than `without` first did it."""
+        """Time of the first success of another controller than `without`."""
         while True:
             for at, index in self.done:
                 if at > moment and index != without:
@@ -216,7 +216,7 @@ class Probe:
 async def failover(
     cluster: Controllers, brokers: LightBrokers, names: Iterator[str]
 ) -> dict[str, float]:
-    """kill -9 of the active controller: until a topic is created, and until a heartbeat is answered, elsewhere."""
+    """Time from kill -9 of the active controller until another one creates a topic, and until it answers a heartbeat."""
     creating = Probe(
         cluster.addresses(),
         CREATE_TOPICS,
@@ -245,9 +245,9 @@ async def failover(
 
 
 async def everything_is_idle(cluster: Controllers) -> None:
-    """Until the controllers have replayed what they have: one that was restarted is no hot standby before.
+    """Wait until the controllers have replayed their logs: a restarted one is no hot standby before.
 
-    Whoever still works after `IDLE_SECONDS` is measured like that.
+    After `IDLE_SECONDS` the measurement starts anyway.
     """
     deadline = time.perf_counter() + IDLE_SECONDS
     while (began := time.perf_counter()) < deadline:
@@ -258,7 +258,7 @@ async def everything_is_idle(cluster: Controllers) -> None:
 
 
 def heartbeats(cluster: Controllers, broker: LightBroker) -> Probe:
-    """More of what that broker sends anyway."""
+    """Additional heartbeats of that broker."""
     request = BrokerHeartbeatRequest(
         broker_id=broker.id,
         broker_epoch=broker.epoch,
@@ -276,6 +276,6 @@ def heartbeats(cluster: Controllers, broker: LightBroker) -> Probe:
 
 
 def memory_mb(cluster: Controllers) -> float:
-    """Of the active controller: resident, of a virtual machine its heap after a collection."""
+    """Memory of the active controller: resident memory, or the heap of a JVM after a collection."""
     pid = cluster.processes[cluster.leader()].pid
     return live_heap_mb(pid) if isinstance(cluster, KafkaCluster) else resident_mb(pid)

@@ -1,12 +1,11 @@
-"""The controller of brokers: creating topics, brokers that fail, controllers that fail, a million partitions.
+"""The controller of brokers: topic creation, failures of brokers and controllers, a million partitions.
 
-Part of `make bench`; alone `make bench-controller`, which writes its own section of docs/evidence/benchmarks.md and leaves the
-rest of the page as it is:
+Part of `make bench`. `make bench-controller` runs it alone and writes only its section of docs/evidence/benchmarks.md:
 
     python bench/brokers.py [--rounds 3] [--sizes 1000,10000,100000] [--million 1000000] [--only creation,failures,million]
 
-Ours and Kafka's controllers in turns, in one run; the light brokers are those of `light_brokers.py`. A part that fails,
-or for which no time is left, is told as not measured; the others go on. What there is only once comes first.
+Ours and Kafka's controllers run in turns. The light brokers are those of `light_brokers.py`. A part that fails or exceeds the
+time limit is reported as not measured; the others continue. Parts that run only once come first.
 """
 
 import argparse
@@ -52,7 +51,7 @@ def measure(
     only: tuple[str, ...] = (),
     save: Callable[[dict[str, Any]], None] = lambda found: None,
 ) -> dict[str, Any]:
-    """All parts: what was found in each round, by part and by what was measured; `save` gets it as it grows."""
+    """Results of all parts by part and figure, one for each round; `save` is called after each addition."""
     found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
     deadline = time.monotonic() + BUDGET_SECONDS
     parts: dict[str, Work] = {
@@ -84,7 +83,7 @@ def creations(root: Path, rounds: int, seconds: float) -> Found:
 def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: float) -> Found:
     """Broker and controller failures by number of partitions, round by round.
 
-    Kafka's with the largest number is measured once: it takes longer than all others. What fails is told, the others go on.
+    Kafka with the largest number is measured once, because it takes longer than everything else. A failure is reported; the others continue.
     """
     failed: list[str] = []
     for number in range(rounds):
@@ -116,7 +115,7 @@ def on_fresh(
     directory: Path,
     env: Callable[[Controllers], Coroutine[Any, Any, dict[str, Any]]],
 ) -> dict[str, Any]:
-    """A env on three controllers that have just been formed."""
+    """An environment on three new controllers."""
     cluster = SYSTEMS[system](directory)
     try:
         cluster.create()
@@ -127,7 +126,7 @@ def on_fresh(
 
 
 def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What was measured now takes the place of what was known of the same; the rest stays."""
+    """The earlier results, with the figures of this run replaced."""
     failed = {name: why for name, why in before.get("failed", {}).items() if name not in found}
     parts = {
         name: {**before.get(name, {}), **what}

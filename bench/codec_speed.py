@@ -1,4 +1,4 @@
-"""What the codecs cost on the hot paths: microseconds a call, best of several rounds.
+"""Cost of the codecs on the hot paths: microseconds per call, best of several rounds.
 
     python bench/codec_speed.py
 
@@ -44,7 +44,7 @@ VALUE = "v" * 256
 
 
 def cost_us(call: Callable[..., object], *arguments: object) -> float:
-    """Microseconds a call, best of five rounds of at least 50 ms."""
+    """Microseconds per call, best of five rounds of at least 50 ms."""
     timer = Timer(partial(call, *arguments))
     count, seconds = timer.autorange()
     count = max(1, int(count * 0.05 / seconds))
@@ -52,7 +52,7 @@ def cost_us(call: Callable[..., object], *arguments: object) -> float:
 
 
 def fetch_request() -> FetchRequest:
-    """What a voter sends after each append."""
+    """The request of a voter after each append."""
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=3,
@@ -74,7 +74,7 @@ def fetch_request() -> FetchRequest:
 
 
 def fetch_response(records: bytes) -> FetchResponse:
-    """What the leader answers."""
+    """The leader's response."""
     partition = FetchResponsePartition(
         partition_index=0,
         error_code=0,
@@ -107,7 +107,7 @@ def batches() -> None:
 
 
 def fetches() -> None:
-    """Fetch in version 18, with nothing, one record and a large answer."""
+    """Fetch 18 with no record, one record, and a large response."""
     request = fetch_request()
     frame = encode_request(FETCH, 18, 7, "replica-2", request)[4:]
     show("fetch request, encode", encode_request, FETCH, 18, 7, "replica-2", request)

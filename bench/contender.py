@@ -1,6 +1,6 @@
-"""Three local processes of some system, and what the benchmark asks of any system.
+"""Three local processes of one system, and the interface that the benchmark needs from every system.
 
-Owns processes: starting, signals, CPU time. Must not know what a system is (`our_nodes.py`, `etcd_members.py`,
+Owns processes: starts, signals, CPU time. Must not know any system (`our_nodes.py`, `etcd_members.py`,
 `kafka_controllers.py`).
 """
 
@@ -23,7 +23,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far; 0 when it is gone."""
+    """User and system time of a process so far; 0 if it does not exist any more."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -61,30 +61,30 @@ class Cluster(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Empty directories to a cluster that commits."""
+        """Form a cluster from empty directories; returns when it commits."""
 
     @abstractmethod
     def command(self, member: int) -> list[str]:
-        """How a member is started."""
+        """The command line of a member."""
 
     @abstractmethod
     def leader(self) -> int:
-        """The member that leads now; waits for one."""
+        """The current leader; waits for one."""
 
     @abstractmethod
     def await_whole(self) -> None:
-        """Until all members are up and have what the leader has."""
+        """Wait until all members run and have caught up with the leader."""
 
     @abstractmethod
     def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
-        """A generator: closed loop, one write in flight a client."""
+        """Command of the load generator: a closed loop with one write in flight per client."""
 
     @abstractmethod
     def probe_command(self, seconds: float, output: Path) -> list[str]:
-        """A prober: writes to every member, prints "ready" with the first commit; the times go into the file."""
+        """Command of the prober: writes to every member, prints "ready" after the first commit, and writes the times to a file."""
 
     def launch(self, member: int) -> None:
-        """Starts a member's process; its output goes to a file."""
+        """Start a member's process; its output goes to a file."""
         folder = self.directory / f"member-{member}"
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "output").open("ab") as output:
@@ -97,23 +97,23 @@ class Cluster(ABC):
             )
 
     def window_seconds(self, fault: str) -> float:
-        """How long commits are watched after this signal."""
+        """How long commits are observed after this signal."""
         frozen = fault == "SIGSTOP" and self.freeze_window_seconds
         return self.freeze_window_seconds if frozen else self.fault_window_seconds
 
     def signal(self, member: int, number: signal.Signals) -> float:
-        """Sends a signal; the wall-clock time right before."""
+        """Send a signal; returns the wall-clock time directly before."""
         now = time.time()
         self.processes[member].send_signal(number)
         return now
 
     def restart(self, member: int) -> None:
-        """After a kill or a graceful end: waits for the end, starts again."""
+        """Wait for the end of a process that was killed or terminated, and start it again."""
         self.processes[member].wait(60)
         self.launch(member)
 
     def stop(self) -> None:
-        """Ends what this object started."""
+        """End the processes that this object started."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.kill()
@@ -125,7 +125,7 @@ class Cluster(ABC):
         return sum(cpu_seconds(process.pid) for process in self.processes.values())
 
     def load(self, clients: int, seconds: float, warmup: float) -> dict[str, Any]:
-        """Runs the generator; adds what the members' CPUs did meanwhile (warm-up included)."""
+        """Run the generator; adds the members' CPU time, warm-up included."""
         before, start = self.cpu_seconds(), time.monotonic()
         result = run_json(self.load_command(clients, seconds, warmup), seconds + warmup + 120)
         result["servers_cpu_share"] = (self.cpu_seconds() - before) / (time.monotonic() - start)
@@ -133,13 +133,13 @@ class Cluster(ABC):
         return result
 
     def start_probe(self, seconds: float) -> "Probe":
-        """Starts the prober and waits for its first commit."""
+        """Start the prober and wait for its first commit."""
         output = self.directory / "commits.json"
         return Probe(self.probe_command(seconds, output), output)
 
 
 class Probe:
-    """A prober that runs. Its result comes in a file: what does not fit into a pipe at once has been lost there."""
+    """A running prober. Its result is in a file, because a large result was lost in a pipe."""
 
     def __init__(self, command: Sequence[str], output: Path) -> None:
         output.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class Probe:
             raise RuntimeError(f"prober: {self._process.communicate(timeout=10)}")
 
     def commits(self) -> list[float]:
-        """Waits for its end: times of commits, seconds since the epoch, ascending."""
+        """Wait for its end; returns the times of commits, ascending, in seconds since 1970."""
         _, errors = self._process.communicate(timeout=120)
         if self._process.returncode != 0:
             raise RuntimeError(f"prober: {errors[-2000:]}")
@@ -161,12 +161,12 @@ class Probe:
 
 
 def python(script: str, *arguments: str) -> list[str]:
-    """A command that runs one of the benchmark's own scripts."""
+    """The command of one of the benchmark's scripts."""
     return [sys.executable, str(BENCH / script), *arguments]
 
 
 def kafka_probe(addresses: Sequence[tuple[str, int]], seconds: float, output: Path) -> list[str]:
-    """The prober of everything that speaks Kafka's protocol."""
+    """The prober for systems with Kafka's protocol."""
     listed = ",".join(f"{host}:{port}" for host, port in addresses)
     options = ["--seconds", str(seconds), "--output", str(output)]
     return python("kafka_probe.py", "--addresses", listed, *options)

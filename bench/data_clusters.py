@@ -1,6 +1,6 @@
-"""Three brokers of either kind on one controller of ours, as the comparison of the data path has them.
+"""Three brokers of either kind on one controller of ours, for the comparison of the data path.
 
-Owns how they are started, killed and looked at. What is measured is `data_path.py`'s.
+Owns how they are started, killed and observed. `data_path.py` owns the measurements.
 """
 
 import os
@@ -24,32 +24,32 @@ _START_SECONDS = 120
 
 
 class Brokers(Protocol):
-    """Three of them; ids in ascending order."""
+    """Three brokers, by ascending id."""
 
     name: str
 
     def start(self) -> None:
-        """All are live when this returns."""
+        """Start all; returns when all are live."""
 
     def stop(self) -> None:
         """End every process."""
 
     @property
     def ports(self) -> dict[int, int]:
-        """Of clients, by broker id."""
+        """Ports for clients by broker id."""
 
     def pid(self, broker_id: int) -> int:
-        """Of a process that runs."""
+        """Process id of a running broker."""
 
     def kill(self, broker_id: int) -> None:
         """SIGKILL."""
 
     def start_again(self, broker_id: int) -> None:
-        """The same one on the same directory; returns at once."""
+        """Start the same broker on the same directory; returns at once."""
 
 
 class Ours:
-    """Of this software."""
+    """Brokers of this software."""
 
     name = "ours"
 
@@ -89,7 +89,7 @@ class Ours:
 
 
 class Stock:
-    """Apache Kafka's, with their own heap."""
+    """Apache Kafka's brokers with their default heap."""
 
     name = "kafka"
 
@@ -143,7 +143,7 @@ class Stock:
         self._made.brokers[broker_id].kill()
 
     def start_again(self, broker_id: int) -> None:
-        """See `Brokers`: with the heap and the compiler of a stock server."""
+        """See `Brokers`. Uses the heap and the compiler settings of a stock server."""
         broker = self._made.brokers[broker_id]
         config = str(broker.root / "broker.properties")
         command = stock_kafka.java(stock_kafka.SERVER, config, heap_mb=1024, short_lived=False)
@@ -160,7 +160,7 @@ def _answers(port: int) -> bool:
 
 
 def cpu_seconds(brokers: Brokers) -> float:
-    """Of all brokers since they were started."""
+    """CPU time of all brokers since their start."""
     total = 0
     for broker_id in brokers.ports:
         fields = Path(f"/proc/{brokers.pid(broker_id)}/stat").read_text().rpartition(")")[2].split()
@@ -169,7 +169,7 @@ def cpu_seconds(brokers: Brokers) -> float:
 
 
 def resident_mb(brokers: Brokers) -> float:
-    """Of one broker, the mean of all."""
+    """Mean resident memory of a broker."""
     sizes = [
         int(Path(f"/proc/{brokers.pid(each)}/statm").read_text().split()[1]) * _PAGE_BYTES
         for each in brokers.ports

@@ -1,4 +1,4 @@
-"""The data path of brokers beside stock ones: `make bench-broker`.
+"""The data path of brokers, compared with stock brokers: `make bench-broker`.
 
 Three brokers of each kind on one controller of ours, one kind after the other, with the same stock clients: replication factor 3,
 `min.insync.replicas=2`, acks=all. Producers are `kafka-producer-perf-test`. Consumers read without a group
@@ -42,12 +42,12 @@ _TOOL_SECONDS = 280
 
 
 def say(text: str) -> None:
-    """Progress, for whoever waits."""
+    """Print progress."""
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
 class Measuring:
-    """One kind of brokers, which run."""
+    """Measurements on running brokers of one kind."""
 
     def __init__(self, brokers: Any, megabytes: int) -> None:
         from support.stock_kafka import java
@@ -66,7 +66,7 @@ class Measuring:
         return done.stdout
 
     def topic(self, partitions: int) -> str:
-        """A new one, replicated by all."""
+        """Create a topic with replicas on all brokers."""
         self._number += 1
         name = f"bench-{self._number}"
         self._tool(
@@ -76,7 +76,7 @@ class Measuring:
         return name
 
     def produce(self, topic: str, size: int, records: int, codec: str) -> dict[str, float]:
-        """One producer as fast as it goes."""
+        """One producer without a rate limit."""
         properties = (
             f"bootstrap.servers={self.bootstrap}",
             "acks=all",
@@ -92,7 +92,7 @@ class Measuring:
         return {"mb_per_second": rate, "mean_ms": mean, "p50_ms": p50, "p99_ms": p99}
 
     def consume(self, topic: str, records: int) -> float:
-        """MB/s of one consumer."""
+        """Rate of one consumer in MB/s."""
         from support.stock_kafka import compiled, java
 
         classes = compiled(REPOSITORY / "bench" / "java" / "AssignedConsumer.java")
@@ -108,7 +108,7 @@ class Measuring:
     # -- parts
 
     def throughput(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """Every env on a topic of its own, after one that warms up."""
+        """Each workload on its own topic, after a warm-up."""
         from data_clusters import cpu_seconds, resident_mb
 
         self.produce(self.topic(3), 1024, 20_000, "none")
@@ -124,7 +124,7 @@ class Measuring:
             yield name, found
 
     def failover(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """kill -9 of a leader: until a record is acknowledged again."""
+        """Time from kill -9 of a leader until a record is acknowledged."""
         topic = self.topic(1)
         self.produce(topic, 1024, 1_000, "none")
         leader = self._leader(topic)
@@ -135,7 +135,7 @@ class Measuring:
         self.brokers.start_again(leader)
 
     def restart(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """kill -9 of a broker with a log: until it leads again the only replica of a partition."""
+        """Time from kill -9 of a broker with a log until it leads the only replica of a partition again."""
         broker_id = min(self.brokers.ports)
         self._number += 1
         topic = f"bench-{self._number}"
@@ -151,7 +151,7 @@ class Measuring:
         yield f"{self.megabytes} MB", {"seconds": time.monotonic() - began}
 
     def idle(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """Partitions that nobody writes to."""
+        """CPU time of idle partitions."""
         from data_clusters import cpu_seconds
 
         for _ in range(IDLE_PARTITIONS // 500):
@@ -187,7 +187,7 @@ class Measuring:
 def measure(
     root: Path, megabytes: int, only: tuple[str, ...], save: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Both kinds, one after the other; `save` is called with each figure."""
+    """Measure both kinds one after the other; `save` is called after each figure."""
     from data_clusters import Ours, Stock
 
     found: dict[str, Any] = {

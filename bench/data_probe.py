@@ -1,4 +1,4 @@
-"""Writes single records to the leader, and finds the leader: without a client library, which would choose the retry times itself."""
+"""Finds the leader and writes single records to it, without a client library, which would determine the retry times."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -19,14 +19,14 @@ _SECONDS = 2.0
 
 
 class Led(NamedTuple):
-    """Partition 0 of a topic."""
+    """Leader of partition 0 of a topic."""
 
     topic_id: UUID
     leader: int
 
 
 def metadata_of(port: int, topic: str) -> Led | None:
-    """What a broker says; None if it says nothing, or that there is no leader."""
+    """The metadata from a broker; None without an answer or without a leader."""
     api = broker_apis.METADATA
     body = MetadataRequest(
         topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
@@ -44,7 +44,7 @@ def metadata_of(port: int, topic: str) -> Led | None:
 
 
 def produce_one(ports: dict[int, int], told_by: int, topic: str) -> bool:
-    """Whether a record is acknowledged by the leader that a broker names, with acks=all."""
+    """Whether the leader that a broker names acknowledges a record with acks=all."""
     led = metadata_of(told_by, topic)
     if led is None or led.leader not in ports:
         return False

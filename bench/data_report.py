@@ -17,13 +17,13 @@ def figure(found: Found, kind: str, part: str, name: str, what: str) -> float | 
 
 
 def ratio(found: Found, part: str, name: str, what: str) -> float | None:
-    """Ours by Kafka's."""
+    """Ratio ours/Kafka."""
     ours, theirs = (figure(found, kind, part, name, what) for kind in ("ours", "kafka"))
     return None if ours is None or not theirs else ours / theirs
 
 
 def envs(found: Found) -> list[str]:
-    """Names of what was produced."""
+    """Names of the workloads."""
     names: dict[str, None] = {}
     for kind in ("kafka", "ours"):
         names.update(dict.fromkeys(found.get(kind, {}).get("throughput", {})))
@@ -31,7 +31,7 @@ def envs(found: Found) -> list[str]:
 
 
 def throughput_table(found: Found) -> str:
-    """A row for each env, ours and Kafka's in one cell."""
+    """One row for each workload, with both figures in one cell."""
 
     def both(name: str, what: str, digits: int = 1) -> str:
         pair = (figure(found, kind, "throughput", name, what) for kind in ("ours", "kafka"))
@@ -55,7 +55,7 @@ def throughput_table(found: Found) -> str:
 
 
 def other_table(found: Found) -> str:
-    """What is one figure each."""
+    """Table of the single figures."""
     rows: list[list[str]] = []
     for part, what, title in (
         ("failover", "seconds", "{}: until a record is acknowledged again, s"),
@@ -71,7 +71,7 @@ def other_table(found: Found) -> str:
 
 
 def targets(found: Found) -> str:
-    """What was aimed at, and what came out."""
+    """The targets and the measured values."""
     checks: list[Target] = []
     for name in envs(found):
         checks += [
@@ -91,7 +91,7 @@ def targets(found: Found) -> str:
 
 
 def section(found: Found) -> str:
-    """The whole, with its heading."""
+    """The section with its heading."""
     failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in found["failed"].items())
     note = f"**{found['note']}**\n\n" if found.get("note") else ""
     judged = "Targets are not judged by such a run." if note else targets(found)
@@ -111,5 +111,5 @@ all three brokers. Clients and servers share the cores.
 
 
 def write(found: Found) -> None:
-    """Into the page; nothing else of it changes."""
+    """Replace the section in the page."""
     PAGE.write_text(replace_section(PAGE.read_text(), HEADING, section(found)))

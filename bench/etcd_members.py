@@ -1,6 +1,6 @@
 """etcd, for comparison: three members with default settings, driven by etcd's own Go client.
 
-Server and driver (bench/etcdload) are built once with Go, with one version pinned by go.mod and go.sum; both are cached outside of the
+Server and driver (bench/etcdload) are built once with Go, in the version that go.mod and go.sum pin, and are cached outside the
 checkout.
 """
 
@@ -34,14 +34,14 @@ def driver() -> Path:
 
 
 def version() -> str:
-    """Of the server and its client, which go.mod holds together."""
+    """Version of the server and its client, as pinned in go.mod."""
     found = re.search(r"go\.etcd\.io/etcd/server/v3 v(\S+)", (SOURCE / "go.mod").read_text())
     assert found is not None
     return found[1]
 
 
 def _built(name: str, package: str) -> Path:
-    """A program of the module in bench/etcdload, compiled once and kept under a hash of its sources."""
+    """A program of the module in bench/etcdload, compiled once and cached by the hash of its sources."""
     parts = [(SOURCE / part).read_bytes() for part in ("main.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     program = cache_directory() / "programs" / f"{name}-{digest}"
@@ -56,17 +56,17 @@ def _built(name: str, package: str) -> Path:
 
 
 def client_address(member: int) -> str:
-    """Where a member serves clients."""
+    """Address of a member for clients."""
     return f"127.0.0.1:{FIRST_PORT + member}"
 
 
 def peer_url(member: int) -> str:
-    """Where a member serves its peers."""
+    """URL of a member for its peers."""
     return f"http://127.0.0.1:{FIRST_PORT + 10 + member}"
 
 
 class EtcdCluster(Cluster):
-    """etcd with its defaults: heartbeat 100 ms, election timeout 1000 ms."""
+    """etcd with default settings: heartbeat 100 ms, election timeout 1000 ms."""
 
     name = "etcd"
     fault_window_seconds = 5.0
@@ -100,7 +100,7 @@ class EtcdCluster(Cluster):
         raise TimeoutError("etcd has no leader")
 
     def status(self, member: int) -> dict[str, Any] | None:
-        """The maintenance status of a member, None while it can't be asked."""
+        """The maintenance status of a member; None if it does not answer."""
         url = f"http://{client_address(member)}/v3/maintenance/status"
         try:
             with urllib.request.urlopen(url, data=b"{}", timeout=1) as answer:

@@ -1,8 +1,8 @@
 """The metadata log as an observer receives it, and the times at which it learned that each part is committed.
 
-Owns one connection that fetches from the leader, and the analysis of the fetched records: from when on a failed broker leads no partition
-and is in no ISR. During a measurement nothing is decoded; the log is analysed afterwards. Brokers act on the log, so this is the time at
-which the last of them could know.
+Owns one connection that fetches from the leader, and the analysis of the fetched records: when a failed broker leads no partition
+and is in no ISR any more. Nothing is decoded during a measurement; the log is analysed afterwards. Brokers act on the log, so this
+is the time at which they can know it.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ PartitionId = tuple[int, int]
 
 @dataclass
 class FollowedLog:
-    """`offset` is where the next fetch begins, in the log of the leader of `epoch`."""
+    """`offset`: of the next fetch, in the log of the leader of `epoch`."""
 
     address: Address
     cluster_id: str
@@ -67,7 +67,7 @@ class FollowedLog:
     _told_offsets: list[int] = field(default_factory=list)
 
     async def follow(self) -> None:
-        """For good, from the leader that was there at the beginning."""
+        """Fetch without end from the leader that was known at the start."""
         connection = await Connection.open(self.address)
         while True:
             answer = await connection.ask(FETCH, FETCH_VERSION, self._request())
@@ -113,40 +113,40 @@ class FollowedLog:
 
     @property
     def is_quiet(self) -> bool:
-        """All that came is committed, and nothing has come for a while."""
+        """Whether everything received is committed and nothing has arrived for a while."""
         quiet = time.perf_counter() - self.last_arrival > QUIET_SECONDS
         return quiet and self.high_watermark == self.offset
 
     def committed_at(self, offset: int) -> float:
-        """When it was told that the record at `offset` is committed."""
+        """Time at which this observer learned that the record at `offset` is committed."""
         return self._told[bisect_right(self._told_offsets, offset)]
 
     def take_batches(self) -> list[Batch]:
-        """What has come since the last call."""
+        """The batches that arrived since the last call."""
         fetched, self._fetched = self._fetched, []
         return fetched
 
 
 @dataclass
 class PartitionStates:
-    """Leaders and ISRs as the log says, read as far as somebody asked."""
+    """Leaders and ISRs from the log, up to the position of the last call."""
 
     log: FollowedLog
     leaders: dict[PartitionId, int] = field(default_factory=dict)
     isrs: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
 
     def catch_up(self) -> int:
-        """Read all that has come; the number of partitions."""
+        """Read everything received; returns the number of partitions."""
         for _, record in self._records():
             self._replay(record)
         return len(self.leaders)
 
     def of(self, broker_id: int) -> set[PartitionId]:
-        """Partitions that it leads, or in whose ISR it is."""
+        """Partitions that a broker leads, or whose ISR contains it."""
         return {key for key in self.leaders if not self._is_settled(key, broker_id)}
 
     async def settled(self, failed: int, timeout_seconds: float) -> "Settled":
-        """Until the failed broker is nowhere any more and everything has a leader. Raises TimeoutError."""
+        """Wait until the failed broker is in no ISR and every partition has a leader. Raises TimeoutError."""
         waiting = self.of(failed)
         affected, last, fenced = len(waiting), -1, -1
         async with within(timeout_seconds, f"{affected} partitions without broker {failed}"):
@@ -193,7 +193,7 @@ class PartitionStates:
 
 @dataclass(frozen=True)
 class Settled:
-    """When the fence was committed, and when the last change of a partition that it asked for."""
+    """Times at which the fencing was committed, and the last resulting change of a partition."""
 
     affected: int
     fenced_at: float

@@ -46,7 +46,7 @@ def voters(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def observers(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The same with three voters, by number of observers that follow."""
+    """The same with three voters, by number of observers."""
     for count in OBSERVERS:
         with LocalQuorum(
             root / f"observers-{count}", properties=dict(OurCluster.properties)
@@ -83,20 +83,20 @@ def commit_path(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any
 
 
 def loads(quorum: LocalQuorum, seconds: float) -> dict[str, Any]:
-    """One client, then a hundred."""
+    """Loads with one and with a hundred clients."""
     one, many = (load(quorum, clients, seconds) for clients in CLIENTS)
     return {"p50_ms": one["p50_ms"], "per_second": many["per_second"]}
 
 
 def load(quorum: LocalQuorum, clients: int, seconds: float) -> dict[str, Any]:
-    """Writes to the leader, closed loop."""
+    """A closed loop of writes to the leader."""
     address = f"127.0.0.1:{quorum.leader.port}"
     options = ["--address", address, "--clients", str(clients), "--seconds", str(seconds)]
     return run_json(python("kafka_load.py", *options), seconds + 60)
 
 
 def start_observers(quorum: LocalQuorum, count: int) -> subprocess.Popen[str]:
-    """A process with `count` observers that all have had an answer."""
+    """Start a process with `count` observers; returns when all of them have received a response."""
     address = f"127.0.0.1:{quorum.leader.port}"
     options = ["--address", address, "--count", str(count), "--cluster-id", quorum.cluster_id]
     process = subprocess.Popen(
@@ -112,7 +112,7 @@ def start_observers(quorum: LocalQuorum, count: int) -> subprocess.Popen[str]:
 
 
 def histograms(quorum: LocalQuorum, node_id: int) -> dict[tuple[str, str], float]:
-    """(histogram, `sum` or `count`) to its value now."""
+    """Current values by (histogram, `sum` or `count`)."""
     answer = quorum.request("GET", "/metrics", node_id)
     assert answer is not None
     return {(name, kind): float(value) for name, kind, value in _SUM_OR_COUNT.findall(answer.text)}
@@ -121,7 +121,7 @@ def histograms(quorum: LocalQuorum, node_id: int) -> dict[tuple[str, str], float
 def mean_ms(
     before: dict[tuple[str, str], float], after: dict[tuple[str, str], float], metric: str
 ) -> float:
-    """Average of what a histogram took up in between."""
+    """Mean of the observations of a histogram between two readings."""
     seconds, count = (
         after.get((metric, kind), 0.0) - before.get((metric, kind), 0.0)
         for kind in ("sum", "count")
@@ -130,7 +130,7 @@ def mean_ms(
 
 
 def profile_of(node: LocalNode) -> dict[str, Any]:
-    """What a node's main thread did since SIGUSR1; see sampled_node.py."""
+    """Profile of a node's main thread since SIGUSR1; see sampled_node.py."""
     path = node.data_dir.parent / "samples.json"
     node.signal(signal.SIGUSR2)
     wait_until(path.exists, f"{path} is written", 10.0)

@@ -51,7 +51,7 @@ def measure(
     starts: int = STARTS,
     only: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """All parts; each in a directory of its own that is removed after it."""
+    """Run all parts, each in a temporary directory."""
     found: dict[str, Any] = {"log_mib": log_mib, "date": time.strftime("%Y-%m-%d"), "failed": {}}
 
     def took(name: str, what: str, figures: dict[str, Any]) -> None:

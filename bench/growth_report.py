@@ -48,7 +48,7 @@ def start_table(growth: Growth) -> str:
 
 
 def start_ratio(growth: Growth, setting: str, key: str = "ready_s") -> float | None:
-    """Our start through Kafka's."""
+    """Ratio of the start times ours/Kafka."""
     starts = growth.get("start", {})
     ours, kafka = (starts.get(f"{system}, {setting}") for system in ("ours", "kafka"))
     return None if ours is None or kafka is None else ours[key] / kafka[key]
@@ -111,7 +111,7 @@ def profile_table(growth: Growth) -> str:
 
 
 def section(growth: Growth) -> str:
-    """Everything about growth, as Markdown."""
+    """The section about growth, as Markdown."""
     failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in growth["failed"].items())
     return f"""## What grows
 

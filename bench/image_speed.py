@@ -40,12 +40,12 @@ LEVEL = 30
 
 
 def topic_id(number: int) -> UUID:
-    """Ids are random in a real cluster; these are the same in every run."""
+    """A topic id: random in a real cluster, but the same in every run here."""
     return UUID(int=random.Random(number).getrandbits(128))
 
 
 def topics(partitions: int) -> Iterator[MetadataMessage]:
-    """The records of creation."""
+    """The records that create the topics."""
     for number in range(partitions // PARTITIONS_A_TOPIC):
         topic = topic_id(number)
         yield TopicRecord(name=f"topic-{number}", topic_id=topic)
@@ -66,7 +66,7 @@ def topics(partitions: int) -> Iterator[MetadataMessage]:
 
 
 def changes(image: ClusterImage) -> Iterator[MetadataMessage]:
-    """One broker after another fails: the ISR shrinks, every third leader moves."""
+    """The records of broker failures: ISRs shrink, every third leader moves."""
     for topic in image.topics:
         for partition_id, partition in topic.partitions.items():
             yield PartitionChangeRecord(
@@ -78,7 +78,7 @@ def changes(image: ClusterImage) -> Iterator[MetadataMessage]:
 
 
 def configs(partitions: int) -> Iterator[MetadataMessage]:
-    """Values of topics."""
+    """Config records of topics."""
     for number in range(partitions // PARTITIONS_A_TOPIC):
         for key in range(CONFIGS_A_TOPIC):
             yield ConfigRecord(
@@ -90,12 +90,12 @@ def configs(partitions: int) -> Iterator[MetadataMessage]:
 
 
 def encoded(records: Iterable[MetadataMessage]) -> list[bytes]:
-    """Values of the log."""
+    """Encoded records."""
     return [encode_metadata(each, record_version(type(each), LEVEL)) for each in records]
 
 
 def batches(values: list[bytes]) -> bytes:
-    """A log of them."""
+    """Batches of the encoded records."""
     return b"".join(
         encode_values(
             base_offset=start,
@@ -108,12 +108,12 @@ def batches(values: list[bytes]) -> bytes:
 
 
 def show(what: str, seconds: float, count: int) -> None:
-    """One line: nanoseconds each, and in all."""
+    """Print one line: nanoseconds per record and in total."""
     print(f"{what:44} {seconds / count * 1e9:8.0f} ns each  {seconds:8.2f} s", flush=True)
 
 
 def decoding(name: str, values: list[bytes]) -> None:
-    """Bodies alone, best of five."""
+    """Decoding of record bodies, best of five."""
     some = values[:20_000]
     best = min(_timed(lambda: [decode_metadata(value) for value in some]) for _ in range(5))
     show(f"decode {name}", best, len(some))
@@ -127,7 +127,7 @@ def _timed(call: object) -> float:
 
 
 def replayed(name: str, committed: CommittedImage, values: list[bytes]) -> None:
-    """Whole batches, as the applier does it."""
+    """Replay of whole batches, as the applier does it."""
     log = batches(values)
     began = process_time()
     for batch in split_batches(log)[0]:
@@ -136,13 +136,13 @@ def replayed(name: str, committed: CommittedImage, values: list[bytes]) -> None:
 
 
 def resident_bytes() -> int:
-    """Of this process, now."""
+    """Resident memory of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def main() -> None:
-    """Everything, in the order in which it happens to a cluster."""
+    """Command line: all measurements in the order of a cluster's life."""
     partitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     gc.disable()
     committed = CommittedImage()
@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def snapshot(image: ClusterImage, partitions: int) -> None:
-    """Written and loaded again."""
+    """Writing and loading of a snapshot."""
     snapshot_id, bounds = SnapshotId(1, 1), SnapshotBounds(1)
     began = process_time()
     data = b"".join(encode_snapshot(snapshot_id, bounds, image.snapshot_records()))

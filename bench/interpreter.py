@@ -47,7 +47,7 @@ print(min(once() for _ in range(9)))
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python. `why`: what speaks for an optimised build, empty if nothing does."""
+    """A Python interpreter. `why`: the evidence for an optimised build, empty if there is none."""
 
     path: str
     version: str
@@ -55,7 +55,7 @@ class Interpreter:
 
 
 def describe(path: str) -> Interpreter | None:
-    """None if it can't be run."""
+    """Examine an interpreter; None if it can't be run."""
     try:
         done = subprocess.run([path, "-c", _ASK], capture_output=True, text=True, timeout=20)
         told = json.loads(done.stdout)
@@ -74,7 +74,7 @@ def reason(configured: str, base: str) -> str:
 
 
 def loop_seconds(path: str) -> float:
-    """CPU time of a fixed loop of what codecs do, best of some."""
+    """CPU time of a fixed loop with typical codec operations, best of several."""
     done = subprocess.run(
         [path, "-c", _LOOP], capture_output=True, text=True, check=True, timeout=_LOOP_SECONDS
     )
@@ -82,7 +82,7 @@ def loop_seconds(path: str) -> float:
 
 
 def choose(calling: Interpreter, others: list[Interpreter]) -> Interpreter:
-    """The calling one if it is optimised, else the first other one of the same minor version that is, and not slower."""
+    """The running interpreter if it is optimised, else the first optimised one of the same minor version that is not slower."""
     if calling.why:
         return calling
     minor = calling.version.split(".")[:2]
@@ -96,7 +96,7 @@ def choose(calling: Interpreter, others: list[Interpreter]) -> Interpreter:
 
 
 def installed(minor: str) -> list[Interpreter]:
-    """Other interpreters of this machine by the usual names, each once."""
+    """Other interpreters of this machine under the usual names."""
     folders = ["/usr/bin", "/usr/local/bin", *os.get_exec_path()]
     paths = [shutil.which(f"python{minor}", path=folder) for folder in folders]
     found = (describe(path) for path in dict.fromkeys(path for path in paths if path))
@@ -104,7 +104,7 @@ def installed(minor: str) -> list[Interpreter]:
 
 
 def ensure() -> None:
-    """Goes on in an environment of an optimised interpreter: returns if this is one, or there is none."""
+    """Restart in an environment of an optimised interpreter; returns if this is one, or if there is none."""
     if _NAMED in os.environ:
         return
     calling = describe(sys.executable)
@@ -122,7 +122,7 @@ def ensure() -> None:
 
 
 def environment(chosen: Interpreter) -> None:
-    """Makes `.venv-bench` from the same pinned packages, unless it is there already."""
+    """Create `.venv-bench` from the same pinned packages if it does not exist."""
     made_of = f"{chosen.path} {chosen.version} {REPOSITORY}".encode() + PINS.read_bytes()
     stamp, wanted = ENVIRONMENT / ".stamp", hashlib.sha256(made_of).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
@@ -140,7 +140,7 @@ def environment(chosen: Interpreter) -> None:
 
 
 def running() -> Interpreter:
-    """The one that the benchmark and our nodes run on."""
+    """The interpreter of the benchmark and of our nodes."""
     named = os.environ.get(_NAMED)
     if named is not None:
         return Interpreter(**json.loads(named))
@@ -150,7 +150,7 @@ def running() -> Interpreter:
 
 
 def sentence(found: Interpreter) -> str:
-    """For the report."""
+    """Description for the report."""
     if found.why:
         return f"Python {found.version}, {found.why}"
     return f"Python {found.version}, built without profile and link-time optimisation: our image has a faster one"

@@ -20,7 +20,7 @@ Address = tuple[str, int]
 def describe(
     address: Address, timeout_seconds: float = 1.0
 ) -> DescribeQuorumResponsePartition | None:
-    """The quorum as this node's leader sees it, None when it can't be had there now."""
+    """The quorum as described by the leader that this node names; None if it does not answer."""
     partition = DescribeQuorumRequestPartition(partition_index=0)
     topic = DescribeQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     try:
@@ -39,7 +39,7 @@ def describe(
 def await_leader(
     addresses: list[Address], timeout_seconds: float = 60.0
 ) -> tuple[int, DescribeQuorumResponsePartition]:
-    """Index of the node that describes the quorum as its leader, and the description."""
+    """Wait for the leader; returns its index and its description of the quorum."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         for index, address in enumerate(addresses):

@@ -1,4 +1,4 @@
-"""Apache Kafka's KRaft controllers, as the comparison: three of them, no broker, driven by Kafka's AdminClient.
+"""Apache Kafka's KRaft controllers for comparison: three controllers without brokers, driven by Kafka's AdminClient.
 
 A write is one incrementalAlterConfigs call; with linger 25 ms (Kafka's default) and with 0.
 """
@@ -62,11 +62,11 @@ class KafkaCluster(Cluster):
         self.await_whole()
 
     def random_uuid(self) -> str:
-        """As Kafka makes them."""
+        """A random UUID in Kafka's format."""
         return stock_kafka.run_tool(stock_kafka.STORAGE, "random-uuid").stdout.strip()
 
     def write_config(self, member: int) -> Path:
-        """A controller's properties file."""
+        """Write the properties file of a controller."""
         folder = self.directory / f"member-{member}"
         folder.mkdir(parents=True, exist_ok=True)
         listener = f"CONTROLLER://127.0.0.1:{FIRST_PORT + member}"
@@ -88,7 +88,7 @@ class KafkaCluster(Cluster):
         return path
 
     def bootstrap(self) -> str:
-        """All controller listeners in one string."""
+        """All controller listeners, separated by commas."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses())
 
     def command(self, member: int) -> list[str]:
@@ -131,7 +131,7 @@ class KafkaCluster(Cluster):
 
 
 class LoneKafka(KafkaCluster):
-    """One controller that is the whole quorum."""
+    """A quorum of one controller."""
 
     def addresses(self) -> list[Address]:
         return super().addresses()[:1]
@@ -147,12 +147,12 @@ class LoneKafka(KafkaCluster):
 
     @property
     def log_folder(self) -> Path:
-        """Where its log is."""
+        """Folder of its log."""
         return self.directory / "member-0" / "data" / "__cluster_metadata-0"
 
 
 def live_heap_mb(pid: int) -> float:
-    """What is in use of a controller's heap right after a collection: it holds nothing that is not needed."""
+    """Used heap of a controller directly after a garbage collection."""
     subprocess.run(["jcmd", str(pid), "GC.run"], check=True, capture_output=True, timeout=60)
     told = subprocess.run(
         ["jcmd", str(pid), "GC.heap_info"], check=True, capture_output=True, text=True, timeout=60
@@ -164,7 +164,7 @@ def live_heap_mb(pid: int) -> float:
 
 
 def load_classes() -> Path:
-    """The compiled generator; javac rather than the source launcher, so that warm-up is the program's own."""
+    """Classes of the compiled generator. Compiled with javac, so that the warm-up contains no compilation of sources."""
     sources = [BENCH / "kafka" / "ConfigLoad.java", CLOSED_LOOP]
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = stock_kafka.cache_directory() / "kafka" / f"classes-{digest}"

@@ -26,7 +26,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class Load:
-    """What all connections share."""
+    """State shared by all connections."""
 
     def __init__(self) -> None:
         self.measuring = False
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(arguments: argparse.Namespace) -> dict[str, object]:
-    """Opens the connections, warms up, measures, waits for what is in flight."""
+    """Open the connections, warm up, measure, and wait for requests in flight."""
     host, _, port = arguments.address.rpartition(":")
     load, loop = Load(), asyncio.get_running_loop()
     count = min(arguments.clients, arguments.connections)
@@ -123,7 +123,7 @@ async def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def summary(latencies: list[float], elapsed: float) -> dict[str, object]:
-    """The same keys that the other generators print."""
+    """The result, with the same keys as the other generators."""
     ordered = sorted(latencies)
 
     def at(share: float) -> float:

@@ -21,14 +21,14 @@ ANSWER_TIMEOUT_SECONDS = 5.0
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> int:
-    """Error code of one write."""
+    """Send one write; returns its error code."""
     writer.write(frame)
     size = int.from_bytes(await reader.readexactly(4), "big")
     return write_error(await reader.readexactly(size))
 
 
 class Prober:
-    """Shared by the loops of all nodes."""
+    """State shared by the loops of all nodes."""
 
     def __init__(self, seconds: float, pause_seconds: float) -> None:
         self.seconds = seconds
@@ -37,14 +37,14 @@ class Prober:
         self.commits: list[float] = []
 
     def committed(self) -> None:
-        """Counts a commit; the time to run begins with the first one, which is announced."""
+        """Count a commit. The first one is announced and starts the measurement."""
         if not self.commits:
             self.end = time.monotonic() + self.seconds
             print("ready", flush=True)
         self.commits.append(time.time())
 
     async def probe(self, address: tuple[str, int]) -> None:
-        """One node, until the end."""
+        """Write to one node until the end."""
         frame = write_frame("probe", 1)
         writer: asyncio.StreamWriter | None = None
         while time.monotonic() < self.end:
@@ -68,7 +68,7 @@ class Prober:
 
 
 async def run(arguments: argparse.Namespace) -> list[float]:
-    """All nodes at once; wall-clock times of commits, ascending."""
+    """Write to all nodes; returns the wall-clock times of commits, ascending."""
     prober = Prober(arguments.seconds, arguments.pause)
     pairs = (text.rsplit(":", 1) for text in arguments.addresses.split(","))
     tasks = [asyncio.create_task(prober.probe((host, int(port)))) for host, port in pairs]

@@ -1,4 +1,4 @@
-"""The config write that all load on Kafka-protocol nodes consists of, as frames."""
+"""Frames of the config write that is used as load on nodes with Kafka's protocol."""
 
 from quorum_node.protocol.apis import INCREMENTAL_ALTER_CONFIGS
 from quorum_node.protocol.configs import (
@@ -14,7 +14,7 @@ WRITE_VERSION = 1
 
 
 def write_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
-    """One config change of the cluster-wide broker default: needs no broker and no topic."""
+    """One change of the cluster-wide broker default, which needs no broker and no topic."""
     change = AlterableConfig(name=key, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)

@@ -44,7 +44,7 @@ Found = Iterable[tuple[str, dict[str, Any]]]
 
 
 def memory(root: Path) -> Found:
-    """Resident memory by records: a million keys, and a million records of few keys."""
+    """Resident memory with a million keys, and with a million records of few keys."""
     for what, keys in (("distinct keys", MILLION), ("records of 100 keys", 100)):
         with LocalQuorum(root / f"memory-{keys}", nodes=1, properties=NO_SNAPSHOTS) as quorum:
             node = lone_node(quorum)
@@ -69,7 +69,7 @@ class OurStart:
         big_log.extend(self.log_folder, log_bytes, KEYS)
 
     def start(self, properties: dict[str, str]) -> dict[str, float]:
-        """Until the first commit, and until the whole log is in the state; then it stays up."""
+        """Start it; returns the times until the first commit and until the whole log is replayed. It keeps running."""
         self._node.overrides = dict(properties)
         began = time.monotonic()
         self._node.start()
@@ -88,12 +88,12 @@ class OurStart:
         self._node.terminate()
 
     def close(self) -> None:
-        """End whatever runs."""
+        """End the running process."""
         self._quorum.close()
 
 
 class KafkaStart:
-    """A stock controller, the same way. It commits only once the whole log is in its state."""
+    """The same for a stock controller, which commits only after it has replayed the whole log."""
 
     def __init__(self, root: Path, log_bytes: int) -> None:
         self._kafka = LoneKafka(root, properties=NO_SNAPSHOTS)
@@ -105,7 +105,7 @@ class KafkaStart:
         big_log.extend(self.log_folder, log_bytes, KEYS)
 
     def start(self, properties: dict[str, str]) -> dict[str, float]:
-        """Until the first commit; then it stays up."""
+        """Start it; returns the time until the first commit. It keeps running."""
         self._kafka.properties = dict(properties)
         self._kafka.write_config(0)
         began = time.monotonic()
@@ -129,10 +129,10 @@ class KafkaStart:
 
 
 def start(root: Path, log_bytes: int, repeats: int) -> Found:
-    """From the start of the process to a node that commits and has everything in its state.
+    """Time from the start of the process until the node commits and has replayed everything.
 
-    The first start after the log was extended, which checks all of it, is not counted. Then both systems start in
-    turns: without any snapshot, and with what Kafka's defaults leave behind (a snapshot, and what came after).
+    The first start after the log was extended checks the whole log and is not counted. Then both systems start in turns:
+    without a snapshot, and with the snapshot and the log behind it that Kafka's defaults produce.
     """
     systems: dict[str, OurStart | KafkaStart] = {}
     try:
@@ -164,7 +164,7 @@ def start(root: Path, log_bytes: int, repeats: int) -> Found:
 def in_turns(
     systems: dict[str, OurStart | KafkaStart], properties: dict[str, str]
 ) -> dict[str, dict[str, float]]:
-    """One start of each."""
+    """One start of each system."""
     found = {}
     for name, system in systems.items():
         found[name] = system.start(properties)
@@ -173,14 +173,14 @@ def in_turns(
 
 
 def provoke_snapshot(system: OurStart | KafkaStart) -> None:
-    """Writes more than what calls for one, and waits for it. A start alone calls for none in Kafka."""
+    """Write enough records for a snapshot, and wait for it. Kafka writes none at start."""
     for number in range(SNAPSHOT_EVERY_BYTES // (1000 * big_log.RECORD_BYTES) + 10):
         await_write(system.address, write_many(f"fed-{number}", 1000))
     await_snapshot(system.log_folder)
 
 
 def join(root: Path, log_bytes: int) -> Found:
-    """An empty replica beside a leader with a large log: by snapshot and tail, and by the whole log."""
+    """Join of an empty replica to a leader with a large log: from a snapshot and the log behind it, and from the whole log."""
     for setting, properties in (("log", NO_SNAPSHOTS), ("snapshot", SNAPSHOTS)):
         with LocalQuorum(root / setting, nodes=1, properties=properties) as quorum:
             node = lone_node(quorum)
@@ -205,7 +205,7 @@ def join(root: Path, log_bytes: int) -> Found:
 
 
 def await_snapshot(folder: Path) -> None:
-    """Until one of more than a MiB is there: every log begins with a small one of its voters."""
+    """Wait for a snapshot of more than a MiB: every log begins with a small one that contains the voters."""
     wait_until(
         lambda: any(file.stat().st_size > 1 << 20 for file in folder.glob("*.checkpoint")),
         f"a snapshot in {folder}",
@@ -220,7 +220,7 @@ def is_ready(quorum: LocalQuorum, node_id: int) -> bool:
 
 
 def lone_node(quorum: LocalQuorum) -> LocalNode:
-    """The only node, formed, with a first value."""
+    """A formed quorum of one node with one value."""
     quorum.form()
     node = quorum.nodes[1]
     await_write(("127.0.0.1", node.port))
@@ -228,18 +228,18 @@ def lone_node(quorum: LocalQuorum) -> LocalNode:
 
 
 def log_folder(node: LocalNode) -> Path:
-    """Where its log is."""
+    """Folder of its log."""
     return node.data_dir / "__cluster_metadata-0"
 
 
 def pid_of(node: LocalNode) -> int:
-    """Of the running process."""
+    """Process id of the running process."""
     assert node.process is not None
     return node.process.pid
 
 
 def await_write(address: Address, body: IncrementalAlterConfigsRequest | None = None) -> float:
-    """When a write was committed (monotonic)."""
+    """Wait for a committed write; returns its monotonic time."""
     request = body or write_request("bench-start", "v")
 
     def committed() -> bool:
@@ -255,7 +255,7 @@ def await_write(address: Address, body: IncrementalAlterConfigsRequest | None = 
 
 
 def await_value(quorum: LocalQuorum, node_id: int = 1) -> None:
-    """Until the whole log is in the image: a linearizable read of what was written last."""
+    """Wait until the whole log is in the image, by a linearizable read of the last value."""
     path = "/v1/configs/broker/-/bench-start?consistency=linearizable&timeoutMs=5000"
 
     def read() -> bool:
@@ -266,6 +266,6 @@ def await_value(quorum: LocalQuorum, node_id: int = 1) -> None:
 
 
 def stop(cluster: Cluster) -> None:
-    """SIGTERM and its end."""
+    """Terminate it and wait for its end."""
     cluster.signal(0, signal.SIGTERM)
     cluster.processes[0].wait(120)

@@ -60,25 +60,25 @@ class Connection:
         return cls(*await asyncio.open_connection(*address, limit=_ANSWER_BYTES))
 
     async def ask(self, api: Api, version: int, body: Message) -> Message:
-        """The answer. Raises OSError or EOFError when the other side is gone."""
+        """The response. Raises OSError or EOFError if the connection is closed."""
         self._correlation_id += 1
         frame = encode_request(api, version, self._correlation_id, "light-broker", body)
         return decode_response(api, version, await self.exchange(frame))
 
     async def exchange(self, frame: bytes) -> bytes:
-        """The frame of the answer, without its size."""
+        """The frame of the response without its size."""
         self._writer.write(frame)
         size = int.from_bytes(await self._reader.readexactly(SIZE_BYTES), "big")
         return await self._reader.readexactly(size)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
 
 
 @dataclass
 class LightBroker:
-    """One broker: where it is in its life, and what its heartbeats took."""
+    """One broker: its state and the durations of its heartbeats."""
 
     id: int
     addresses: list[Address]
@@ -93,20 +93,20 @@ class LightBroker:
 
     @property
     def directory(self) -> UUID:
-        """Of its only log directory."""
+        """Id of its only log directory."""
         return UUID(int=(1 << 100) + self.id)
 
     def start(self) -> None:
-        """Register, and report from now on."""
+        """Register, and send heartbeats from now on."""
         self._task = asyncio.create_task(self._live())
 
     def check(self) -> None:
-        """Raises what ended it, if something did."""
+        """Raise the exception that ended it, if there is one."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
     async def fall_silent(self) -> float:
-        """Report for the last time; when that was answered."""
+        """Send the last heartbeat; returns the time of its answer."""
         await self.stop()
         connection = await self._connected()
         await self._beat(connection)
@@ -114,7 +114,7 @@ class LightBroker:
         return self.latencies[-1][0]
 
     async def ask_to_be_fenced(self) -> float:
-        """Leave at once, as a broker does whose shutdown is not controlled; when it asked."""
+        """Ask to be fenced, as in an uncontrolled shutdown; returns the time of the request."""
         await self.stop()
         connection = await self._connected()
         asked = time.perf_counter()
@@ -155,7 +155,7 @@ class LightBroker:
                 connection.close()
 
     def _pause_seconds(self) -> float:
-        """None until it is unfenced; then the brokers spread themselves over the time between two heartbeats."""
+        """Pause before the next heartbeat: none until it is unfenced; then the brokers are spread over the heartbeat interval."""
         if not self.unfenced.is_set():
             return 0.0
         if self._spread:
@@ -214,7 +214,7 @@ class LightBroker:
 
 
 async def _features(connection: Connection) -> tuple[SupportedFeatureRange, ...]:
-    """All that the controller itself supports, whichever system it is."""
+    """All features that the controller supports, in either system."""
     request = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
     answer = await connection.ask(API_VERSIONS, 4, request)
     assert isinstance(answer, ApiVersionsResponse)
@@ -248,7 +248,7 @@ class LightBrokers:
             await broker.stop()
 
     async def all_unfenced(self) -> None:
-        """Until every one of them is. Raises what ended one, and TimeoutError."""
+        """Wait until all are unfenced. Raises TimeoutError, or the exception that ended a broker."""
         async with within(START_SECONDS, "all brokers unfenced"):
             for broker in self.by_id.values():
                 while not broker.unfenced.is_set():
@@ -257,7 +257,7 @@ class LightBrokers:
                         await asyncio.wait_for(broker.unfenced.wait(), 1.0)
 
     def slowest_ms(self, since: float, until: float) -> float:
-        """The longest answer to a heartbeat that was on its way at some time between two moments."""
+        """The longest duration of a heartbeat that was in flight between two times."""
         found = [
             took
             for broker in self.by_id.values()

@@ -40,14 +40,14 @@ _SIZE = struct.Struct(">i")
 
 @dataclass(slots=True)
 class Position:
-    """How far an observer has come, and in which leader's epoch it asks."""
+    """Fetch offset and leader epoch of an observer."""
 
     offset: int = 0
     last_epoch: int = 0
     leader_epoch: int = 0
 
     def take(self, answer: FetchResponse) -> bool:
-        """Go on behind what was answered; False if only the leader's epoch was learnt."""
+        """Advance behind the response; False if it contained only a new leader epoch."""
         partition = answer.responses[0].partitions[0]
         known = partition.current_leader.leader_epoch
         if partition.error_code:
@@ -63,7 +63,7 @@ class Position:
 
 
 async def observe(address: str, number: int, cluster_id: str, fetched: asyncio.Event) -> None:
-    """Follows the log for good."""
+    """Follow the log without end."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=2 * MAX_BYTES)
     key = ReplicaKey(FIRST_ID + number, uuid4())
@@ -80,7 +80,7 @@ async def observe(address: str, number: int, cluster_id: str, fetched: asyncio.E
 
 
 def fetch_request(key: ReplicaKey, cluster_id: str, position: Position) -> FetchRequest:
-    """What an observer asks."""
+    """The Fetch request of an observer."""
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=position.leader_epoch,
@@ -100,7 +100,7 @@ def fetch_request(key: ReplicaKey, cluster_id: str, position: Position) -> Fetch
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """All observers until stdin ends; the first that fails ends the process."""
+    """Run all observers until stdin ends; the first failure ends the process."""
     events = [asyncio.Event() for _ in range(arguments.count)]
     tasks = [
         asyncio.create_task(observe(arguments.address, number, arguments.cluster_id, event))
@@ -116,7 +116,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 async def first(failed: asyncio.Future[Any], wanted: Awaitable[Any]) -> None:
-    """Until `wanted` is done; raises what went wrong before."""
+    """Wait for `wanted`; raises the first exception of the observers."""
     both: list[asyncio.Future[Any]] = [failed, asyncio.ensure_future(wanted)]
     done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if failed in done:

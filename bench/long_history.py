@@ -33,7 +33,7 @@ _BEGAN_MS = 1_700_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenLog:
-    """`directory` holds the segments; `kinds`: how many records of which type are in it."""
+    """`directory`: contains the segments. `kinds`: number of records by type."""
 
     directory: Path
     records: int
@@ -49,7 +49,7 @@ class _Topic:
 
 
 class _Cluster:
-    """What exists by now: a change names only that."""
+    """The existing objects; changes refer only to these."""
 
     def __init__(self, topics: int, brokers: int = BROKERS) -> None:
         self._brokers = range(brokers)
@@ -59,7 +59,7 @@ class _Cluster:
         self._made = 0
 
     def begun(self) -> Iterator[md.MetadataMessage]:
-        """The brokers and the first topics."""
+        """Records of the brokers and the first topics."""
         yield md.FeatureLevelRecord(name=md.METADATA_VERSION, feature_level=md.LATEST_LEVEL)
         for broker in self._brokers:
             yield self._registered(broker)
@@ -67,7 +67,7 @@ class _Cluster:
             yield from self._created()
 
     def records(self) -> Iterator[md.MetadataMessage]:
-        """Without end."""
+        """An endless sequence of records."""
         yield from self.begun()
         while True:
             what = self._chance.random()
@@ -168,13 +168,13 @@ def _directory(broker: int) -> UUID:
 
 
 def write(directory: Path, records: int) -> WrittenLog:
-    """A new log of so many records, control records included, in a new directory."""
+    """Write a log with that many records, control records included, to a new directory."""
     cluster = _Cluster(min(MOST_TOPICS, max(1, records // 100)))
     return _written(directory, cluster.records(), records)
 
 
 def write_topics(directory: Path, partitions: int, brokers: int) -> WrittenLog:
-    """A log in which so many partitions are created, and nothing else happens."""
+    """Write a log that only creates that many partitions."""
     cluster = _Cluster(partitions // PARTITIONS_A_TOPIC, brokers)
     return _written(directory, cluster.begun(), 1 << 40)
 
@@ -211,7 +211,7 @@ def _written(
 
 
 def _control_batch() -> tuple[bytes, int]:
-    """A leader, and its voters: what a log begins with."""
+    """The control records at the start of a log: leader and voters."""
     keys = [ReplicaKey(number, UUID(int=100 + number)) for number in (1, 2, 3)]
     voters = tuple(Voter(key, (Endpoint("CONTROLLER", f"host-{key.id}", 9093),)) for key in keys)
     records = [

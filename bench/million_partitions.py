@@ -52,29 +52,29 @@ _names = (f"after-{number}" for number in count())
 
 
 class Lone(Protocol):
-    """One controller that is the whole quorum, of either system."""
+    """A quorum of one controller, of either system."""
 
     address: Address
     log_folder: Path
 
     def start(self) -> None:
-        """Returns at once."""
+        """Start it; returns at once."""
 
     def stop(self) -> None:
-        """SIGTERM, and its end."""
+        """Terminate it and wait for its end."""
 
     def memory_mb(self) -> float:
-        """Resident, or of a virtual machine its heap after a collection."""
+        """Resident memory, or the heap of a JVM after a collection."""
 
     def write_snapshot(self) -> float:
-        """The seconds that it took."""
+        """Write a snapshot; returns the duration in seconds."""
 
     def close(self) -> None:
-        """End whatever runs."""
+        """End the running process."""
 
 
 class OurLone:
-    """A node."""
+    """A node of this software."""
 
     def __init__(self, root: Path) -> None:
         self._quorum = LocalQuorum(root, nodes=1, properties=SETTINGS)
@@ -104,7 +104,7 @@ class OurLone:
 
 
 class KafkaLone:
-    """A stock controller with a large heap; it writes a snapshot when there is enough that is new."""
+    """A stock controller with a large heap. It writes a snapshot after enough new records."""
 
     def __init__(self, root: Path) -> None:
         properties = SETTINGS | {SNAPSHOT_BYTES: str(_PROVOKED_AT_BYTES)}
@@ -125,7 +125,7 @@ class KafkaLone:
         return live_heap_mb(self._kafka.processes[0].pid)
 
     def write_snapshot(self) -> float:
-        """From the first byte in the file until the file has its name."""
+        """Time from the first byte of the file until its final rename."""
         known = set(self.log_folder.glob("*.checkpoint"))
         for number in range(5):
             await_write(self.address, write_many(f"fed-{number}", 1000))
@@ -143,7 +143,7 @@ class KafkaLone:
 
 
 class Writes:
-    """Config changes one after the other, on a thread: the longest tells how long nothing else could happen."""
+    """Sequential config changes in a thread; the longest one shows how long the controller was blocked."""
 
     def __init__(self, address: Address) -> None:
         self.longest_ms = 0.0
@@ -166,7 +166,7 @@ class Writes:
 
 
 def measure(root: Path, partitions: int) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Both systems, one after the other."""
+    """Measure both systems one after the other."""
     values = encoded([*brokers(), *topics(partitions)])
     batches = [
         values[start : start + _RECORDS_A_BATCH]
@@ -181,7 +181,7 @@ def measure(root: Path, partitions: int) -> Iterable[tuple[str, dict[str, Any]]]
 
 
 def figures(controller: Lone, batches: list[list[bytes]]) -> dict[str, Any]:
-    """The first start after the log was extended checks all of it, and is not counted."""
+    """Figures of one system. The first start after the log was extended checks the whole log and is not counted."""
     count_of_all = sum(map(len, batches))
     empty_mb = controller.memory_mb()
     controller.stop()
@@ -207,7 +207,7 @@ def figures(controller: Lone, batches: list[list[bytes]]) -> dict[str, Any]:
 
 
 def started(controller: Lone) -> float:
-    """From the start of the process until it has created a topic: seconds."""
+    """Seconds from the start of the process until it has created a topic."""
     began = time.monotonic()
     controller.start()
     request = new_topics([next(_names)])
@@ -225,7 +225,7 @@ def started(controller: Lone) -> float:
 
 
 def brokers() -> Iterator[MetadataMessage]:
-    """Those that `image_speed.topics` gives replicas to."""
+    """Records of the brokers that have replicas in `image_speed.topics`."""
     for broker_id in range(BROKERS):
         yield RegisterBrokerRecord(
             broker_id=broker_id,

@@ -20,7 +20,7 @@ ANSWER = encode_response(
 
 
 class Connection(asyncio.Protocol):
-    """Finds frames by their size and echoes the correlation id."""
+    """Cuts frames by their size and echoes the correlation id."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's own class is no subclass
@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol):
 
 
 async def serve(port: int) -> None:
-    """Until it is ended."""
+    """Serve until the process is ended."""
     server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

@@ -110,7 +110,7 @@ def _figures(fleet: Fleet, servers: dict[str, int], options: argparse.Namespace)
 
 
 def _used(fleet: Fleet, servers: dict[str, int]) -> dict[str, float]:
-    """CPU of each process until now, and what the operator says of its reconciles."""
+    """CPU time of each process so far, and the operator's metrics of its reconciles."""
     told = fleet.told()
     return {
         **{name: cpu_s(process_id) for name, process_id in servers.items()},

@@ -35,7 +35,7 @@ class OurCluster(Cluster):
 
     @property
     def cluster_id(self) -> str:
-        """Of all three."""
+        """Cluster id of all three."""
         return self.quorum.cluster_id
 
     def addresses(self) -> list[Address]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure  # noqa: E402
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A figure for people."""
+    """A number formatted for readers."""
     if value is None:
         return "–"
     return f"{value:,.0f}".replace(",", " ") if value >= 100 else f"{value:.{digits}f}"
@@ -27,7 +27,7 @@ Target = tuple[str, float | None, float, bool]
 
 
 def targets_table(targets: list[Target]) -> str:
-    """What was aimed at, and what came out."""
+    """Table of the targets and the measured values."""
     rows = [
         [text, number(value, 2), _verdict(value, limit, at_most)]
         for text, value, limit, at_most in targets
@@ -42,7 +42,7 @@ def _verdict(value: float | None, limit: float, at_most: bool) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """The same bytes for the same figures."""
+    """Save a picture; the same figures give the same bytes."""
     figure.savefig(path, metadata={"Date": None})
     # Trailing blanks would be changed by every editor that opens the file.
     lines = path.read_text().splitlines()
@@ -50,7 +50,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def section_of(page: str, heading: str) -> str:
-    """A section of the page from its heading to the next one of that rank; empty if it has none."""
+    """A section of the page, from its heading to the next one of that level; empty if there is none."""
     _, begin, rest = f"\n{page}".partition(f"\n## {heading}\n")
     if not begin:
         return ""
@@ -59,7 +59,7 @@ def section_of(page: str, heading: str) -> str:
 
 
 def replace_section(page: str, heading: str, text: str) -> str:
-    """The page with another text in place of a section; a section that it lacks comes last."""
+    """The page with a replaced section; a new section is appended."""
     known = section_of(page, heading)
     if not known:
         return f"{page.rstrip()}\n\n{text.rstrip()}\n"

@@ -21,9 +21,9 @@ def run_parts(
     deadline: float,
     took: Callable[[str, str, dict[str, Any]], None],
 ) -> None:
-    """Each part in a directory of its own that is removed after it; `took` gets its name, what was measured, the figures.
+    """Run each part in a temporary directory; `took` is called with its name, the measured object and the figures.
 
-    A part that fails, or for which no time is left at `deadline` (monotonic seconds), is told in `found["failed"]`.
+    A part that fails, or that would start after `deadline` (monotonic seconds), is reported in `found["failed"]`.
     """
     for name, work in parts.items():
         if only and name not in only:

@@ -1,12 +1,11 @@
 """The pipeline over a long log: archive, state and plan, beside stock Kafka's dump tool and a plain reader in Python.
 
-Part of `make bench`; alone `make bench-pipeline`, which writes its own section of docs/evidence/benchmarks.md and leaves the rest
-of the page as it is:
+Part of `make bench`. `make bench-pipeline` runs it alone and writes only its section of docs/evidence/benchmarks.md:
 
     python bench/pipeline.py [--records 10000000] [--plan 1000000] [--only readers,archive,state,jobs,plan,memory]
 
 The log is written once (`long_history.py`), read by all, and kept in the cache for the next time (METADATAQUORUM_CACHE, or
-~/.cache/metadataquorum; 1 GB). A part that fails, or for which no time is left, is told as not measured; the others go on. Takes
+~/.cache/metadataquorum; 1 GB). A part that fails or exceeds the time limit is reported as not measured; the others continue. It takes
 about fifteen minutes on two cores. Needs Java 17, and about three times the size of the log on the disk.
 """
 
@@ -54,7 +53,7 @@ Found = Iterable[tuple[str, dict[str, Any]]]
 
 
 class Logs:
-    """Logs by length, each written once, in a directory named after what its content depends on."""
+    """Logs by length, each written once, in a directory named by the hash of its inputs."""
 
     def __init__(self) -> None:
         made_by = [Path(long_history.__file__), *sorted(_CODEC.rglob("*.py"))]
@@ -65,7 +64,7 @@ class Logs:
                 shutil.rmtree(other)
 
     def of(self, records: int) -> WrittenLog:
-        """The log with so many records."""
+        """The log with that many records."""
         root = self._root / str(records)
         about = root / "about.json"
         if not about.exists():
@@ -83,7 +82,7 @@ def measure(
     only: tuple[str, ...] = (),
     save: Callable[[dict[str, Any]], None] = lambda found: None,
 ) -> dict[str, Any]:
-    """All parts: figures by part and by what was measured; `save` gets them as they grow."""
+    """Results of all parts by part and figure; `save` is called after each addition."""
     found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
     deadline = time.monotonic() + BUDGET_SECONDS
     logs = Logs()
@@ -108,12 +107,12 @@ def measure(
 
 
 def described(log: WrittenLog) -> Found:
-    """What lies there."""
+    """Description of the log."""
     yield "log", {"records": log.records, "bytes": log.size_bytes, "kinds": log.kinds}
 
 
 def readers(log: WrittenLog) -> Found:
-    """Stock Kafka's tool and a plain loop; what they print goes nowhere."""
+    """Stock Kafka's tool and a plain loop; their output is discarded."""
     files = ",".join(str(path) for path in sorted(log.directory.glob("*.log")))
     dump = stock_kafka.java(
         *(stock_kafka.DUMP_LOG, "--cluster-metadata-decoder", "--files", files),
@@ -128,12 +127,12 @@ def readers(log: WrittenLog) -> Found:
 
 
 def command(*arguments: object) -> list[str]:
-    """A command of the pipeline, in a process of its own as people run it."""
+    """Run a command of the pipeline in its own process, as users do."""
     return [sys.executable, "-m", "quorum_pipeline", *map(str, arguments)]
 
 
 def archived(log: WrittenLog, to: Path, partitions: int | None = None) -> dict[str, Any]:
-    """A new archive; so many tasks read the log, by default as many as the command itself makes of it."""
+    """Write a new archive with that many tasks; by default with the command's own number."""
     shutil.rmtree(to, ignore_errors=True)
     tasks = f"{partitions} partition(s)" if partitions else "the defaults"
     say(f"archiving {log.records:,} records, {tasks}")
@@ -146,7 +145,7 @@ def archived(log: WrittenLog, to: Path, partitions: int | None = None) -> dict[s
 
 
 def archives(root: Path, log: WrittenLog) -> Found:
-    """The same log by number of partitions."""
+    """Archives of the same log by number of partitions."""
     say("what is done once after installation")
     measured(command("prepare"), WAIT_SECONDS)
     for partitions in PARTITIONS:
@@ -155,7 +154,7 @@ def archives(root: Path, log: WrittenLog) -> Found:
 
 
 def states(root: Path, log: WrittenLog) -> Found:
-    """The state at the end, from the log itself and from an archive, by the number of pieces that are read at a time."""
+    """The state at the end, from the log and from an archive, by the number of parallel tasks."""
 
     def state(partitions: int, *options: object) -> dict[str, Any]:
         say(f"state of {log.records:,} records, {options[0]}, {partitions} partition(s)")
@@ -170,7 +169,7 @@ def states(root: Path, log: WrittenLog) -> Found:
 
 
 def jobs(logs: list[WrittenLog]) -> Found:
-    """What executors do with a log, through Spark whatever its length: the name of the job and how many records."""
+    """Jobs on executors, through Spark for any length, by job and number of records."""
     for log in logs:
         for name, place in (
             ("state", ["--log", log.directory]),
@@ -183,7 +182,7 @@ def jobs(logs: list[WrittenLog]) -> Found:
 
 
 def memory(root: Path, logs: list[WrittenLog]) -> Found:
-    """What the processes hold at most, while the log grows and the cluster doesn't."""
+    """Peak memory of the processes for logs of growing length and a cluster of constant size."""
     for log in logs:
         yield f"archive, {log.records}", archived(log, root / "archive")
         usage = measured(command("state", "--log", log.directory), WAIT_SECONDS)
@@ -191,7 +190,7 @@ def memory(root: Path, logs: list[WrittenLog]) -> Found:
 
 
 def plan(root: Path, partitions: int) -> Found:
-    """A broker drained; what is there was placed by chance, without regard to racks."""
+    """Plan that drains a broker. The existing placement is random and ignores racks."""
     say(f"writing a log with {partitions:,} partitions")
     log = long_history.write_topics(root / "__cluster_metadata-0", partitions, PLAN_BROKERS)
     wanted = ("--drain", DRAINED, "--output", root / "plan.json")

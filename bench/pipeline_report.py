@@ -26,7 +26,7 @@ Found = dict[str, Any]
 
 
 def commands(found: Found) -> list[tuple[str, Found]]:
-    """All that went through the whole log: label and figures."""
+    """Label and figures of each command that read the whole log."""
     named = [(text, found.get("readers", {}).get(name)) for name, text in READERS.items()]
     for what, figures in found.get("archive", {}).items():
         named.append((f"`archive`, local[2], {what}", figures))
@@ -40,7 +40,7 @@ def commands(found: Found) -> list[tuple[str, Found]]:
 
 
 def through_dump(found: Found, figures: Found | None) -> float | None:
-    """Its rate through that of Kafka's tool."""
+    """Ratio of its rate to that of Kafka's tool."""
     dump = found.get("readers", {}).get(DUMP)
     return None if dump is None or figures is None else figures["per_second"] / dump["per_second"]
 
@@ -77,7 +77,7 @@ def memory_table(found: Found) -> str:
 
 
 def growth(found: Found, name: str) -> float | None:
-    """All memory of a command with the longest log of that part through that with the shortest."""
+    """Memory of a command with the longest log of that part, divided by that with the shortest."""
     sums = [
         sum(figures["peak_mb"].values())
         for what, figures in found.get("memory", {}).items()
@@ -87,13 +87,13 @@ def growth(found: Found, name: str) -> float | None:
 
 
 def fastest(found: Found, part: str, prefix: str) -> Found | None:
-    """Of the runs of a part that differ in the number of partitions."""
+    """The fastest run of a part over the numbers of partitions."""
     runs = [each for what, each in found.get(part, {}).items() if what.startswith(prefix)]
     return max(runs, key=lambda each: each["per_second"], default=None)
 
 
 def targets(found: Found) -> str:
-    """What was aimed at, and what came out."""
+    """The targets and the measured values."""
     archive, state, archived_state = (
         fastest(found, part, prefix)
         for part, prefix in (("archive", ""), ("state", "log"), ("state", "archive"))
@@ -130,7 +130,7 @@ def targets(found: Found) -> str:
 
 
 def _of_jobs(found: Found) -> list[Target]:
-    """Through Spark, its start included."""
+    """Targets of the Spark jobs, start included."""
     runs: dict[str, list[Found]] = {}
     for what, figures in found.get("jobs", {}).items():
         runs.setdefault(what.partition(" ")[0], []).append(figures)
@@ -146,7 +146,7 @@ def _of_jobs(found: Found) -> list[Target]:
 
 
 def log_text(found: Found) -> str:
-    """What the log holds."""
+    """Description of the log's content."""
     log = found.get("log", {}).get("log")
     if log is None:
         return ""
@@ -160,7 +160,7 @@ def log_text(found: Found) -> str:
 
 
 def plan_text(found: Found) -> str:
-    """One sentence."""
+    """One sentence about the plan."""
     planned = found.get("plan", {}).get("plan")
     if planned is None:
         return ""
@@ -172,7 +172,7 @@ def plan_text(found: Found) -> str:
 
 
 def section(found: Found) -> str:
-    """Everything about the pipeline, as Markdown, with its heading."""
+    """The section about the pipeline, as Markdown, with its heading."""
     failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in found["failed"].items())
     return f"""## {HEADING}
 
@@ -197,7 +197,7 @@ Memory while the log grows and the cluster stays as large as it is: the command 
 
 
 def write_alone(found: Found) -> None:
-    """The section; the rest of the page stays."""
+    """Write the section; the rest of the page is unchanged."""
     page = DOCS / "benchmarks.md"
     page.write_text(replace_section(page.read_text(), HEADING, section(found)))
     print(section(found))

@@ -15,7 +15,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def count_records(directory: Path) -> Counter[str]:
-    """How many of each type. Raises CorruptBatch, MalformedRecord, OSError."""
+    """Number of records by type. Raises CorruptBatch, MalformedRecord, OSError."""
     kinds: Counter[str] = Counter()
     for path in sorted(directory.glob("*.log")):
         with path.open("rb") as file:

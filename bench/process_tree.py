@@ -28,7 +28,7 @@ class Usage:
     exit_code: int = 0
 
     def figures(self, records: int) -> dict[str, Any]:
-        """For the report; `records`: how many the command went through."""
+        """Figures for the report. `records`: number of records that the command read."""
         return {
             "seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,
@@ -40,7 +40,7 @@ class Usage:
 
 
 class _Watch:
-    """Samples a process and its descendants until it is told to stop."""
+    """Samples a process and its descendants until `stop`."""
 
     def __init__(self, root: int) -> None:
         self.usage = Usage()
@@ -111,7 +111,7 @@ def measured(
     stdout: int | IO[bytes] = subprocess.DEVNULL,
     env: dict[str, str] | None = None,
 ) -> Usage:
-    """Runs it to its end. Raises RuntimeError with its last words if it fails, TimeoutExpired."""
+    """Run the command to its end. Raises RuntimeError with the end of its output if it fails, and TimeoutExpired."""
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, env=env)
     watch = _Watch(process.pid)

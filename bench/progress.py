@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Progress:
-    """Parts repeated in rounds. `expected`: seconds of each part, replaced by what it took once it has run."""
+    """Parts repeated in rounds. `expected`: seconds of each part, replaced by the measured duration."""
 
     def __init__(self, expected: Mapping[str, float], rounds: int) -> None:
         self._expected = dict(expected)
@@ -16,7 +16,7 @@ class Progress:
 
     @contextmanager
     def part(self, name: str, number: int) -> Iterator[None]:
-        """Says what begins; `number` counts rounds from 0."""
+        """Report the start of a part; `number` counts rounds from 0."""
         print(
             f"{time.strftime('%H:%M:%S')} {name}, round {number + 1} of {self._rounds}:"
             f" {_minutes(time.monotonic() - self._started)} gone,"
@@ -29,7 +29,7 @@ class Progress:
         self._to_come[name] -= 1
 
     def left_seconds(self) -> float:
-        """Of all parts that are to come, the one that begins included."""
+        """Remaining seconds of all parts, including the one that begins."""
         return sum(self._expected[name] * count for name, count in self._to_come.items())
 
 

@@ -2,8 +2,8 @@
 
     python bench/report.py build/bench.json
 
-Figures are medians over the rounds of one run. A ratio is taken within a round, where both systems met the same
-machine minutes apart, and the median of those is shown. Targets are printed with what was reached, missed or not.
+Figures are medians over the rounds of one run. Ratios are computed within a round, where both systems ran on the same machine
+within minutes; their median is shown. Targets are printed with the measured values, whether reached or missed.
 """
 
 import json
@@ -58,7 +58,7 @@ class Results:
         self.systems = [name for name in LABELS if name in self.rounds]
 
     def series(self, system: str, clients: int, key: str) -> list[float]:
-        """One figure per round."""
+        """The figure of each round."""
         loads = [load for entry in self.rounds.get(system, []) for load in entry["loads"]]
         return [load[key] for load in loads if load["clients"] == clients]
 
@@ -68,13 +68,13 @@ class Results:
         return median(found) if found else None
 
     def ratio(self, other: str, clients: int, key: str) -> float | None:
-        """Ours through the other's, median of the ratios within rounds; a round that one of them lost does not count."""
+        """Median of the ratios ours/other of the rounds. A round in which one of them failed does not count."""
         ours, theirs = (self.by_round(system, clients, key) for system in (OURS, other))
         ratios = [ours[number] / theirs[number] for number in ours if theirs.get(number, 0) > 0]
         return median(ratios) if ratios else None
 
     def by_round(self, system: str, clients: int, key: str) -> dict[int, float]:
-        """Number of the round to its figure."""
+        """Figures by round."""
         return {
             entry.get("number", index): load[key]
             for index, entry in enumerate(self.rounds.get(system, []))
@@ -83,13 +83,13 @@ class Results:
         }
 
     def fault_ratio(self, other: str, fault: str) -> float | None:
-        """Median of ours through the median of the other's, over all repeats."""
+        """Our median divided by the other's median, over all repeats."""
         ours, theirs = self.fault(OURS, fault), self.fault(other, fault)
         return median(ours) / median(theirs) if ours and theirs else None
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, by system and round."""
+        """Failures by system and round."""
         return [
             f"{LABELS[name]}, round {number}: {entry['failed']}"
             for name in self.systems
@@ -104,12 +104,12 @@ class Results:
 
     @property
     def client_counts(self) -> list[int]:
-        """Numbers of clients that were tried."""
+        """The measured numbers of clients."""
         return sorted({load["clients"] for e in self.document["rounds"] for load in e["loads"]})
 
 
 def latency_table(results: Results) -> str:
-    """One client."""
+    """Latencies of one client."""
     rows = []
     for name in results.systems:
         cells = [number(results.load(name, 1, key), 2) for key in ("p50_ms", "p99_ms")]
@@ -119,7 +119,7 @@ def latency_table(results: Results) -> str:
 
 
 def throughput_table(results: Results) -> str:
-    """Several clients."""
+    """Throughput of several clients."""
     counts = [count for count in results.client_counts if count > 1]
     head = ["commits/s (p50, p99 in ms)", *(f"{count} clients" for count in counts)]
     rows = []
@@ -154,7 +154,7 @@ def fault_table(results: Results) -> str:
 
 
 def calibration_table(results: Results) -> str:
-    """What the generator does alone, and its share of a core in the real runs."""
+    """The generator's rate without a server, and its share of a core in the real runs."""
     rows = []
     for entry in results.document["calibration"]:
         micros = 1e6 * entry["cpu_seconds"] / max(1, entry["count"])
@@ -169,7 +169,7 @@ def calibration_table(results: Results) -> str:
 
 
 def targets(results: Results) -> str:
-    """What was aimed at, and what came out."""
+    """The targets and the measured values."""
 
     def middle(fault: str) -> float | None:
         found = results.fault(OURS, fault)
@@ -238,7 +238,7 @@ def draw(results: Results, path: Path) -> None:
 
 
 def own_section(part: ModuleType, found: dict[str, Any] | None) -> str:
-    """The section of a part that is measured alone, too: of this run, or as it stands on the page."""
+    """The section of a part that can also run alone: of this run, or the existing one."""
     if found is not None:
         return str(part.section(found))
     return section_of(PAGE.read_text() if PAGE.exists() else "", part.HEADING)
@@ -317,7 +317,7 @@ Resident memory of the largest member after the load: {memory}.
 
 
 def write(source: Path) -> None:
-    """Reads a run's JSON, writes the page and the picture, prints the page."""
+    """Read a run's JSON; write the page and the picture; print the page."""
     results = Results(json.loads(source.read_text()))
     docs = REPOSITORY / "docs" / "evidence"
     draw(results, docs / "benchmarks.svg")

@@ -2,9 +2,8 @@
 
     python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller] [--no-pipeline]
 
-One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
-slow spell of the machine hits all of them. A system that fails in a round is told in the report, and loses only that
-round. Then growth.py measures what grows, brokers.py
+One system runs at a time, because all share the machine's cores. The systems take turns in each round, so that a slow
+phase of the machine affects all of them. A system that fails in a round is reported, and only that round is lost. Then growth.py measures what grows, brokers.py
 the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
 bench/report.py, into docs/evidence/benchmarks.md with its picture.
 """
@@ -60,7 +59,7 @@ CONSEQUENCE_SECONDS = 0.5
 
 @dataclass
 class Round:
-    """What one system did in one round."""
+    """Results of one system in one round."""
 
     system: str
     number: int
@@ -138,7 +137,7 @@ def parsed() -> argparse.Namespace:
 
 
 def compare(results: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """All rounds of all systems; what is there so far is in the file after each."""
+    """Run all rounds of all systems; the file is updated after each."""
     names = arguments.only.split(",")
     before = busy_seconds() - own_seconds()
     started = time.monotonic()
@@ -160,7 +159,7 @@ def compare(results: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
-    """A fresh cluster of one system: load, then faults."""
+    """Load and faults on a new cluster of one system."""
     directory = REPOSITORY / "build" / "bench" / f"{name}-{number}"
     shutil.rmtree(directory, ignore_errors=True)
     cluster, result = SYSTEMS[name](directory), Round(name, number)
@@ -192,7 +191,7 @@ def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
 
 
 def one_fault(cluster: Cluster, fault: str) -> float:
-    """Hits the leader under probing writes; milliseconds, see `Round.faults`."""
+    """Fault of the leader during probing writes, in milliseconds; see `Round.faults`."""
     cluster.await_whole()
     leader = cluster.leader()
     probe = cluster.start_probe(PROBE_LEAD_SECONDS + cluster.window_seconds(fault))
@@ -207,7 +206,7 @@ def one_fault(cluster: Cluster, fault: str) -> float:
 
 
 def expected_seconds(name: str, arguments: argparse.Namespace) -> float:
-    """About how long a round of a system takes, for the time that is left."""
+    """Approximate duration of a round of a system, for the estimate of the remaining time."""
     seconds: float = 10 + len(CLIENTS) * (arguments.seconds + 4)
     if name in WITHOUT_FAULTS:
         return seconds
@@ -222,8 +221,8 @@ def gap_ms(commits: list[float], hit: float, fault: str) -> float:
     """Milliseconds without a commit.
 
     After a kill or freeze: from the signal to the first commit of another leader, which ends the longest pause
-    (answers already on their way may arrive right after the signal). After SIGTERM: the longest pause itself. Only
-    pauses that began soon after the signal count: later ones are not the signal's doing.
+    (responses in flight may arrive directly after the signal). After SIGTERM: the longest pause itself. Only pauses that
+    began soon after the signal count; later ones have other causes.
     """
     before = [moment for moment in commits if moment <= hit]
     after = [moment for moment in commits if moment > hit]
@@ -239,7 +238,7 @@ def gap_ms(commits: list[float], hit: float, fault: str) -> float:
 
 
 def calibrate(seconds: float) -> list[dict[str, Any]]:
-    """The Kafka-protocol generator against a server that does nothing: its ceiling and its cost."""
+    """The Kafka-protocol generator against a server that does nothing: its maximum rate and its cost."""
     server = subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -255,7 +254,7 @@ def calibrate(seconds: float) -> list[dict[str, Any]]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine in general terms."""
+    """Description of the machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "cores": os.cpu_count(),
@@ -270,7 +269,7 @@ def machine() -> dict[str, Any]:
 
 
 def busy_seconds() -> float:
-    """CPU time that all processes of the machine have used so far."""
+    """CPU time of all processes of the machine so far."""
     user, nice, system, _, _, interrupt, soft_interrupt = map(
         int, Path("/proc/stat").read_text().split()[1:8]
     )
@@ -279,13 +278,13 @@ def busy_seconds() -> float:
 
 
 def own_seconds() -> float:
-    """CPU time of this process and of all that it started and saw ending."""
+    """CPU time of this process and of its ended children."""
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def fdatasync_ms(count: int = 500) -> dict[str, float]:
-    """What the disk takes for a small append, median and 99th percentile."""
+    """Median and 99th percentile of a synced small append on this disk."""
     path = REPOSITORY / "build" / "fdatasync"
     path.parent.mkdir(exist_ok=True)
     times = []
@@ -301,7 +300,7 @@ def fdatasync_ms(count: int = 500) -> dict[str, float]:
 
 
 def say(name: str, number: int, text: str) -> None:
-    """Progress."""
+    """Print progress."""
     print(f"{time.strftime('%H:%M:%S')} round {number + 1} {name}: {text}", flush=True)
 
 

@@ -55,7 +55,7 @@ class Samples:
         self._began = self._began_cpu = 0.0
 
     def install(self) -> None:
-        """Wait for the first signal."""
+        """Install the signal handlers."""
         signal.signal(signal.SIGUSR1, self._start)
         signal.signal(signal.SIGUSR2, self._write)
         signal.signal(signal.SIGPROF, self._sample)

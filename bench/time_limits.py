@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Raises TimeoutError that names what was waited for."""
+    """Raise TimeoutError with a description of the awaited condition."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -29,7 +29,7 @@ _MOST_A_SECOND = {1: 3_000, 100: 150}
 
 
 def new_topics(names: list[str]) -> CreateTopicsRequest:
-    """One partition each; the controller places the replicas."""
+    """Topics with one partition; the controller places the replicas."""
     topics = [
         CreatableTopic(name=name, num_partitions=1, replication_factor=REPLICAS) for name in names
     ]
@@ -37,12 +37,12 @@ def new_topics(names: list[str]) -> CreateTopicsRequest:
 
 
 def frame(request: CreateTopicsRequest) -> bytes:
-    """As it goes over the connection."""
+    """The encoded frame."""
     return encode_request(CREATE_TOPICS, CREATE_VERSION, 1, "bench", request)
 
 
 def check_created(answer: bytes) -> int:
-    """The number of topics, all of which were created. Raises RuntimeError."""
+    """Number of created topics. Raises RuntimeError if one was not created."""
     response = decode_response(CREATE_TOPICS, CREATE_VERSION, answer)
     assert isinstance(response, CreateTopicsResponse)
     failed = [each for each in response.topics if each.error_code]
@@ -54,7 +54,7 @@ def check_created(answer: bytes) -> int:
 def create_for(
     address: Address, batch: int, seconds: float, warmup_seconds: float
 ) -> dict[str, object]:
-    """Topics for some seconds, `batch` in a request; rates are topics a second."""
+    """Create topics for some seconds, `batch` per request; rates are topics per second."""
     count = int((seconds + warmup_seconds) * _MOST_A_SECOND[batch])
     requests = [
         frame(new_topics([f"b{batch}-{number}-{each}" for each in range(batch)]))
@@ -83,7 +83,7 @@ def create_for(
 
 
 def assigned_topics(partitions: int, brokers: int) -> Iterator[CreateTopicsRequest]:
-    """Topics of a hundred partitions, every one of which has replicas on the first two brokers and on one other.
+    """Topics of a hundred partitions, each with replicas on the first two brokers and on a third one.
 
     The first broker leads a third of them, the second one another third.
     """

@@ -1,8 +1,8 @@
-"""Apache ZooKeeper, as the comparison: three servers with default settings, driven by ZooKeeper's own Java client.
+"""Apache ZooKeeper for comparison: three servers with default settings, driven by ZooKeeper's own Java client.
 
 Server and client come from Maven Central (bench/zookeeper/pom.xml), kept in the cache outside of the checkout. Every
-write is synced (forceSync is on by default). Two settings are not the default: maxClientCnxns (60 connections from one
-address would not do) and the four-letter words that tell who leads.
+write is synced (forceSync is on by default). Two settings are not the default: maxClientCnxns (the default allows 60 connections from one
+address) and the four-letter commands that name the leader.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def jars() -> Path:
 
 
 def version() -> str:
-    """Of server and client."""
+    """Version of server and client."""
     found = re.search(
         r"<zookeeper.version>(.+)</zookeeper.version>", (SOURCE / "pom.xml").read_text()
     )
@@ -54,7 +54,7 @@ def driver() -> Path:
 
 
 def ask(member: int, word: str) -> str:
-    """The answer to a four-letter word; empty while the server can't be asked."""
+    """The response to a four-letter command; empty if the server does not answer."""
     try:
         with socket.create_connection(("127.0.0.1", FIRST_PORT + member), timeout=1) as connection:
             connection.sendall(word.encode())
@@ -68,7 +68,7 @@ def ask(member: int, word: str) -> str:
 
 
 class ZooKeeperCluster(Cluster):
-    """ZooKeeper with its defaults: ticks of 2 s, a follower gives a leader up after 5 of them."""
+    """ZooKeeper with default settings: ticks of 2 s, a follower abandons a leader after 5 ticks."""
 
     name = "zookeeper"
     fault_window_seconds = 6.0

@@ -1,1 +1,1 @@
-"""What `make release` puts into a folder: packages, chart, images, bills of materials, checksums. Nothing is published."""
+"""`make release`: packages, chart, images, bills of materials and checksums in one folder. Nothing is published."""

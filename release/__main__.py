@@ -1,9 +1,9 @@
-"""`make release`: everything that a release consists of, from the commit that is checked out, into one folder.
+"""`make release`: builds all files of a release from the checked-out commit into one folder.
 
     python -m release [--output build/release] [--no-images]
 
-The same commit gives the same bytes: times are the commit's, entries of archives are sorted, owners are left out.
-What lies in the working tree and is not committed is no part of it. Nothing is published.
+The same commit gives the same bytes: times are those of the commit, entries of archives are sorted, owners are omitted.
+Uncommitted files are not included. Nothing is published.
 """
 
 import argparse
@@ -20,7 +20,7 @@ BEGAN = time.monotonic()
 
 
 def say(what: str) -> None:
-    """A line of progress, with the seconds since the beginning."""
+    """Print a line of progress with the elapsed seconds."""
     print(f"{time.monotonic() - BEGAN:6.1f} s  {what}", file=sys.stderr, flush=True)
 
 

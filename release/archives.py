@@ -1,4 +1,4 @@
-"""Archives that say nothing of when and where they were made."""
+"""Archives whose content does not depend on the time and place of their creation."""
 
 import gzip
 import io
@@ -10,7 +10,7 @@ Entry = tuple[tarfile.TarInfo, bytes | None]
 
 
 def neutral(info: tarfile.TarInfo, time_s: int) -> tarfile.TarInfo:
-    """Without owner names; nothing is younger than `time_s`. Owners by number stay: images need them."""
+    """The entry without owner names and with times limited to `time_s`. Numeric owners are kept: images need them."""
     info.uname = info.gname = ""
     info.mtime = min(int(info.mtime), time_s)
     info.pax_headers = {
@@ -22,7 +22,7 @@ def neutral(info: tarfile.TarInfo, time_s: int) -> tarfile.TarInfo:
 
 
 def packed(entries: Iterable[Entry]) -> bytes:
-    """A tar archive of these, in the order of their names; a hard link comes after what it links to."""
+    """A tar archive of the entries, sorted by name; a hard link comes after its target."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for info, data in sorted(entries, key=lambda each: (each[0].islnk(), each[0].name)):
@@ -31,12 +31,12 @@ def packed(entries: Iterable[Entry]) -> bytes:
 
 
 def zipped(data: bytes) -> bytes:
-    """gzip without a time and a name."""
+    """gzip without time and name."""
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
 def entries_of(archive: tarfile.TarFile, time_s: int) -> list[Entry]:
-    """All entries with their content, made neutral."""
+    """All entries with their content, in neutral form."""
     found: list[Entry] = []
     for info in archive:
         file = archive.extractfile(info) if info.isreg() else None
@@ -45,7 +45,7 @@ def entries_of(archive: tarfile.TarFile, time_s: int) -> list[Entry]:
 
 
 def repacked(path: Path, time_s: int) -> None:
-    """Write a .tar.gz anew, so that it depends on its content alone."""
+    """Rewrite a .tar.gz so that it depends only on its content."""
     with tarfile.open(path) as archive:
         found = entries_of(archive, 0)
     for info, _ in found:

@@ -1,6 +1,6 @@
-"""Bills of materials in CycloneDX's form: what each image installs, with the hashes that were checked.
+"""Bills of materials in CycloneDX format: the packages of each image, with their verified hashes.
 
-cyclonedx-py reads the pinned requirement files; Debian's packages come from the image itself.
+cyclonedx-py reads the pinned requirement files; Debian's packages are read from the image.
 """
 
 import json
@@ -46,7 +46,7 @@ def _of_debian(name: str, version: str) -> dict[str, Any]:
 
 
 def _program() -> Path:
-    """cyclonedx-py in an environment of its own, made once, from pinned packages."""
+    """cyclonedx-py in its own environment, created once from pinned packages."""
     program = _ENVIRONMENT / "bin" / "cyclonedx-py"
     if not program.exists():
         python = str(_ENVIRONMENT / "bin" / "python")

@@ -1,4 +1,4 @@
-"""The chart as one file, which `helm install` takes."""
+"""The chart as one file for `helm install`."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ from release.stop import ReleaseError
 
 
 def build(source: Source, output: Path, version: str) -> Path:
-    """`helm package` checks the chart; the archive is written anew, as helm puts the present time into it."""
+    """Package the chart. `helm package` checks it; the archive is rewritten because helm writes the current time into it."""
     chart = source.folder / "helm" / "metadataquorum"
     command = [str(testbed.helm()), "package", str(chart), "--destination", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

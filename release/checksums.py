@@ -1,4 +1,4 @@
-"""SHA256SUMS, as `sha256sum --check` reads it."""
+"""SHA256SUMS in the format of `sha256sum --check`."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ NAME = "SHA256SUMS"
 
 
 def write(folder: Path) -> None:
-    """Of every file in the folder."""
+    """Write the checksums of all files in the folder."""
     lines = []
     for path in sorted(folder.iterdir()):
         if path.name == NAME:

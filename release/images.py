@@ -1,4 +1,4 @@
-"""The three images as OCI archives: what the daemon has built, with layers that depend on their content alone.
+"""The three images as OCI archives, with layers that depend only on their content.
 
 Source: OCI image format specification, "Image Layout", "Image Manifest" and "Image Configuration".
 """
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """`digest`: of the manifest, as a reference names the image. `debian`: name to version of what dpkg installed."""
+    """`digest`: of the manifest, as in image references. `debian`: versions of Debian's packages by name."""
 
     name: str
     path: Path
@@ -38,7 +38,7 @@ class Archive:
 
 
 def archive(name: str, version: str, time_s: int, output: Path) -> Archive:
-    """Build an image where it changed, and write its archive. Raises ReleaseError."""
+    """Build an image if it changed, and write its archive. Raises ReleaseError."""
     verb = "pipeline-image" if name == "pipeline" else "images"
     (built,) = [each for each in testbed.ask(verb) if f"metadataquorum-{name}:" in each]
     with tempfile.TemporaryDirectory(prefix="metadataquorum-image-") as scratch:
@@ -52,7 +52,7 @@ def archive(name: str, version: str, time_s: int, output: Path) -> Archive:
 
 
 def rewritten(saved: Path, name: str, version: str, time_s: int, output: Path) -> Archive:
-    """The image in an archive of `docker save`, as an OCI archive."""
+    """The image of a `docker save` archive as an OCI archive."""
     blobs: list[bytes] = []
     layers: list[Json] = []
     diff_ids: list[str] = []
@@ -96,7 +96,7 @@ def rewritten(saved: Path, name: str, version: str, time_s: int, output: Path) -
 
 
 def _layer(image: tarfile.TarFile, name: str, time_s: int) -> tuple[bytes, dict[str, str]]:
-    """A layer made neutral, and the Debian packages that it knows of."""
+    """A layer in neutral form, and its list of Debian packages."""
     file = image.extractfile(name)
     assert file is not None
     with tarfile.open(fileobj=file) as layer:

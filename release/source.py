@@ -1,4 +1,4 @@
-"""The files of a commit, apart from the working tree."""
+"""The files of a commit, separate from the working tree."""
 
 import subprocess
 import tarfile
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`time_s`: of the commit, in seconds since 1970. `left_out`: paths that the working tree has otherwise."""
+    """`time_s`: of the commit, in seconds since 1970. `left_out`: paths that differ in the working tree."""
 
     folder: Path
     commit: str
@@ -32,7 +32,7 @@ def _git(*words: str) -> bytes:
 
 @contextmanager
 def checked_out() -> Iterator[Source]:
-    """The commit of HEAD, in a folder that goes away. Raises ReleaseError outside of a repository."""
+    """The commit of HEAD in a temporary folder. Raises ReleaseError outside a repository."""
     commit = _git("rev-parse", "HEAD").decode().strip()
     time_s = int(_git("log", "-1", "--format=%ct"))
     left_out = tuple(line[3:] for line in _git("status", "--porcelain").decode().splitlines())

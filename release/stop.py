@@ -1,5 +1,5 @@
-"""Why there is no release."""
+"""The error of a failed release."""
 
 
 class ReleaseError(Exception):
-    """It can't be made; the message says what to do."""
+    """The release can't be built; the message says what to do."""

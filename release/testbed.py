@@ -1,4 +1,4 @@
-"""The test bed's programs: helm, and the images as the end-to-end tests use them."""
+"""Programs of the test bed: helm, and the image build of the end-to-end tests."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ _CLUSTER = ROOT / "tests" / "e2e" / "kind" / "cluster.py"
 
 
 def ask(verb: str) -> list[str]:
-    """The lines that a verb of `cluster.py` prints. Raises ReleaseError."""
+    """Output lines of a command of `cluster.py`. Raises ReleaseError."""
     done = subprocess.run([sys.executable, str(_CLUSTER), verb], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise ReleaseError(f"cluster.py {verb} failed: its lines above say why")
@@ -19,5 +19,5 @@ def ask(verb: str) -> list[str]:
 
 
 def helm() -> Path:
-    """helm on PATH, or built once."""
+    """helm from PATH, or built once."""
     return Path(ask("helm")[-1]) / "helm"

@@ -1,4 +1,4 @@
-"""One version everywhere: what names it, and what happens where two places differ."""
+"""Checks that all files contain the same version."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ _PLACES = {
 
 
 def one_version(folder: Path) -> str:
-    """The version of this tree. Raises ReleaseError that names every place which says another one."""
+    """The version of this tree. Raises ReleaseError with every place that has another one."""
     version = str(tomllib.loads((folder / "pyproject.toml").read_text())["project"]["version"])
     others = []
     for name, patterns in _PLACES.items():
