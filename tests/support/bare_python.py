@@ -7,6 +7,6 @@ BARE = f"{sys.executable} -I -S"
 
 
 def mount_points() -> list[str]:
-    """Of this mount namespace."""
+    """The mount points of this mount namespace."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [line.split()[4] for line in lines]

@@ -35,7 +35,7 @@ def time_text(seconds_ago: float) -> str:
 
 
 def copied(found: Any) -> Any:
-    """Of what JSON can say, whose copies are most of what this API does; `copy.deepcopy` takes five times as long."""
+    """A copy of a JSON value. `copy.deepcopy` takes five times as long, and this API mostly copies."""
     if isinstance(found, dict):
         return {key: copied(each) for key, each in found.items()}
     if isinstance(found, list | tuple):
@@ -44,7 +44,7 @@ def copied(found: Any) -> Any:
 
 
 class KeptObjects:
-    """Objects by path. `writes`: verb and path of all changes but events and the status."""
+    """Objects by path. `writes`: verb and path of all changes except events and the status."""
 
     def __init__(self, spec: Object) -> None:
         self.objects: dict[str, Object] = {}
@@ -76,13 +76,13 @@ class KeptObjects:
         return next((each for each in found if each["type"] == kind), {})
 
     def change_spec(self, **changes: object) -> None:
-        """As `kubectl apply` does."""
+        """Change the spec as `kubectl apply` does."""
         self.resource["spec"].update(changes)
         self.resource["metadata"]["generation"] += 1
         self._touch(self.resource)
 
     def created(self, plural: str) -> list[str]:
-        """Names of the objects of a kind that were made."""
+        """Names of the created objects of a kind."""
         return [
             path.rpartition("/")[2]
             for verb, path in self.writes

@@ -64,7 +64,7 @@ class LongRunPlugin:
 
 
 def lines_of(page: Path) -> dict[str, str]:
-    """What an earlier run wrote, by test."""
+    """The lines of an earlier run by test."""
     if not page.exists():
         return {}
     lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
@@ -72,7 +72,7 @@ def lines_of(page: Path) -> dict[str, str]:
 
 
 def machine() -> str:
-    """Cores, memory and interpreter: what a reader needs to compare figures."""
+    """Cores, memory and interpreter, for the comparison of figures."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}, "

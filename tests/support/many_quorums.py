@@ -49,7 +49,7 @@ _SETS, _PODS = "statefulsets", "pods"
 
 
 class Objects(KeptObjects):
-    """Tells of each change."""
+    """Objects with notifications of changes."""
 
     def __init__(self, changed: Callable[[str], None]) -> None:
         self._told: Callable[[str], None] = lambda path: None
@@ -59,7 +59,7 @@ class Objects(KeptObjects):
         self._told = changed
 
     def put(self, collection: str, body: Object) -> None:
-        """As somebody else than the operator makes it, or changes it."""
+        """Create or change an object, as another client than the operator."""
         self._keep(f"{collection}/{body['metadata']['name']}", body)
 
     def _meta(self, name: str) -> Object:
@@ -98,7 +98,7 @@ class ManyQuorums:
         self.objects.put("/apis/storage.k8s.io/v1/storageclasses", _bare("local"))
 
     async def start(self) -> None:
-        """The operator's own parts, as `Application` puts them together."""
+        """Start the parts of the operator as `Application` does."""
         for number, name in enumerate(self.names):
             self._make(number, name)
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class ManyQuorums:
         await self._workers.stop()
 
     async def repair(self, names_of: list[str]) -> list[float]:
-        """A disk of each dies at once; seconds until each has its voters again, ascending."""
+        """A disk of each fails at the same time; returns the seconds until each has its voters again, ascending."""
         now = asyncio.get_running_loop().time
         began, took = now(), dict[str, float]()
         lost = {name: self._fail(name) for name in names_of}
@@ -224,7 +224,7 @@ class ManyQuorums:
             loop.call_later(POD_S, self._follow, path)
 
     def _follow(self, path: str) -> None:
-        """What the StatefulSet controller, the scheduler and the kubelet do."""
+        """The actions of StatefulSet controller, scheduler and kubelet."""
         owned = self.objects.objects.get(path)
         name = path.rpartition("/")[2]
         pod = paths.namespaced(_PODS, SPACE, f"{name}-0")

@@ -1,6 +1,6 @@
-"""A quorum in one process that goes from clear text to TLS: pods are made from templates as they are, and serve at once.
+"""A quorum in one process that migrates from clear text to TLS: pods are created from the current templates and serve at once.
 
-After every write it is asked whether all processes that are there understand each other, and whether most of them are there.
+After every write the test checks that all running processes can communicate, and that a majority is running.
 """
 
 from dataclasses import replace
@@ -33,12 +33,12 @@ class MigratingNodes(SecuredNodes):
         """Stages that all members have had, in this order."""
 
     def stage(self, node_id: int) -> TlsStage | None:
-        """Of a process; None where there is none."""
+        """TLS stage of a process; None if it does not run."""
         pod = self._api.objects.get(pod_path(node_id))
         return None if pod is None else stage_of_process(facts.overrides_in(pod["spec"]))
 
     def kubelet(self) -> None:
-        """Pods that are missing are made."""
+        """Create missing pods."""
         for node_id in range(1, self.members + 1):
             if self.stage(node_id) is None:
                 start_pod(self._api, self._api.objects[set_path(node_id)], node_id)
@@ -55,7 +55,7 @@ class MigratingNodes(SecuredNodes):
         return node_id in self.broken and self.stage(node_id) is not TlsStage.PLAIN
 
     def complaints(self) -> list[str]:
-        """What must not be at any time."""
+        """Violations of the invariants."""
         there = {each: self.stage(each) for each in range(1, self.members + 1)}
         stages = {each for each in there.values() if each is not None}
         found = [f"{pair} at once" for pair in STRANGERS if pair <= stages]

@@ -63,7 +63,7 @@ def server_modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """The package of a module; empty for modules beside the packages."""
+    """The package of a module; empty for modules outside packages."""
     inside = path.relative_to(ROOT / SERVER)
     return inside.parts[0] if len(inside.parts) > 1 else ""
 

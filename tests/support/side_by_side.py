@@ -1,7 +1,7 @@
-"""Which worker gets which tests, when a run has several (`pytest -n`).
+"""Distributes tests over the workers of a parallel run (`pytest -n`).
 
-A file (a class, where there is one) stays on one worker. The tests of some stages share something that is expensive to start; few
-workers share those stages, and each of them makes it once.
+The tests of a file (or of a class) stay on one worker. The tests of some stages share a fixture that is expensive to start; only a
+few workers run these stages, and each starts the fixture once.
 """
 
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ def stage_of(node_id: str) -> str:
 
 
 def group_of(node_id: str) -> str:
-    """What stays on one worker with this test: its class or file, or all of its stage."""
+    """The group of tests that stay on one worker: a class, a file, or a whole stage."""
     stage = stage_of(node_id)
     return f"tests/{stage}/" if stage in ENTIRE else node_id.partition("[")[0].rpartition("::")[0]
 
 
 class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Hands out groups in their order, but for stages that enough other workers have begun. A worker goes on with a stage of
-    the latter kind as long as there is something left of it."""
+    """Assigns groups in order, except those of stages that enough other workers run already. A worker that runs such a
+    stage continues with it until it is finished."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

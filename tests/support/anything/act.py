@@ -31,7 +31,7 @@ class Drawn:
     choice: int
 
     def one_of(self, options: tuple[Option, ...]) -> Option:
-        """What the seed chose of them."""
+        """The item that the seed selects."""
         return options[self.choice % len(options)]
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Ending:
     status: str = "True"
 
     def holds(self, condition: Json) -> bool:
-        """Whether this condition asks, and says what to do."""
+        """Whether this condition is active and says what to do."""
         return condition["status"] == self.status and bool(
             re.search(self.says, condition["message"])
         )
@@ -64,9 +64,9 @@ class Ending:
 class Act:
     """A declaration.
 
-    `lasts_s`: a passing nuisance lasts so long, from and to; None for what stays. `destroys`: how many voters it may cost, so that no
-    round destroys a majority by its own hands. `wants`: the number of replicas that it asks for. `endings`: in which conditions it may
-    end instead of settling. `alone`: it leaves no room for another act in its round.
+    `lasts_s`: minimum and maximum duration of a temporary act; None for a permanent one. `destroys`: number of voters that it may
+    destroy, so that no round destroys a majority itself. `wants`: the number of replicas that it asks for. `endings`: conditions in
+    which it may end instead of settling. `alone`: no other act in the same round.
     """
 
     name: str
@@ -88,7 +88,7 @@ def act(
     endings: tuple[Ending, ...] = (),
     alone: bool = False,
 ) -> "Callable[[Callable[[Hands, Drawn], Doing]], Act]":
-    """Makes an act of a generator function, named by it."""
+    """Declare a generator function as an act with its name."""
 
     def made(do: "Callable[[Hands, Drawn], Doing]") -> Act:
         assert do.__doc__, f"{do.__name__} says nothing of itself"

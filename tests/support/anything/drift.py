@@ -16,7 +16,7 @@ _SPECS = ("selector", "ports", "type", "maxUnavailable")
 
 
 def essence(found: Json) -> Json:
-    """Labels, owners, whom it selects, and whether something was written by hand."""
+    """Labels, owners, selectors, and marks of manual changes."""
     meta, spec = found["metadata"], found.get("spec") or {}
     labels = meta.get("labels") or {}
     return {
@@ -28,7 +28,7 @@ def essence(found: Json) -> Json:
 
 
 def astray(before: Mapping[str, Json], now: Mapping[str, Json | None]) -> list[str]:
-    """What is missing or not as it was, in words; by the names that people know the objects by."""
+    """Missing and changed objects in words, by readable name."""
     return [words for name in before if (words := _differs(name, before[name], now[name]))]
 
 

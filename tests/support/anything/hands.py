@@ -68,7 +68,7 @@ class Member:
 
 
 class Hands:
-    """On one quorum, whose resource was applied with `spec`."""
+    """Operations on one quorum, whose resource was applied with `spec`."""
 
     def __init__(self, env: KindEnv, spec: Json) -> None:
         self.env = env
@@ -85,7 +85,7 @@ class Hands:
         return re.compile(rf"{re.escape(self.name)}-(\d+)-(\d+)")
 
     def sets(self) -> list[Json]:
-        """Its StatefulSets, by name: labels are among what is changed."""
+        """Its StatefulSets, found by name, because labels may have been changed."""
         every = self.api.list(kube.apps(self.namespace, "statefulsets"))
         return [each for each in every if self._set_name.fullmatch(each["metadata"]["name"])]
 
@@ -95,7 +95,7 @@ class Hands:
         return [each for each, name in names if self._set_name.fullmatch(name)]
 
     def members(self) -> list[Member]:
-        """Those that should run."""
+        """The members that should run."""
         return sorted(self._members(), key=lambda each: each.name)
 
     def _members(self) -> Iterator[Member]:
@@ -107,7 +107,7 @@ class Hands:
                 yield Member(name, int(found[1]), notes.get(UUID))
 
     def member(self, drawn: Drawn) -> Member:
-        """The leader's, or that of the rank."""
+        """The leader, or the member with this rank."""
         members = self.members()
         if not members:
             raise NothingThere("no StatefulSet")
@@ -126,7 +126,7 @@ class Hands:
         return others[drawn.rank % len(others)]
 
     def host_of(self, member: Member) -> str:
-        """The Node that its pod was put on."""
+        """The Node of its pod."""
         pod = self.api.find(kube.core(self.namespace, "pods", member.pod))
         host = pod["spec"].get("nodeName") if pod is not None else None
         if host is None:
@@ -179,7 +179,7 @@ class Hands:
 
     @property
     def owned(self) -> dict[str, str]:
-        """What belongs to the quorum but to no member: name for people → path."""
+        """Objects of the quorum that belong to no member: readable name → path."""
         return {
             "service nodes": self.core("services", f"{self.name}-nodes"),
             "service admin": self.core("services", f"{self.name}-admin"),
@@ -192,12 +192,12 @@ class Hands:
         }
 
     def own(self, uid: str) -> None:
-        """From now on a resource with this UID owns everything."""
+        """Set the UID of the resource that owns everything from now on."""
         for each in self._first.values():
             each["owners"] = [uid]
 
     def astray(self) -> list[str]:
-        """What of the operator's own is missing or not as the operator made it."""
+        """The operator's objects that are missing or changed."""
         now = {name: self.api.find(path) for name, path in self.owned.items()}
         labels = {
             "app.kubernetes.io/name": "metadataquorum",
@@ -210,7 +210,7 @@ class Hands:
         ]
 
     def _missing_certificates(self) -> Iterator[str]:
-        """Objects that hold certificates, where the quorum has any."""
+        """Missing objects with certificates, if the quorum has certificates."""
         if not self.quorum.is_secured():
             return
         holders = [f"{self.name}-admin", *(member.name for member in self.members())]
@@ -222,7 +222,7 @@ class Hands:
     # ---- Changing
 
     def edit(self, path: str, change: Callable[[Json], None]) -> Json:
-        """Read, change, write; again when somebody else was faster."""
+        """Read, change and write an object; repeated after a conflict."""
         for tries_left in reversed(range(_EDIT_TRIES)):
             found = self.api.find(path)
             if found is None:
@@ -236,12 +236,12 @@ class Hands:
         raise AssertionError("unreachable")
 
     def want(self, **fields: object) -> None:
-        """For good: what is restored later is this."""
+        """Change the spec permanently: later restores keep this change."""
         self.wish(**fields)
         self.good.update(fields)
 
     def wish(self, **fields: object) -> None:
-        """For now. None takes a field out."""
+        """Change the spec temporarily. None removes a field."""
 
         def change(resource: Json) -> None:
             resource["spec"].update(fields)
@@ -251,7 +251,7 @@ class Hands:
         self.edit(self.quorum.path, change)
 
     def restore(self, *names: str) -> None:
-        """Back to what is wanted for good."""
+        """Restore the permanent spec."""
         self.wish(**{name: self.good.get(name) for name in names})
 
     def delete(self, path: str, *, grace_s: int | None = None) -> None:
@@ -259,7 +259,7 @@ class Hands:
             raise NothingThere(path)
 
     def admin(self, method: str, path: str, body: Json | None = None) -> str:
-        """What the leader's admin API answers, as quorumctl would be told."""
+        """A request to the leader's admin API, as quorumctl sends it."""
         load = self.env.the_load
         target = Target(
             [load.url],
@@ -273,7 +273,7 @@ class Hands:
             target.turn()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
-        """Its output; with its errors if it failed."""
+        """Run kubectl; returns its output, or its errors if it failed."""
         command = [*installation.kubectl_command(self.env.cluster.kubeconfig), *words]
         done = run(command, timeout_s=timeout_s, check=False)
         return done.stdout if done.returncode == 0 else done.stdout + done.stderr
@@ -284,7 +284,7 @@ class Hands:
         return kube.apps(installation.OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
 
     def calm(self) -> None:
-        """Hosts, links and the operator as they were, whatever became of the round."""
+        """Restore hosts, links and the operator after a round."""
         self.env.await_api_server()
         self.api.merge(self.deployment(), {"spec": {"replicas": 1}})
         known = {each["metadata"]["name"] for each in self.api.list(kube.NODES)}

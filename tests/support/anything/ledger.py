@@ -1,4 +1,4 @@
-"""Which rounds were passed, so that a long run can be resumed: by seed, for the tree that they ran on."""
+"""The passed rounds by seed and source tree, so that a long run can be resumed."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -56,5 +56,5 @@ class Ledger:
 
 
 def ledger(root: Path = REPOSITORY) -> Ledger:
-    """The one of this checkout."""
+    """The ledger of this checkout."""
     return Ledger(root / ".requirements" / "anything.json", tree_of(root))

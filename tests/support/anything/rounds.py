@@ -17,7 +17,7 @@ from support.kind_env.testbed import TestbedError, state_directory
 
 @dataclass(slots=True)
 class Found:
-    """What came of them: passed ones by seed, reports of the others, and how many were played now."""
+    """Results: passed rounds by seed, reports of the others, and the number of rounds played in this run."""
 
     passed: dict[int, Passed] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ def rounds(
     *,
     seconds: float = float("inf"),
 ) -> Found:
-    """Goes on after a failure. `kept`: where passed rounds are written; `seconds`: no new round later."""
+    """Play the rounds; continues after a failure. `kept`: file of passed rounds. `seconds`: no round starts later."""
     begun, found = time.monotonic(), Found()
     before = kept.passed() if kept is not None else {}
     for seed in seeds:

@@ -82,7 +82,7 @@ def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
 
 
 def play(hands: Hands, plan: Round, diary: Diary) -> None:
-    """Each act at its time, each nuisance taken back at its own; all are taken back in the end."""
+    """Run each act at its time, and undo each temporary one at its own; all are undone at the end."""
     begun = time.monotonic()
     agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))
     under_way: dict[int, Doing] = {}
@@ -122,7 +122,7 @@ def _take_back(drawn: Drawn, doing: Doing, diary: Diary) -> None:
 
 
 def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], list[str]]:
-    """Seconds until it was settled, conditions that were answered, and what is not as wanted."""
+    """Seconds until it was settled, the answered conditions, and the remaining differences."""
     begun = time.monotonic()
     deadline = begun + SETTLED_S
     answered: list[str] = []
@@ -166,7 +166,7 @@ def _endings(plan: Round) -> Iterator[Ending]:
 
 
 def look(hands: Hands) -> list[str]:
-    """What is not as wanted now."""
+    """The current differences from the spec."""
     try:
         resource = hands.quorum.resource()
         described = hands.quorum.describe()

@@ -17,7 +17,7 @@ _OF_OTHERS = frozenset({"BackupCurrent"})
 def unsettled(
     resource: Json, described: Described | None, wanted: int, astray: Iterable[str]
 ) -> list[str]:
-    """What is not as wanted, in words; nothing when it is settled. `astray`: objects that are not as the operator made them."""
+    """The differences from the spec in words; empty if it is settled. `astray`: changed objects of the operator."""
     return [
         *_of_voters(described, wanted),
         *_of_status(resource),

@@ -1,7 +1,7 @@
-"""Pod addresses out of 127.0.0.0/8: each pod has its own, so that all may use the same ports.
+"""Pod addresses in 127.0.0.0/8: each pod has its own address, so that all pods can use the same ports.
 
-Owns the numbering. Every harness on the machine takes another /16, held by a bound socket, so two
-test runs side by side never share an address.
+Owns the numbering. Every harness on the machine uses a different /16, which a bound socket reserves, so that
+parallel test runs never share an address.
 """
 
 import socket
@@ -12,7 +12,7 @@ _LAST_BLOCK = 200
 
 
 class LoopbackAddresses:
-    """Addresses 127.<block>.x.y, never given out twice by one instance."""
+    """Addresses 127.<block>.x.y; one instance never returns an address twice."""
 
     def __init__(self) -> None:
         self._claim, self._block = _claim_block()

@@ -1,4 +1,4 @@
-"""The API-only harness as a test sees it: a cluster whose pods are processes, driven synchronously.
+"""The harness without kind, for tests: a cluster whose pods are local processes, with synchronous calls.
 
 Owns the event loop (in a thread) in which the kubelet and the proxies live, and the conversions
 between a test's plain calls and that loop. The control plane itself is started by the test bed.
@@ -31,9 +31,9 @@ class TimedOut(AssertionError):
 
 
 def wait_for(what: str, condition: Callable[[], _T], *, timeout_s: float) -> _T:
-    """Polls until `condition` gives something true, and returns it. Raises TimedOut.
+    """Poll until `condition` returns a true value, and return it. Raises TimedOut.
 
-    An AssertionError or ApiError of the condition counts as "not yet" and is shown at the end.
+    An AssertionError or ApiError of the condition counts as "not yet" and is part of the final message.
     """
     deadline = time.monotonic() + timeout_s
     last: object = None
@@ -50,7 +50,7 @@ def wait_for(what: str, condition: Callable[[], _T], *, timeout_s: float) -> _T:
 
 
 class ApiServerCluster:
-    """A context manager. `programs` says what an image executes; all calls are synchronous."""
+    """A context manager with synchronous calls. `programs`: the program of each image."""
 
     def __init__(
         self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]
@@ -108,7 +108,7 @@ class ApiServerCluster:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Calls a plain function in the loop's thread, where the kubelet's state may be touched."""
+        """Call a plain function in the loop's thread, which owns the kubelet's state."""
 
         async def work() -> _T:
             return function()
@@ -121,7 +121,7 @@ class ApiServerCluster:
         return self.call(self.api.get(path))
 
     def existing(self, path: str) -> Json:
-        """The object at `path`. Raises LookupError when there is none."""
+        """The object at `path`. Raises LookupError if there is none."""
         found = self.get(path)
         if found is None:
             raise LookupError(f"{path} does not exist")
@@ -157,7 +157,7 @@ class ApiServerCluster:
     def service(
         self, namespace: str, labels: Mapping[str, str], port: int, way_in: WayIn | None = None
     ) -> int:
-        """The local port behind which the ready pods with `labels` answer on their `port`."""
+        """A local port that forwards to `port` of the ready pods with `labels`."""
         service = TcpService(lambda: self.kubelet.ready_addresses(namespace, labels), port, way_in)
         self.call(service.open())
         self._services.append(service)

@@ -1,7 +1,7 @@
-"""One container of a pod: a real process, started again when it ends, and its status.
+"""One container of a pod: a real process, restarted when it ends, and its status.
 
-Owns the process and the containerStatus. The backoff is shortened, so that a test takes seconds; the
-order of states is a kubelet's. Knows nothing of the API server.
+Owns the process and the containerStatus. The order of states is that of a kubelet; the backoff is shortened, so that a
+test takes seconds. Must not know the API server.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ def now_text() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to execute for one run of the container."""
+    """The command of one run of the container."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Process(Protocol):
-    """What is used of `asyncio.subprocess.Process`."""
+    """The used part of `asyncio.subprocess.Process`."""
 
     pid: int
 
@@ -50,7 +50,7 @@ class Process(Protocol):
 
 
 class Container:
-    """Runs until told to stop. `changed` is called after each change of `status()`."""
+    """Runs until `stop`. `changed` is called after each change of `status()`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Container:
         }
 
     async def run(self) -> None:
-        """Starts the process again and again (restartPolicy Always) until `stop`."""
+        """Start the process, and restart it after each end (restartPolicy Always), until `stop`."""
         backoff_s = _FIRST_BACKOFF_S
         while True:
             await self._run_once()
@@ -107,7 +107,7 @@ class Container:
             self.restart_count += 1
 
     async def stop(self, grace_s: float) -> None:
-        """SIGTERM, and after `grace_s` SIGKILL. Returns when the process is gone."""
+        """SIGTERM, and SIGKILL after `grace_s`. Returns when the process has ended."""
         self._stopped.set()
         process = self._process
         if process is None or process.returncode is not None:
@@ -123,14 +123,14 @@ class Container:
             await process.wait()
 
     def send(self, number: signal.Signals) -> bool:
-        """Delivers a signal; False when no process runs."""
+        """Send a signal; False if no process runs."""
         if self._process is None or self._process.returncode is not None:
             return False
         self._process.send_signal(number)
         return True
 
     async def _pause(self, seconds: float) -> None:
-        """Ends early when the container is to stop."""
+        """Wait; ends early when the container is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()

@@ -1,7 +1,7 @@
-"""Hundreds of nodes in one process: pods of an image that stands for no program, each with an admin API of its own.
+"""Hundreds of simulated nodes in one process: pods of a special image, each with its own admin API.
 
-Owns the pods' statuses, their HTTP, and which claim holds which replica. What the nodes say is `crowd_quorum.py`.
-Everything else about these pods is real: they are made by StatefulSets, get volumes, and are found at their address.
+Owns the pods' statuses, their HTTP servers, and the mapping of claims to replicas. `crowd_quorum.py` owns the responses.
+Everything else about these pods is real: StatefulSets create them, they get volumes, and are reached at their address.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _RETRY_S = 0.2
 
 
 class Crowd:
-    """All stand-ins of a harness. `calls`: how often they were asked, by method and path."""
+    """All simulated nodes of a harness. `calls`: number of requests by method and path."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -36,11 +36,11 @@ class Crowd:
         self._runner: web.AppRunner | None = None
 
     def pod(self, api: KubeApi, pod: Json, address: str) -> "StandInPod":
-        """One that is about to start."""
+        """A new pod before its start."""
         return StandInPod(self, api, pod, address)
 
     async def listen(self, pod: "StandInPod") -> web.TCPSite:
-        """Its admin API, from now on."""
+        """Serve its admin API from now on."""
         if self._runner is None:
             app = web.Application()
             app.router.add_get("/v1/node", self._node)
@@ -55,23 +55,23 @@ class Crowd:
         return site
 
     def forget(self, pod: "StandInPod") -> None:
-        """It does not answer any more."""
+        """Stop answering."""
         self._pods.pop(pod.address, None)
 
     def uuid_of(self, claim: str, founder: str | None) -> str:
-        """What a disk was formatted with, now or earlier; `claim` is its namespace and name."""
+        """Replica UUID of a disk, which is formatted if necessary; `claim` is its namespace and name."""
         return self._uuids.setdefault(claim, founder or uuid_text(uuid4()))
 
     def has_failed(self, claim: str) -> bool:
-        """Whether its disk is dead."""
+        """Whether its disk has failed."""
         return claim in self._failed
 
     def pod_of(self, key: Key) -> str:
-        """Name of the pod in which a replica runs."""
+        """Name of the pod of a replica."""
         return next(pod.name for pod in self._pods.values() if pod.key == key)
 
     def fail_disk(self, namespace: str, name: str) -> Key:
-        """Shuts the disk of a pod down; whose it was."""
+        """Make the disk of a pod fail; returns its replica."""
         pod = next(p for p in self._pods.values() if (p.namespace, p.name) == (namespace, name))
         self._failed.add(pod.claim)
         pod.die()
@@ -108,7 +108,7 @@ class Crowd:
 
 
 class StandInPod:
-    """One pod; what the kubelet needs of a running pod."""
+    """One pod, with the interface that the kubelet needs."""
 
     def __init__(self, crowd: Crowd, api: KubeApi, pod: Json, address: str) -> None:
         meta = pod["metadata"]
@@ -138,7 +138,7 @@ class StandInPod:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Runs from now on, unless its disk is dead."""
+        """Run from now on, unless its disk has failed."""
         self._task = asyncio.create_task(self._run())
 
     def die(self) -> None:
@@ -148,7 +148,7 @@ class StandInPod:
         asyncio.get_running_loop().create_task(self._end_of_process())
 
     async def stop(self, grace_s: float) -> None:
-        """Ends it and says nothing more of the pod."""
+        """End it; its status is not reported any more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""A quorum of which every node is a stand-in: who votes, who leads, and what each would say of itself.
+"""A quorum of simulated nodes: voters, leader, and the description by each node. Pure.
 
-Owns the answers of the admin API as far as the operator asks, without a log: who is alive is caught up, a majority
-alive has a leader, and the voters change one at a time, as compare-and-set. Pure.
+Owns the responses of the admin API as far as the operator uses it, without a log: live replicas are caught up, a live
+majority has a leader, and the voters change one at a time by compare-and-set.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 @dataclass
 class CrowdQuorum:
-    """`alive` are the replicas whose process runs on a disk that works."""
+    """`alive`: replicas whose process runs on a working disk."""
 
     cluster_id: str
     initial_voters: int
@@ -45,7 +45,7 @@ class CrowdQuorum:
     formed: bool = False
 
     def start(self, key: Key, *, founds: bool) -> None:
-        """Its process runs; a founder begins the quorum, if nobody has."""
+        """Its process starts. The founder forms the quorum if it does not exist."""
         if founds and not self.voters:
             self.voters = [key]
             self._note_formed()
@@ -53,12 +53,12 @@ class CrowdQuorum:
         self._elect()
 
     def stop(self, key: Key) -> None:
-        """Its process ended, or its disk did."""
+        """Its process or its disk has failed."""
         self.alive.discard(key)
         self._elect()
 
     def is_whole(self) -> bool:
-        """Whether it has all the voters that it began with, and all are alive."""
+        """Whether it has as many voters as at its formation, and all are alive."""
         return len(self.voters) == self.initial_voters and self.alive.issuperset(self.voters)
 
     def has_majority(self) -> bool:
@@ -90,7 +90,7 @@ class CrowdQuorum:
         )
 
     def describe(self, asked: Key) -> QuorumDescription:
-        """GET /v1/quorum of one node; only the leader's is confirmed."""
+        """GET /v1/quorum of one node; confirmed only on the leader."""
         leader = self.leader
         observers = sorted(self.alive - set(self.voters))
         return QuorumDescription(
@@ -112,7 +112,7 @@ class CrowdQuorum:
         )
 
     def add(self, asked: Key, request: AddVoterRequest) -> ErrorBody | None:
-        """POST /v1/voters; what is refused, or nothing."""
+        """POST /v1/voters; returns the error, or None."""
         newcomer = Key(request.id, request.uuid)
         if (refused := self._refused(asked, request.expected_offset)) is not None:
             return refused
@@ -123,7 +123,7 @@ class CrowdQuorum:
         return None
 
     def remove(self, asked: Key, leaving: Key, expected_offset: int) -> ErrorBody | None:
-        """DELETE /v1/voters; what is refused, or nothing."""
+        """DELETE /v1/voters; returns the error, or None."""
         if (refused := self._refused(asked, expected_offset)) is not None:
             return refused
         if leaving in self.voters:

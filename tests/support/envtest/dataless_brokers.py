@@ -1,7 +1,7 @@
-"""Brokers without data beside a real controller: they register, renew their leases, and say who is in sync.
+"""Brokers without data for a real controller: they register, send heartbeats, and report in-sync replicas.
 
-To the controller they are brokers like any other. A partition that moves arrives when the test says so. Owns a thread
-that renews leases until it is closed.
+The controller can't distinguish them from other brokers. A moving partition is in sync when the test says so. Owns a
+thread that sends heartbeats until it is closed.
 """
 
 import threading
@@ -67,7 +67,7 @@ class DatalessBrokers:
         self._topics[topic] = made.topic_id
 
     def arrive(self, topic: str, partition_id: int, leader: int, isr: list[int]) -> None:
-        """The leader says that all of these are in sync. The first change of a partition after a move began."""
+        """The leader reports that all of these are in sync: the first change of a partition after a move began."""
         altered = AlteredPartition(
             partition_index=partition_id,
             leader_epoch=0,

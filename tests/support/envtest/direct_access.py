@@ -1,7 +1,7 @@
-"""What an operator needs to call the API server itself, without the recording proxy in between.
+"""Direct access of an operator to the API server, without the recording proxy.
 
-Owns the credentials: a token of the operator's own service account, with the rights that the manifests grant it. Where
-times are measured the proxy would be most of what is measured.
+Owns the credentials: a token of the operator's service account, with the rights from the manifests. Used when times are
+measured, because the proxy would take most of the time.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _LASTS_S = 4 * 3600
 
 
 def kubeconfig_of_account(api: Kube, administrators: Path, namespace: str, name: str) -> str:
-    """A kubeconfig of a service account, which is made where it is missing; for the cluster of another kubeconfig."""
+    """A kubeconfig of a service account, which is created if it is missing, for the cluster of another kubeconfig."""
     path = kube.core(namespace, "serviceaccounts", name)
     meta = {"name": name, "namespace": namespace}
     try:

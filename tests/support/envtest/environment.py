@@ -1,6 +1,6 @@
-"""What one harness test has for itself: a namespace, a recording proxy, operators and quorums.
+"""The environment of one harness test: a namespace, a recording proxy, operators and quorums.
 
-Owns their making and removal. The cluster they live on is shared by all tests of a session.
+Owns their creation and removal. All tests of a session share the cluster.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{chart.NAMESPACE}/leases/{cha
 
 
 def _path_of(found: Json) -> str:
-    """Of a namespace, or of what grants rights."""
+    """Path of a namespace, or of an object that grants rights."""
     meta, plural = found["metadata"], found["kind"].lower() + "s"
     if found["kind"] == "Namespace":
         return f"{kube.NAMESPACES}/{meta['name']}"
@@ -59,7 +59,7 @@ def _path_of(found: Json) -> str:
 
 
 def install_definitions(api: Kube) -> None:
-    """The resource definitions and the operator's rights, as the plain manifests have them."""
+    """Install the resource definitions and the operator's rights from the plain manifests."""
     definitions = []
     for file in chart.CRDS:
         definition = yaml.safe_load(file.read_text())
@@ -73,7 +73,7 @@ def install_definitions(api: Kube) -> None:
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     def listed() -> bool:
-        """Established is a little earlier than ready: 429, storage is initializing."""
+        """Whether lists are answered. The condition Established is earlier: then 429 says that the storage is initializing."""
         try:
             return api.list(kube.quorums("default")) is not None
         except ApiError as error:
@@ -86,7 +86,7 @@ def install_definitions(api: Kube) -> None:
 
 
 class Env:
-    """`api` and `cluster` are the session's. `operators` run with one proxy each."""
+    """`api` and `cluster` belong to the session. Each of `operators` has its own proxy."""
 
     def __init__(
         self, api: Kube, cluster: ApiServerCluster, folder: Path, *, warm: bool = False
@@ -109,7 +109,7 @@ class Env:
     def add_operator(
         self, *, lease: bool = False, direct: bool = False, **settings: str
     ) -> tuple[OperatorProcess, RecordingProxy]:
-        """Makes an operator for this namespace and its proxy; not started yet. With `lease` it works only while it
+        """Create an operator for this namespace and its proxy, without starting it. With `lease` it works only while it
         holds the one that all such operators share, as a pod of the chart does. `direct`: it passes the proxy by."""
         proxy = self.cluster.proxy(_ACTING_AS)
         self.proxies.append(proxy)
@@ -133,7 +133,7 @@ class Env:
         return kubeconfig_of_account(self.api, where, chart.NAMESPACE, chart.RELEASE)
 
     def lease_holder(self) -> str:
-        """Who holds the operators' lease; empty when nobody does."""
+        """Holder of the operators' lease; empty if there is none."""
         found = self.api.find(_LEASE) or {}
         return str(found.get("spec", {}).get("holderIdentity") or "")
 
@@ -174,7 +174,7 @@ class Env:
         return quorum
 
     def start_load(self, quorum: ApiServerQuorum) -> Load:
-        """A writer and a checker on the ready pods, as processes; ended with the env."""
+        """Start a writer and a checker on the ready pods as processes; they end with the environment."""
         labels = {"app.kubernetes.io/instance": quorum.name}
         port = self.cluster.service(self.namespace, labels, quorum.admin_port, quorum.way_in)
         load = Load(quorum, f"http://127.0.0.1:{port}", self.folder / f"load-{len(self.loads)}")
@@ -215,14 +215,14 @@ class Env:
         return not any(left)
 
     def denied(self) -> set[str]:
-        """What the operators asked of the API server without the right to."""
+        """Calls of the operators that the API server refused for missing rights."""
         if self.refuses:
             return set()
         answered = [answer for proxy in self.proxies for answer in proxy.to_api]
         return {f"{call.method} {call.path}" for call, status in answered if status == 403}
 
     def account(self) -> str:
-        """What a person needs to see when a test has failed."""
+        """The report for a failed test."""
         parts = [quorum.summary() for quorum in self.quorums]
         for pod, log in self._logs():
             parts += [f"--- {pod}", *_tail(log, _POD_TAIL_LINES)]
@@ -235,7 +235,7 @@ class Env:
         return [(path.parent.parent.name, path) for path in sorted(folder.glob("*/*/log"))]
 
     def remove(self) -> None:
-        """Kills the operators; then everything that they made, without their help."""
+        """Kill the operators, then delete everything that they created."""
         for load in self.loads:
             load.stop()
         for operator in self.operators:
@@ -274,7 +274,7 @@ def _has_certificates(spec: dict[str, object]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Three voters and their operator. A test leaves them as it found them, or as good."""
+    """Three voters and their operator, shared by the tests of a file. A test leaves an equivalent state."""
 
     env: Env
     operator: OperatorProcess

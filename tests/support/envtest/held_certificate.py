@@ -1,6 +1,6 @@
-"""A client that shows the certificate of a Secret, as a person would who may read it.
+"""A client that presents the certificate of a Secret, like a user who may read the Secret.
 
-Owns reading it again when it changes: certificates and authorities are replaced while a test runs.
+Owns reading it again after changes: certificates and authorities are replaced while a test runs.
 """
 
 import base64
@@ -27,7 +27,7 @@ class HeldCertificate:
         self._held: tuple[float, ssl.SSLContext] | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What the Secret holds now, or held a moment ago. Raises ApiError while there is none."""
+        """The TLS context from the current or a recent content of the Secret. Raises ApiError while there is none."""
         held, now = self._held, time.monotonic()
         if held is None or now - held[0] > _READ_AGAIN_S:
             held = self._held = (now, self._read())
@@ -41,6 +41,6 @@ class HeldCertificate:
         return client_context(texts["ca.crt"], texts["tls.crt"], texts["tls.key"])
 
     def get(self, url: str, host: str, *, timeout_s: float) -> httpx.Response:
-        """From whoever proves to be `host`."""
+        """GET from the server whose certificate names `host`."""
         with httpx.Client(verify=self.context(), trust_env=False) as client:
             return client.get(url, timeout=timeout_s, extensions={"sni_hostname": host})

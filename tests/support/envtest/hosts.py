@@ -1,8 +1,7 @@
-"""The names that a cluster DNS would answer, as one hosts file that all pods of a namespace share.
+"""The names of a cluster DNS, as one hosts file that all pods of a namespace share.
 
-Owns the rule which Service gives which names, and the file. The file is bound over /etc/hosts of
-each pod, so it is rewritten in place (same inode), at a constant size, so that a reader never meets
-a truncated one.
+Owns the mapping from Services to names, and the file. The file is bound over /etc/hosts of each pod, so it is
+rewritten in place (same inode) at a constant size: a reader never sees a truncated file.
 """
 
 import os

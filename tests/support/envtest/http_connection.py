@@ -1,6 +1,6 @@
-"""One HTTP/1.1 connection that the recording proxy serves: bytes in, requests out, and back.
+"""One HTTP/1.1 connection of the recording proxy: parses requests and writes responses.
 
-Owns the framing (h11) and the sight of a caller that hangs up while it waits for an answer.
+Owns the framing (h11), and detects a caller that closes the connection while it waits for a response.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class Connection:
         self._http = h11.Connection(h11.SERVER)
 
     async def request(self) -> tuple[h11.Request, bytes] | None:
-        """The next request with its whole body; None when the caller has closed."""
+        """The next request with its whole body; None after the caller has closed."""
         request: h11.Request | None = None
         body = bytearray()
         while True:
@@ -41,12 +41,12 @@ class Connection:
                 return None
 
     async def closed(self) -> None:
-        """Returns when the caller hangs up; what it sends meanwhile is kept for `request`."""
+        """Return when the caller closes the connection; data that it sends meanwhile is kept for `request`."""
         while data := await self._reader.read(_READ_SIZE_BYTES):
             self._http.receive_data(data)
 
     async def begin(self, answer: httpx.Response, length_bytes: int | None) -> None:
-        """Sends status and headers; `length_bytes` is given when the body is known whole."""
+        """Send status and headers; `length_bytes` if the size of the body is known."""
         headers = [(k, v) for k, v in answer.headers.raw if k.lower() not in HOP_BY_HOP]
         if length_bytes is not None:
             headers = [(k, v) for k, v in headers if k.lower() != b"content-length"]
@@ -61,7 +61,7 @@ class Connection:
         await self._send(self._http.send(h11.EndOfMessage()))
 
     def next_cycle(self) -> bool:
-        """Ready for another request on the same connection, or False when it is to be closed."""
+        """Prepare for another request on the same connection; False if the connection has to be closed."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()

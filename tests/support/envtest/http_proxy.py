@@ -1,8 +1,8 @@
-"""A recording HTTP proxy: everything the operator says goes through it, and can be stopped in it.
+"""A recording HTTP proxy: all calls of the operator pass through it, and it can hold them.
 
-Owns the forwarding of requests, to the API server and (as a forward proxy) to the nodes' admin API,
-the list of mutating calls, and the hold: a call kept before it is forwarded, or after it was carried
-out and before the caller hears of it. What a call is for is left to the test.
+Owns the forwarding of requests to the API server and (as a forward proxy) to the nodes' admin API, the list of mutating
+calls, and the hold: a call is stopped before it is forwarded, or after it was executed and before the caller gets the
+response. Must not know the purpose of a call.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _PLAIN = {"Accept-Encoding": "identity"}
 
 
 class Moment(StrEnum):
-    """When a held call stops."""
+    """The moment at which a held call stops."""
 
     BEFORE = "before"
     """The server has not seen the call."""
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(slots=True)
 class Hold:
-    """Stops the first call that `wanted` picks. `reached` is set when one stands still."""
+    """Stops the first call that `wanted` selects. `reached` is set when a call is stopped."""
 
     wanted: Callable[[Call], bool]
     moment: Moment
@@ -59,13 +59,13 @@ class Hold:
         self.let_go.set()
 
     def abandon(self) -> None:
-        """The caller is dead: the call is neither forwarded (any more) nor answered."""
+        """The caller was killed: the call is not forwarded any more, and not answered."""
         self.abandoned = True
         self.let_go.set()
 
 
 class _AbandonedCall(Exception):
-    """The connection of a held call is to be closed without a word."""
+    """The connection of a held call has to be closed without a response."""
 
 
 class RecordingProxy:
@@ -118,13 +118,13 @@ class RecordingProxy:
         await self._to_nodes.aclose()
 
     def hold(self, wanted: Callable[[Call], bool], moment: Moment) -> Hold:
-        """Arms a hold. Each stops one call, once."""
+        """Activate a hold. Each hold stops one call."""
         hold = Hold(wanted, moment)
         self._holds.append(hold)
         return hold
 
     def disarm(self) -> None:
-        """No hold is left; what stands still goes on."""
+        """Remove all holds; stopped calls continue."""
         for hold in self._holds:
             hold.release()
         self._holds.clear()
@@ -178,7 +178,7 @@ class RecordingProxy:
 
     @staticmethod
     async def _answer(connection: Connection, answer: httpx.Response) -> None:
-        """Passes the answer on as it comes; a watch ends when its caller hangs up."""
+        """Forward the response as it arrives; a watch ends when its caller closes the connection."""
 
         async def pump() -> None:
             await connection.begin(answer, None)

@@ -1,4 +1,4 @@
-"""Stands in for cert-manager on a real API server: its definition of a Certificate, and a controller that fulfils them.
+"""A substitute for cert-manager on a real API server: its definition of a Certificate, and a controller that issues them.
 
 The definition is our own, from the fields that cert-manager documents (reference/api-docs, `cert-manager.io/v1`): those that are written
 here, with their types, allowed words and what is required; an unknown field is refused by strict validation. What is signed is
@@ -82,7 +82,7 @@ _STATUS = _object(
 
 
 def definition() -> Json:
-    """Of Certificates."""
+    """The definition of Certificates."""
     schema = _object({"spec": _SPEC, "status": _STATUS}, "spec")
     version = {
         "name": "v1",
@@ -109,7 +109,7 @@ def definition() -> Json:
 
 
 class IssuingController:
-    """In one namespace, until the context ends. `answer`: "issues", "waits" or "fails"."""
+    """A controller for one namespace, until the context ends. `answer`: "issues", "waits" or "fails"."""
 
     def __init__(self, api: Kube, namespace: str, issuer: ModelledIssuer) -> None:
         self.issuer, self.answer = issuer, "issues"
@@ -119,12 +119,12 @@ class IssuingController:
         self.errors: list[Exception] = []
 
     def install(self) -> None:
-        """The definition, and the operator's right to it, as the chart has it with certManager.enabled."""
+        """Install the definition and the operator's right to it, as the chart does with certManager.enabled."""
         self._api.apply(f"{kube.CRDS}/{_NAME}", definition())
         wait_for("Certificates are served", self._served, timeout_s=60)
 
     def renew(self) -> None:
-        """All of them, as `cmctl renew` does."""
+        """Renew all Certificates, as `cmctl renew` does."""
         for each in self._all():
             self._issue(each)
 

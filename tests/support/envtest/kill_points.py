@@ -1,9 +1,8 @@
-"""Every call of the operator as a point at which it can be killed.
+"""The calls of the operator as points at which it can be killed.
 
-Owns the naming of calls: a purpose is what a call is for, free of what differs between two runs of
-the same move (namespace, generated names, node ids, replica UUIDs, addresses). The n-th call of one
-purpose is a point. Status writes and events say what was seen or done, and a node is asked whether it takes
-the token; how many of these there are depends on timing, so of each only the first is a point.
+Owns the naming of calls: a purpose describes a call without the parts that differ between two runs of the same move
+(namespace, generated names, node ids, replica UUIDs, addresses). The n-th call with one purpose is a point. The number
+of status writes, events and checks of the token depends on timing, so only the first of each is a point.
 """
 
 import json
@@ -33,12 +32,12 @@ class Point:
 
 
 def is_about_lease(call: Call) -> bool:
-    """Whether it takes, renews or reads the operators' lease."""
+    """Whether it acquires, renews or reads the operators' lease."""
     return not call.target and "/leases" in call.path
 
 
 def purpose(call: Call) -> str:
-    """What the call is for."""
+    """The purpose of a call."""
     if call.target:
         kind = call.path.split("/")[2]
         return f"node {call.method} {kind}"
@@ -55,12 +54,12 @@ def purpose(call: Call) -> str:
 
 
 def is_told(what: str) -> bool:
-    """Whether a purpose only tells or asks (status, event, token), rather than does something."""
+    """Whether calls with this purpose only report or ask (status, event, token)."""
     return what == _TOKEN_CHECK or what.startswith(("status ", "event "))
 
 
 def _content(call: Call, body: Json) -> str:
-    """What a write changes, by annotation and replica count; else the object's name."""
+    """The change that a write makes (annotations, replica count), else the object's name."""
     if call.method == "POST":
         return _MEMBER.sub("q-N-I", str(body.get("metadata", {}).get("name", "")))
     changed = [
@@ -81,7 +80,7 @@ def _body(call: Call) -> Json:
 
 
 def points(calls: Iterable[Call]) -> tuple[Point, ...]:
-    """All points of one move, in order; renewals of the lease come whenever they are due, and are none."""
+    """All points of one move in order. Renewals of the lease are not among them, because their time varies."""
     counts: Counter[str] = Counter()
     found = []
     for call in calls:
@@ -95,12 +94,12 @@ def points(calls: Iterable[Call]) -> tuple[Point, ...]:
 
 
 def acts(found: Iterable[Point]) -> tuple[Point, ...]:
-    """The points that do something; two clean runs have the very same."""
+    """The points with an effect; they are equal in two undisturbed runs."""
     return tuple(point for point in found if not is_told(point.purpose))
 
 
 def matcher(point: Point) -> Callable[[Call], bool]:
-    """True for the one call that `point` means, counting the calls it is shown."""
+    """A predicate that is true for the call of `point`; it counts the calls that it gets."""
     seen = 0
 
     def wanted(call: Call) -> bool:

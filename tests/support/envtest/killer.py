@@ -1,4 +1,4 @@
-"""Makes one kind of move again and again, and kills the operator at a call of it."""
+"""Repeats one kind of move, and kills the operator at a different call each time."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ Operator = tuple[OperatorProcess, RecordingProxy]
 
 
 class Killer:
-    """On a fresh quorum now and then."""
+    """Repeats a move; the quorum is replaced from time to time."""
 
     def __init__(self, env: Env, move: type[Move]) -> None:
         self._env = env
@@ -29,7 +29,7 @@ class Killer:
         self._benches = self._quorums()
 
     def _start(self) -> dict[str, Operator]:
-        """Those that run, by the name under which they would hold the lease."""
+        """The running operators, by the name under which they hold the lease."""
         made = self._env.add_operator()
         made[0].start()
         return {"": made}
@@ -41,7 +41,7 @@ class Killer:
         killed.start()
 
     def _quorums(self) -> Iterator[ApiServerQuorum]:
-        """The number of replacements per hour is capped, so a quorum does not serve forever."""
+        """Quorums for the moves: the number of replacements per hour is limited, so a quorum can't be used for all."""
         while True:
             quorum = self._env.create(3, disks=self._move.disks, repair=EAGER)
             for _ in range(_MOVES_PER_QUORUM):
@@ -50,7 +50,7 @@ class Killer:
             self._env.discard(quorum)
 
     def record(self) -> tuple[Point, ...]:
-        """The points of a clean move."""
+        """The points of an undisturbed move."""
         quorum = next(self._benches)
         move = self._move(quorum, Before.of(quorum))
         try:
@@ -89,7 +89,7 @@ class Killer:
 
 
 class Succession(Killer):
-    """Of two operators the one that holds the lease is killed, and the other one goes on."""
+    """Two operators: the one with the lease is killed, and the other one continues."""
 
     def _start(self) -> dict[str, Operator]:
         made = [self._env.add_operator(lease=True) for _ in range(2)]
@@ -102,7 +102,7 @@ class Succession(Killer):
         return self._operators[held]
 
     def _revive(self, killed: OperatorProcess) -> None:
-        """Not before the other one works: else it would go on with what it had begun itself."""
+        """Restart it after the other one works: otherwise it would continue its own move."""
         name = next(name for name, each in self._operators.items() if each[0] is killed)
         wait_for("the other one took over", lambda: self._env.lease_holder() != name, timeout_s=90)
         killed.start()
@@ -116,7 +116,7 @@ def shrink_again(quorum: ApiServerQuorum) -> None:
 
 
 def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
-    """Every point, before and after; tells all that went wrong, not only the first."""
+    """Kill it at every point, before and after the call; reports all failures."""
     reached = 0
     wrong: list[str] = []
     for point in chosen:

@@ -1,7 +1,7 @@
-"""A small asynchronous Kubernetes client for the API-only harness: requests, lists and watches.
+"""A small asynchronous Kubernetes client for the harness: requests, lists and watches.
 
-Owns HTTP to the API server and nothing of what the objects mean. Objects are plain JSON
-dictionaries, because the harness plays parts (kubelet, provisioner) that copy fields through.
+Owns HTTP to the API server. Must not know the meaning of objects, which are plain JSON dictionaries, because parts of
+the harness (kubelet, provisioner) copy fields.
 """
 
 import json
@@ -33,7 +33,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the API server is and how it is spoken to."""
+    """Address and credentials of the API server."""
 
     url: str
     tls: ssl.SSLContext | None
@@ -41,7 +41,7 @@ class Access:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
-        """Reads the current context; client certificates and bearer tokens are understood."""
+        """Read the current context, with a client certificate or a bearer token."""
         document = yaml.safe_load(path.read_text())
         wanted = document.get("current-context") or document["contexts"][0]["name"]
         context = _named(document["contexts"], wanted)["context"]
@@ -106,7 +106,7 @@ class KubeApi:
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Json:
-        """One request. Raises ApiError for every answer that is not 2xx."""
+        """One request. Raises ApiError for every status but 2xx."""
         answer = await self._client.request(
             method,
             path,
@@ -123,7 +123,7 @@ class KubeApi:
         return found
 
     async def get(self, path: str) -> Json | None:
-        """The object, or None when there is none."""
+        """The object, or None if it does not exist."""
         try:
             return await self.call("GET", path)
         except ApiError as error:
@@ -148,7 +148,7 @@ class KubeApi:
     async def delete(
         self, path: str, *, grace_s: int | None = None, uid: str | None = None
     ) -> bool:
-        """True when it was there (and, given `uid`, was that very object)."""
+        """Delete it; True if it existed (with this `uid`, if given)."""
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s

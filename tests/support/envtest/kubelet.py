@@ -1,7 +1,7 @@
-"""A kubelet for tests: the pods of a real API server become processes on this machine.
+"""A kubelet for tests: runs the pods of a real API server as processes on this machine.
 
-Owns the loop that compares pods with running processes, the faults a test asks for, and the Node
-objects' heartbeat. Where a pod goes is the scheduler's; what it is made of is in pod_runtime.
+Owns the loop that compares pods with running processes, the faults that a test injects, and the heartbeat of the Node
+objects. `scheduler` chooses the node of a pod; `pod_runtime` runs it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _HEARTBEAT_S = 8.0
 
 
 class Kubelet:
-    """One for all workers. `programs` says what to execute for an image; of those in a crowd nothing is executed."""
+    """One kubelet for all workers. `programs`: the program of each image; pods of a `Crowd` have no processes."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Kubelet:
         raise LookupError(f"pod {namespace}/{pod} does not run")
 
     def ready_addresses(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
-        """The addresses of the ready pods that carry `labels`."""
+        """The addresses of the ready pods with `labels`."""
         return [
             pod["status"]["podIP"]
             for pod in self._pods.values()
@@ -108,12 +108,12 @@ class Kubelet:
         ]
 
     def hold(self, namespace: str, pod: str, *, held: bool = True) -> None:
-        """A pod of that name that is not on a node yet stays Pending until it is let go."""
+        """A pod of that name that has no node yet stays Pending until it is released."""
         (self._scheduler.held.add if held else self._scheduler.held.discard)((namespace, pod))
         self._wake.set()
 
     async def lose_node(self, name: str) -> None:
-        """The machine is gone: its processes stop at once and its Node object is deleted."""
+        """A host is lost: its processes end at once and its Node object is deleted."""
         self._workers.discard(name)
         lost = [runtime for runtime in self.runtimes.values() if runtime.node == name]
         await asyncio.gather(*(runtime.stop(0) for runtime in lost))

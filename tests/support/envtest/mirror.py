@@ -1,6 +1,6 @@
-"""A local copy of one kind of object, kept by list and watch, that tells when something changed.
+"""A local copy of one kind of object, updated by list and watch, with notifications of changes.
 
-Owns the copy and its freshness. Readers see whole objects and must not change them.
+Owns the copy. Readers get whole objects and must not change them.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Mirror:
         return list(self.objects.values())
 
     async def run(self) -> None:
-        """Keeps the copy until cancelled; a broken or expired watch starts over with a list."""
+        """Update the copy until cancelled; a broken or expired watch starts again with a list."""
         while True:
             with contextlib.suppress(httpx.HTTPError, ApiError):
                 await self._follow()

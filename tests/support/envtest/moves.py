@@ -1,7 +1,7 @@
-"""Moves that an operator makes of itself, to be made again and again: what begins each, and what must be there in the end.
+"""Moves that an operator makes automatically, for repeated tests: the cause and the expected end of each.
 
-A move is made once, on a quorum of three that is ready. `prepare` runs while the operator works, `begin` is what it answers
-by the steps that are of interest, and `settle` waits for the end and judges it. Each leaves a quorum of three behind.
+A move starts on a ready quorum of three. `prepare` runs while the operator works, `begin` causes the move, and `settle`
+waits for the end and checks it. Each move leaves a quorum of three.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _INSTANCE = "app.kubernetes.io/instance"
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a move began with."""
+    """The state before a move."""
 
     described: Described
     incarnations: frozenset[str]
@@ -53,21 +53,21 @@ class Move:
         self.quorum, self.before = quorum, before
 
     def prepare(self) -> None:
-        """What has to be so before; the operator may have done things for it."""
+        """Establish the precondition; the operator may take part."""
 
     def begin(self) -> None:
-        """What the operator is to answer. Waits for nothing that the operator does."""
+        """Cause the move. Does not wait for the operator."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Waits for the end, and judges it. Raises AssertionError."""
+        """Wait for the end and check it. Raises AssertionError."""
         raise NotImplementedError
 
     def clean_up(self) -> None:
-        """What is to be undone, also after a failure."""
+        """Undo changes, also after a failure."""
 
     def follower(self) -> Voter:
-        """A voter that did not lead at first."""
+        """A voter that was not the leader before the move."""
         return self.quorum.voter(leader=False, described=self.before.described)
 
     def member(self) -> str:
@@ -105,7 +105,7 @@ class Replacement(Move):
 
 
 class ScaleUp(Move):
-    """Five voters are wanted."""
+    """The spec asks for five voters."""
 
     def begin(self) -> None:
         self.quorum.scale(5)
@@ -159,7 +159,7 @@ class RebuiltIdentity(Move):
 
 
 class RestoredLabels(Move):
-    """Somebody takes the label off a follower's pod, by which Services and the StatefulSets' controller go."""
+    """Somebody removes the label from a follower's pod that Services and the StatefulSet controller use."""
 
     def begin(self) -> None:
         self._path = kube.core(self.quorum.namespace, "pods", f"{self.member()}-0")
@@ -219,7 +219,7 @@ def orphan(quorum: ApiServerQuorum) -> None:
 
 
 def owners(quorum: ApiServerQuorum) -> set[str]:
-    """UIDs of who owns the StatefulSets; empty for one without an owner."""
+    """UIDs of the owners of the StatefulSets; empty for one without an owner."""
     found = [each["metadata"].get("ownerReferences") or [] for each in quorum.stateful_sets()]
     return {each["uid"] for references in found for each in references} | (
         {""} if not all(found) else set()
@@ -227,7 +227,7 @@ def owners(quorum: ApiServerQuorum) -> set[str]:
 
 
 class TakenBack(Move):
-    """A follower's host is away with its Node object until its volume is held to be gone; then both are there again."""
+    """A follower's host and its Node object are missing until its volume counts as lost; then both return."""
 
     _successors: tuple[str, ...] = ()
     _is_away = False

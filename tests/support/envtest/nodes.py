@@ -1,7 +1,7 @@
-"""The workers of the harness and the choice of one for a pod: the part of a scheduler.
+"""The workers of the harness, and the choice of a worker for a pod. Pure: the kubelet executes it.
 
-Owns the Node objects' shape and the rules: existing, schedulable, where the pod's volumes already
-are, spread over hosts. Pure, the kubelet carries it out.
+Owns the form of the Node objects and the rules: existing, schedulable, on the host of the pod's volumes, spread over
+hosts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ def node(name: str) -> Json:
 
 
 def node_status() -> Json:
-    """A Ready worker, with the heartbeat of now."""
+    """The status of a Ready worker, with the current time as heartbeat."""
     ready = {
         "type": "Ready",
         "status": "True",
@@ -64,7 +64,7 @@ _NODE_INFO = dict.fromkeys(
 def choose(
     pod: Json, nodes: Iterable[Json], pods: Iterable[Json], volumes: Iterable[Json]
 ) -> str | None:
-    """The name of the node for `pod`, or None when none will do.
+    """The name of the node for `pod`, or None if no node fits.
 
     `volumes` are the PVs that the pod's claims are bound to already.
     """
@@ -104,7 +104,7 @@ def _neighbours(pod: Json, pods: Iterable[Json]) -> Mapping[str, int]:
 
 
 def _most_per_node(pod: Json, nodes: list[Json], counts: Mapping[str, int]) -> int | None:
-    """From how many pods of the instance on a node on none may be added; None: nothing limits it."""
+    """The number of pods of the instance from which a node takes no more; None: no limit."""
     for each in pod["spec"].get("topologySpreadConstraints", []):
         if each["whenUnsatisfiable"] != "DoNotSchedule" or each["topologyKey"] != HOSTNAME:
             continue

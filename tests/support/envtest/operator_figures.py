@@ -1,4 +1,4 @@
-"""What a running operator says of itself, and what the kernel says of a process: CPU and memory."""
+"""Metrics of a running operator, and CPU time and memory of a process from the kernel."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _PREFIX = "metadataquorum_operator_"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Sums of the operator's metrics over all labels, by their names without the prefix."""
+    """Sums of the operator's metrics over all labels, by name without the prefix."""
 
     sums: Mapping[str, float]
 
@@ -21,12 +21,12 @@ class Told:
         return self.sums.get(name, 0.0)
 
     def since(self, earlier: "Told", name: str) -> float:
-        """How much it has grown."""
+        """The growth since an earlier reading."""
         return self.of(name) - earlier.of(name)
 
 
 def told_at(port: int) -> Told:
-    """By the operator's endpoint on this port. Raises httpx.HTTPError while there is none."""
+    """Read the operator's endpoint on this port. Raises httpx.HTTPError without an answer."""
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=20, trust_env=False).text
     sums: dict[str, float] = {}
     for line in text.splitlines():

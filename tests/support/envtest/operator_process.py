@@ -1,7 +1,7 @@
-"""The real operator as a process of its own, with all it says going through a recording proxy.
+"""The real operator as a process, with all its calls through a recording proxy.
 
-Owns starting, killing and the log. The kubeconfig that the operator gets names the proxy; the
-standard proxy variables send its calls to nodes there, too.
+Owns start, kill and the log. The kubeconfig of the operator names the proxy; the standard proxy variables also send its
+calls to nodes there.
 """
 
 import os
@@ -62,7 +62,7 @@ class OperatorProcess:
         self._process: subprocess.Popen[bytes] | WarmProcess | None = None
 
     def start(self) -> None:
-        """Begins; does not wait until it has seen the cluster."""
+        """Start it; does not wait until it has read the cluster."""
         assert self._process is None or self._process.poll() is not None
         with open(self.log_path, "ab") as log:
             log.write(f"--- start {self.starts}\n".encode())
@@ -108,7 +108,7 @@ class OperatorProcess:
 
     @property
     def process_id(self) -> int:
-        """Of the process that runs, or ran last."""
+        """Id of the running or the last process."""
         assert self._process is not None
         return self._process.pid
 

@@ -1,7 +1,7 @@
-"""What a pod asks of its surroundings: its environment variables and the content of its volumes.
+"""Environment variables and volumes of a pod.
 
-Owns the translation from a pod's spec to a dictionary of variables and to directories. Raises
-NotYet while something the pod names does not exist, as a kubelet keeps a pod in ContainerCreating.
+Owns the translation of a pod's spec to variables and directories. Raises NotYet while an object that the pod names does
+not exist; a kubelet keeps such a pod in ContainerCreating.
 """
 
 import os
@@ -19,15 +19,15 @@ _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
 class NotYet(Exception):
-    """Something is missing that may still come; the message says what."""
+    """A named object does not exist yet; the message names it."""
 
 
 class MountFailed(NotYet):
-    """A volume is there and can't be mounted."""
+    """A volume exists and can't be mounted."""
 
 
 class PodFiles:
-    """Variables and volumes of one pod, kept under `folder` for as long as the pod lives."""
+    """Variables and volumes of one pod, in `folder` as long as the pod exists."""
 
     def __init__(self, api: KubeApi, pod: Json, folder: Path, address: str, node: str) -> None:
         self._api = api
@@ -39,17 +39,17 @@ class PodFiles:
         self._sources: dict[str, Path] = {}
 
     async def prepare(self) -> None:
-        """Makes the source directory of every volume. Raises NotYet."""
+        """Create the source directory of every volume. Raises NotYet."""
         for volume in self._pod["spec"].get("volumes", []):
             self._sources[volume["name"]] = await self._source(volume)
 
     @property
     def has_certificates(self) -> bool:
-        """Whether a volume holds what is replaced while the pod runs, and read again."""
+        """Whether a volume contains certificates, which are replaced while the pod runs."""
         return _CERTIFICATES in self._sources
 
     async def renew(self) -> None:
-        """What the Secrets hold now; each file is replaced as a whole. Raises NotYet."""
+        """Write the current content of the Secrets; each file is replaced atomically. Raises NotYet."""
         for volume in self._pod["spec"].get("volumes", []):
             if "secret" in volume:
                 await self._write(volume, self._sources[volume["name"]])

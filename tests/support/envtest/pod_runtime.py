@@ -26,10 +26,10 @@ _LAST_WORDS_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What an image stands for: the words to execute, and words added for a pod's address.
+    """The program of an image: its command, and arguments for a pod's address.
 
-    All pods share one loopback device, so a program that would listen on every address is told,
-    by `extra`, to listen on its pod's. That sees the words that the container was given.
+    All pods share one loopback device, so `extra` makes a program listen on its pod's address only. It gets the
+    arguments of the container.
     """
 
     entrypoint: Sequence[str]
@@ -74,7 +74,7 @@ class PodRuntime:
         self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._report())]
 
     async def stop(self, grace_s: float) -> None:
-        """Ends every process and says nothing more of the pod."""
+        """End every process; the pod's status is not reported any more."""
         run, report = self._tasks
         if not self.containers:
             run.cancel()
@@ -101,14 +101,14 @@ class PodRuntime:
             renewing.cancel()
 
     async def _renew_files(self) -> None:
-        """What Secrets hold now, for as long as the pod runs; a kubelet takes a minute for it."""
+        """Update the files of Secrets as long as the pod runs; a kubelet needs up to a minute for it."""
         while self._files.has_certificates:
             await asyncio.sleep(_RENEWAL_S)
             with contextlib.suppress(NotYet, ApiError, httpx.HTTPError):
                 await self._files.renew()
 
     async def _prepared(self) -> dict[str, dict[str, str]]:
-        """Waits until the volumes and the variables of every container can be had."""
+        """Wait until the volumes and variables of every container are available."""
         while True:
             try:
                 await self._files.prepare()
@@ -190,7 +190,7 @@ class PodRuntime:
         }
 
     def _condition(self, kind: str, holds: bool) -> Json:
-        """With the time of its last change, which must not move while it stays as it is."""
+        """A condition with the time of its last change, which is kept while the status is unchanged."""
         made = _condition(kind, holds)
         known = self._conditions.get(kind)
         if known is None or known["status"] != made["status"]:

@@ -1,7 +1,7 @@
 """The probes of one running container: startup, readiness, liveness, by HTTP.
 
-Owns when to ask and what the answers mean. Periods are shortened, so that a test takes seconds;
-thresholds are the pod's own.
+Owns the times of probes and the meaning of results. Periods are shortened, so that a test takes seconds; thresholds
+are those of the pod.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _PERIOD_LIMIT_S = 0.5
 
 
 class Probes:
-    """Runs until `ended` is set: then the process is gone and nothing is asked any more."""
+    """Runs until `ended` is set, when the process has ended."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Probes:
                 await self.ended.wait()
 
     async def _asked(self, probe: Json) -> bool:
-        """In a thread: a request that is cut off there closes its socket all the same."""
+        """Runs in a thread, where a cancelled request still closes its socket."""
         if self.ended.is_set():
             return False
         get = probe.get("httpGet")

@@ -1,7 +1,7 @@
-"""A MetadataQuorum in the API-only harness: what the trial's quorum can tell, and faults on it.
+"""A MetadataQuorum in the harness: queries and faults.
 
-Owns the way to a pod here (straight to its loopback address) and the faults that the harness's
-kubelet and volumes can do. Waiting and judging are the trial's and the workload's.
+Owns the access to a pod (its loopback address) and the faults of the harness's kubelet and volumes. Waiting and checks
+are shared with the tests on kind.
 """
 
 import signal
@@ -37,7 +37,7 @@ class FailedDisk:
 
 
 class ApiServerQuorum(Quorum):
-    """Asks pods directly; `cluster` carries out the faults. `tls`: its members have certificates."""
+    """Queries pods directly; `cluster` injects the faults. `tls`: its members have certificates."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class ApiServerQuorum(Quorum):
 
     @property
     def admin_port(self) -> int:
-        """Of each pod."""
+        """Admin port of each pod."""
         return SECURE_ADMIN_PORT if self._tls else ADMIN_PORT
 
     @property
     def way_in(self) -> WayIn | None:
-        """How a client without certificates of its own comes to the pods; None: in plain text."""
+        """How a client without a certificate reaches the pods; None: in clear text."""
         if not self._tls:
             return None
         return WayIn(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
@@ -87,7 +87,7 @@ class ApiServerQuorum(Quorum):
     # What it looks like.
 
     def wait_ready(self, wanted: int, *, timeout_s: float = MOVE_TIMEOUT_S) -> Described:
-        """Until the voters are `wanted` healthy ones, the status says Ready and no move is left."""
+        """Wait until there are `wanted` healthy voters, the status is Ready and no move is pending."""
         described = self.wait_healthy(wanted, timeout_s=timeout_s)
         self.wait_phase("Ready", timeout_s=timeout_s)
         wait_for("nothing to do", self._is_idle, timeout_s=timeout_s, seen=self.summary)
@@ -97,7 +97,7 @@ class ApiServerQuorum(Quorum):
         return (self.status().get("plan") or {}).get("step") == "Nothing"
 
     def incarnations(self) -> dict[str, int]:
-        """Name → wanted replicas of every StatefulSet."""
+        """Desired replicas of every StatefulSet by name."""
         return {s["metadata"]["name"]: s["spec"]["replicas"] for s in self.stateful_sets()}
 
     def identities(self) -> list[str]:
@@ -108,7 +108,7 @@ class ApiServerQuorum(Quorum):
         ]
 
     def latched(self) -> set[str]:
-        """Names of the incarnations that a failure is written on."""
+        """Names of the incarnations that are marked as failed."""
         return {
             s["metadata"]["name"]
             for s in self.stateful_sets()
@@ -119,13 +119,13 @@ class ApiServerQuorum(Quorum):
         return {c["metadata"]["uid"]: c["metadata"]["name"] for c in self.claims()}
 
     def voter_sets(self) -> tuple[VoterSet, ...]:
-        """Every committed voters record, from the log of a pod that answers."""
+        """Every committed voters record, from the log of a pod."""
         described = wait_for("a description", self.describe, timeout_s=30, seen=self.summary)
         pod = self.pod_of(described.leader_id, described.leader_uuid)
         return read_replica_log(pod, lambda path: self.fetch_from(pod, path)).voter_sets
 
     def steps_since(self, offset: int = -1) -> list[str]:
-        """The voter changes after `offset`, as +id and -id. Fails where one is not a single step."""
+        """The voter changes after `offset`, as +id and -id. Fails if one is not a single step."""
         sets = [found for found in self.voter_sets() if found.offset >= offset]
         assert double_steps(sets) == []
         steps = []
@@ -140,7 +140,7 @@ class ApiServerQuorum(Quorum):
     # What hurts it.
 
     def voter(self, *, leader: bool, described: Described | None = None) -> Voter:
-        """The leader, or some voter that is not."""
+        """The leader, or a voter that is not the leader."""
         now = described or wait_for("a description", self.describe, timeout_s=90)
         return next(v for v in now.voters if (v.id == now.leader_id) == leader)
 
@@ -168,7 +168,7 @@ class ApiServerQuorum(Quorum):
         return sum(c["restartCount"] for c in status.get("containerStatuses", []))
 
     def exit_code(self, pod: str) -> int | None:
-        """Of the container that ended last in this pod; None also while there is no such pod."""
+        """Exit code of the last ended container of this pod; None also without such a pod."""
         found = self.api.find(kube.core(self.namespace, "pods", pod))
         status: Json = found["status"] if found is not None else {}
         for container in status.get("containerStatuses", []):
@@ -178,7 +178,7 @@ class ApiServerQuorum(Quorum):
         return None
 
     def wait_replaced(self, failed: FailedDisk, wanted: int) -> Described:
-        """Until the failed replica key is no voter and its place is taken."""
+        """Wait until the failed replica key is no voter and has been replaced."""
         self.wait_healthy(
             wanted,
             timeout_s=MOVE_TIMEOUT_S,

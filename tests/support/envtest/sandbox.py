@@ -1,8 +1,8 @@
-"""A private view of the file system for one container: its volumes where the pod wants them.
+"""A private view of the file system for one container, with its volumes at their mount points.
 
-Owns the shell script that builds the view in a mount namespace of its own and then becomes the
-container's program (the process id stays the same, so that signals reach the program itself). The
-machine's own tree shows through by symbolic links; nothing is created on it. Needs root.
+Owns the shell script that builds the view in a new mount namespace and then executes the container's program (with the
+same process id, so that signals reach the program). The machine's files are visible through symbolic links; nothing is
+created there. Needs root.
 """
 
 import os
@@ -19,7 +19,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """`source` (a directory or file of the machine) appears at `target` in the container."""
+    """`source` (a directory or file of the machine) is mounted at `target` in the container."""
 
     source: Path
     target: PurePosixPath
@@ -27,7 +27,7 @@ class Mount:
 
 
 def command(root: Path, mounts: Sequence[Mount], program: Sequence[str]) -> list[str]:
-    """What to execute so that `program` runs under `root` (an empty directory) with `mounts`.
+    """The command that runs `program` under `root` (an empty directory) with `mounts`.
 
     The program dies with the thread that started it (no stray replicas after a killed test run).
     """
@@ -37,7 +37,7 @@ def command(root: Path, mounts: Sequence[Mount], program: Sequence[str]) -> list
 
 
 def view(root: Path, mounts: Sequence[Mount]) -> View:
-    """The same for a program that is started as a copy."""
+    """The same for a program that is started as a fork."""
     lines = ["set -eu", "mount --make-rprivate /", *_build(root, mounts)]
     return View("\n".join(lines), str(root))
 

@@ -1,7 +1,7 @@
-"""Many quorums of stand-in nodes on one operator: what it costs at rest, and how long repairs take.
+"""Many quorums of simulated nodes on one operator: its cost when idle, and the duration of repairs.
 
-Owns the measuring; the API server is real, and each of its calls goes through the env's recording proxy. Stand-ins
-count the calls that they get.
+Owns the measurements. The API server is real, and its calls pass through the recording proxy. Simulated nodes count
+their calls.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Calls in one span of time."""
+    """Calls during one interval."""
 
     seconds: float
     api: Counter[str]
@@ -55,7 +55,7 @@ class Rest:
         return self.api.total() / self.seconds
 
     def beside(self, rest: "Rest") -> float:
-        """Calls of the API server beyond those that are made at rest."""
+        """Calls to the API server in addition to those of an idle operator."""
         return self.api.total() - rest.api_per_s * self.seconds
 
     @property
@@ -82,7 +82,7 @@ class Fleet:
         return self._env.add_operator(lease=True, direct=direct, **settings, **_DIRECT)
 
     def pass_proxy_by(self, *, timeout_s: float) -> None:
-        """Another operator instead, which calls the API server itself: times are the operator's, and not the proxy's."""
+        """Use another operator without the proxy, whose time would be measured too."""
         self.operator.stop()
         self.operator, _ = self._operator(direct=True)
         self.operator.start()
@@ -96,13 +96,13 @@ class Fleet:
             return False
 
     def told(self) -> Told:
-        """What the operator says of itself."""
+        """The operator's metrics."""
         return told_at(self._port)
 
     def create(self, *, timeout_s: float) -> None:
-        """Makes them as an operator would have left them, starts the operator and waits until it has seen them all.
+        """Create them as an operator would leave them, start the operator and wait until it has observed all of them.
 
-        That operator makes them as well, one step at a time: it would be most of what a measurement takes.
+        The operator could create them too, one step at a time, but that would take most of the time.
         """
         self._env.cluster.call_within(self._make_all(), timeout_s)
         wait_for(
@@ -177,16 +177,16 @@ class Fleet:
         return [plan for plan in plans if plan.get("step") != "Nothing"]
 
     def at_rest(self) -> bool:
-        """Whether every status says that nothing is to be done."""
+        """Whether no status has a pending step."""
         return not self._restless()
 
     def rest(self, seconds: float) -> Rest:
-        """Counts calls while nothing happens."""
+        """Count the calls of an idle operator."""
         time.sleep(_SETTLE_S)  # what was done last is over, also for the watches
         return self._calls_during(lambda: time.sleep(seconds))
 
     def calls_of_repair(self, name: str, *, timeout_s: float) -> Rest:
-        """Counts calls from the death of a disk until nothing is left to do."""
+        """Count the calls from the failure of a disk until no step is pending."""
 
         def repair() -> None:
             self.repair([name], timeout_s=timeout_s)
@@ -260,7 +260,7 @@ class Fleet:
         return body
 
     def repair(self, names: list[str], *, timeout_s: float) -> list[float]:
-        """A disk in each of these dies at once; seconds until each has all its voters again, ascending."""
+        """A disk in each of these fails at the same time; returns the seconds until each has all its voters again, ascending."""
         lost: dict[str, Key] = {}
         for name in names:
             pod = self._pod_of(name)
@@ -286,7 +286,7 @@ class Fleet:
         return sorted(took.values())
 
     def _pod_of(self, name: str) -> str:
-        """The pod of a voter that does not lead."""
+        """The pod of a voter that is not the leader."""
         quorum = self.quorum(name)
         follower = next(key for key in quorum.voters if key != quorum.leader)
         return self._crowd.pod_of(follower)

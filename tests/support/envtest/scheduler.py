@@ -1,7 +1,7 @@
-"""The scheduler and volume provisioner for tests: puts a pod on a worker and makes its volumes.
+"""The scheduler and volume provisioner for tests: binds pods to workers and creates their volumes.
 
-Owns the binding, the PVs of the test's storage classes and what becomes of released ones. The rule
-which node fits is in nodes; the bytes are in volumes.
+Owns the binding, the PVs of the test's storage classes and the reclaiming of released ones. `nodes` has the rules;
+`volumes` has the data.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Scheduler:
         self._assumed: dict[str, str] = {}
 
     async def schedule(self, pod: Json) -> None:
-        """Binds `pod` to a node, or says in its status why not. Safe to repeat."""
+        """Bind `pod` to a node, or write the reason into its status. Can be repeated."""
         namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
         if uid in self._assumed:
             return
@@ -81,7 +81,7 @@ class Scheduler:
             await self._api.delete(f"/api/v1/persistentvolumes/{name}")
 
     def _placed(self) -> list[Json]:
-        """The pods, with the node each was given even where the watch does not show it yet."""
+        """The pods with their nodes, including bindings that the watch does not show yet."""
         placed = []
         for pod in self._pods.values():
             assumed = self._assumed.get(pod["metadata"]["uid"])

@@ -1,6 +1,6 @@
-"""A stable address for the ready pods of a quorum: what a Service with a cluster address does.
+"""A stable address for the ready pods of a quorum, like a Service with a cluster address.
 
-Owns forwarding of TCP connections, each to the next ready pod. Knows nothing of what they carry, but for TLS that it may speak to pods.
+Owns the forwarding of TCP connections, each to the next ready pod, optionally over TLS. Must not know their content.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _CHUNK_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class WayIn:
-    """How to come into pods that serve by TLS: who asks, and the name that each of them must prove."""
+    """Access to pods with TLS: the client's context, and the name in each pod's certificate."""
 
     context: Callable[[], ssl.SSLContext]
     host: str
@@ -66,7 +66,7 @@ class TcpService:
             await _close(writer)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """To the next pod that accepts; None when none does."""
+        """Connect to the next pod that accepts; None if no pod does."""
         known = self._addresses()
         context = None
         if self._way_in is not None:
@@ -89,7 +89,7 @@ async def _join(
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Passes bytes both ways until one side ends."""
+    """Copy bytes in both directions until one side ends."""
     ways = [
         asyncio.create_task(_copy(reader, far_writer)),
         asyncio.create_task(_copy(far_reader, writer)),

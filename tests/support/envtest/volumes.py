@@ -1,8 +1,7 @@
-"""Where the bytes of the test's volumes live: plain directories, or disks that can really fail.
+"""The data of the test's volumes: plain directories, or disks that can fail.
 
-Owns the storage classes, the directories and the XFS file systems on loop devices. A failed disk is
-one whose file system was shut down: every access gives EIO, as with a dead device. Needs root for
-disks. Knows nothing of pods.
+Owns the storage classes, the directories and the XFS file systems on loop devices. A failed disk is a file system that
+was shut down: every access gives EIO, as with a failed device. Disks need root. Must not know pods.
 """
 
 import contextlib
@@ -84,7 +83,7 @@ class Volumes:
         return self._folder / name
 
     def make(self, name: str, storage_class: str) -> Path:
-        """A directory, or a mounted disk, for a PV. Repeating it changes nothing."""
+        """Create a directory or a mounted disk for a PV. Can be repeated."""
         path = self.path(name)
         if _is_mounted(path):
             return path
@@ -102,7 +101,7 @@ class Volumes:
         _run("xfs_io", "-x", "-c", "shutdown", self.path(name))
 
     def revive(self, name: str) -> None:
-        """The disk answers again, with what was on it when it failed."""
+        """Repair the disk; it has the data from the time of its failure."""
         _run("umount", "--lazy", self.path(name))
         # A namespace of a pod may still hold the failed mount, so it gets the same bytes anew.
         image = self._image(name)
@@ -111,18 +110,18 @@ class Volumes:
         _run("mount", "-o", "loop,nouuid", copy, self.path(name))
 
     def fill(self, name: str) -> None:
-        """Not a byte is left on the disk."""
+        """Fill the disk completely."""
         with open(self.path(name) / _FILLER, "wb") as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"\0" * (1 << 16))
                 file.flush()
 
     def empty(self, name: str) -> None:
-        """Takes back what `fill` did."""
+        """Undo `fill`."""
         (self.path(name) / _FILLER).unlink()
 
     def detach(self, name: str) -> None:
-        """The volume can't be mounted any more; what has it mounted keeps it."""
+        """Make new mounts of the volume fail; existing mounts stay."""
         self.path(name).rename(self.path(f"{name}.detached"))
 
     def remove(self, name: str) -> None:
@@ -152,7 +151,7 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _is_mounted(path: Path) -> bool:
-    """Asks the kernel's table: to ask a failed disk itself gives EIO."""
+    """Whether it is mounted, from the kernel's table, because a failed disk itself gives EIO."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return any(line.split(" ")[1] == str(path) for line in mounts)
 

@@ -1,1 +1,1 @@
-"""Fuzzing: what is tried (`targets`), what it begins with (`seeds`), how it is run (`runner`)."""
+"""Fuzzing: the targets (`targets`), the initial corpus (`seeds`), and the runner (`runner`)."""

@@ -1,4 +1,4 @@
-"""What fuzzing begins with: valid messages of every API and version, valid batches and snapshots.
+"""The initial corpus of fuzzing: valid messages of every API and version, valid batches and snapshots.
 
 Owns the corpus; the messages are those of the codec tests (`wire_messages`). The same in every run.
 """

@@ -1,7 +1,7 @@
-"""What is fuzzed: each target takes any bytes, and either makes sense of them or refuses them properly.
+"""Fuzz targets: each takes any bytes, and either accepts them or refuses them with an expected exception.
 
-Owns which exceptions are proper, and what must hold for bytes that are accepted. Anything else that comes
-out is a finding. Must not know who makes up the bytes.
+Owns the expected exceptions, and the checks of accepted bytes. Everything else is a finding. Must not know the origin of
+the bytes.
 """
 
 import struct

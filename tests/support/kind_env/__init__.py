@@ -1,5 +1,5 @@
-"""A quorum on a real cluster, with a workload on it and hands that hurt it.
+"""A quorum on a real cluster, with a workload and fault injection.
 
-Shared by the demo and by the end-to-end tests. The cluster itself, its disks and its images come
-from the test bed in tests/e2e/kind.
+Shared by the demo and the end-to-end tests. The test bed in tests/e2e/kind provides the cluster, its disks and its
+images.
 """

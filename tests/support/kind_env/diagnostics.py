@@ -1,7 +1,6 @@
-"""Everything a person needs to see why a trial failed, collected into one folder.
+"""Collects the diagnostics of a failed test into one folder.
 
-Best effort: a question that can't be asked any more leaves its error in the file, and the rest is
-collected all the same.
+If a query fails, its error is written to the file, and the rest is collected.
 """
 
 import json
@@ -17,7 +16,7 @@ _NODE_PATHS = ("/v1/node", "/v1/quorum?confirmed=false", "/v1/voter-history")
 
 
 def collect(name: str, kubeconfig: Path, quorum: Quorum | None) -> Path:
-    """Writes the folder and returns it."""
+    """Write the folder; returns its path."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = state_directory() / "diagnostics" / f"{stamp}-{name}"
     folder.mkdir(parents=True, exist_ok=True)

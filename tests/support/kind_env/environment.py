@@ -1,4 +1,4 @@
-"""What one end-to-end test has for itself: namespace, disks, quorum, workload, faults, verdict."""
+"""The environment of one end-to-end test: namespace, disks, quorum, workload, faults and checks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ class KindEnv:
         self._node_port = _FIRST_NODE_PORT + number % _NODE_PORTS
 
     def prepare(self, slots: int = SLOTS_PER_WORKER) -> None:
-        """Also removes what an interrupted run of the same test left behind."""
+        """Create the namespace; removes one from an interrupted run first."""
         self.await_api_server()
         self._remove_namespace()
         self._await_no_namespace()
@@ -49,7 +49,7 @@ class KindEnv:
         self.cluster.api.create(kube.NAMESPACES, namespace)
 
     def remove(self) -> None:
-        """The namespace may take some more seconds to go: nobody else has its name."""
+        """Remove everything. The deletion of the namespace may take some more seconds; its name is unique."""
         if self.load is not None:
             self.load.stop()
         if self.quorum is not None:
@@ -58,7 +58,7 @@ class KindEnv:
         self._remove_namespace()
 
     def await_api_server(self) -> None:
-        """It may have been killed by the test."""
+        """Wait for the API server, which the test may have killed."""
         wait_for(
             "the API server to answer", self._api_server_answers, timeout_s=API_SERVER_TIMEOUT_S
         )
@@ -148,7 +148,7 @@ class KindEnv:
         return verdict
 
     def voter(self, *, leader: bool, described: Described | None = None) -> Voter:
-        """The leader, or some voter that is not."""
+        """The leader, or a voter that is not the leader."""
         now = described or wait_for("a description", self.the_quorum.describe, timeout_s=30)
         return next(v for v in now.voters if (v.id == now.leader_id) == leader)
 
@@ -158,7 +158,7 @@ class KindEnv:
     def wait_replaced(
         self, failed: FailedDisk, wanted: int, *, timeout_s: float = MOVE_TIMEOUT_S
     ) -> Described:
-        """Until the wanted number of voters is healthy without the failed replica."""
+        """Wait until the desired number of voters is healthy without the failed replica."""
         gone = (failed.node_id, failed.uuid)
         return self.the_quorum.wait_healthy(
             wanted,
@@ -172,7 +172,7 @@ class KindEnv:
         self.signal_operator("SIGKILL")
 
     def signal_operator(self, signal: str) -> None:
-        """To the operator's process."""
+        """Send a signal to the operator's processes."""
         for pod in installation.operator_pods(self.cluster.api):
             target = nodes.running_container(
                 self.cluster.kubeconfig, installation.OPERATOR_NAMESPACE, pod["metadata"]["name"]
@@ -183,7 +183,7 @@ class KindEnv:
         wait_for(what, probe, timeout_s=timeout_s, seen=self.summary)
 
     def claims_by_uid(self) -> dict[str, str]:
-        """Claim name by UID: equal dictionaries mean that nothing was deleted or made anew."""
+        """Names of the claims by UID: equal dictionaries mean that no claim was deleted or recreated."""
         return {c["metadata"]["uid"]: c["metadata"]["name"] for c in self.the_quorum.claims()}
 
     def incarnations(self) -> set[str]:

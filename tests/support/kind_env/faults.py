@@ -1,7 +1,7 @@
-"""Hands that hurt a quorum: crash a process, shut a filesystem down, take a volume or a node away.
+"""Fault injection: crashes of processes, failures of file systems, removal of volumes and nodes.
 
-Every fault is the real one, done from outside of the pods: a signal, a filesystem without a disk, a
-deleted object. Nothing here waits for what the operator makes of it.
+Every fault is a real one, injected from outside the pods: a signal, a file system without a disk, a deleted object.
+Nothing here waits for the operator.
 """
 
 import time
@@ -15,7 +15,7 @@ from support.kind_env.testbed import Disk, Volumes, nodes
 
 @dataclass(frozen=True, slots=True)
 class FailedDisk:
-    """A disk that was shut down, the member it was under, and when."""
+    """A failed disk, its member, and the time of the failure."""
 
     disk: Disk
     node_id: int
@@ -55,7 +55,7 @@ class Faults:
         return FailedDisk(disk, node_id, uuid, pod, at_ms)
 
     def heal_disk(self, failed: FailedDisk) -> None:
-        """The same disk, with what had been written, works again."""
+        """Repair the disk with its data."""
         self.volumes.disks.heal(failed.disk)
 
     def delete_claim(self, pod: str) -> None:

@@ -19,7 +19,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class NotConnected(OSError):
-    """No way into the pod, or it was lost."""
+    """The pod can't be reached, or the connection was lost."""
 
 
 class ForwardedTls:
@@ -48,7 +48,7 @@ class ForwardedTls:
             raise NotConnected(f"{path}: {error!r}") from None
 
     def settimeout(self, seconds: float) -> None:
-        """Of each wait for a frame."""
+        """Timeout of each wait for a frame."""
         self._frames.settimeout(seconds)
 
     def sendall(self, content: bytes) -> None:
@@ -56,7 +56,7 @@ class ForwardedTls:
         self._flush()
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What is received; closing it leaves the connection open."""
+        """A reader of the received data; closing it leaves the connection open."""
         return io.BufferedReader(_Reading(self))
 
     def received(self, largest: int) -> bytes:
@@ -93,7 +93,7 @@ class ForwardedTls:
                 raise NotConnected(repr(error)) from None
 
     def _receive(self) -> None:
-        """One frame. The end of the forwarding is the end of what TLS gets."""
+        """Receive one frame. The end of the forwarding is the end of the TLS stream."""
         try:
             kind, frame = self._frames.recv_data()
         except (OSError, websocket.WebSocketException) as error:

@@ -23,7 +23,7 @@ OPERATOR_SELECTOR = "app.kubernetes.io/name=metadataquorum-operator"
 def helm_install(kubeconfig: Path, operator_image: str) -> None:
     """Installs or upgrades the chart and waits until the operator is ready.
 
-    The image's id rides along as an annotation, so that a new image under an old tag rolls out.
+    The image's id is an annotation, so that a new image under an old tag is rolled out.
     """
     repository, tag = operator_image.rsplit(":", 1)
     inspected = run(["docker", "image", "inspect", "-f", "{{.Id}}", operator_image], timeout_s=30)
@@ -41,8 +41,7 @@ def helm_uninstall(kubeconfig: Path) -> None:
 
 
 def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str, namespace: str) -> None:
-    """The plain manifests, with the image and `namespace`, which is watched, named in them; waits until the operator
-    is ready."""
+    """Apply the plain manifests with this image and the watched `namespace`; returns when the operator is ready."""
     rights = ["apply", "-n", namespace, "-f", str(WATCHED)]
     run([*kubectl_command(kubeconfig), *rights], timeout_s=60)
     text = yaml.safe_dump_all(_manifests(operator_image, namespace))
@@ -52,7 +51,7 @@ def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str, namespace:
 
 
 def delete_manifests(kubeconfig: Path, operator_image: str) -> None:
-    """Everything in them but the definition, with which every MetadataQuorum would go."""
+    """Delete everything in them except the definition, whose deletion would delete every MetadataQuorum."""
     kept = ("CustomResourceDefinition", "Namespace")
     gone = [
         each for each in _manifests(operator_image, OPERATOR_NAMESPACE) if each["kind"] not in kept
@@ -95,7 +94,7 @@ def deployment_is_current(api: Kube, path: str) -> bool:
 
 
 def example() -> Json:
-    """examples/quorum.yaml, as a person would apply it."""
+    """The resource in examples/quorum.yaml."""
     document: Json = yaml.safe_load(EXAMPLE.read_text())
     return document
 

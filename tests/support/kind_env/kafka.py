@@ -1,6 +1,6 @@
 """Stock Kafka brokers beside a quorum, as examples/kafka applies them, and stock clients in a pod.
 
-Must not know what a test asks of them.
+Must not know the tests.
 """
 
 import base64
@@ -64,7 +64,7 @@ class KafkaBrokers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """They would wait for a controller to let them go, which may not be there any more."""
+        """Delete them without waiting: they would wait for a controller that may not exist any more."""
         if self._clients is not None:
             self._clients.close()
         api, namespace = self._cluster.api, self._quorum.namespace
@@ -74,11 +74,11 @@ class KafkaBrokers:
         wait_for("brokers to be gone", lambda: not self.pods(), timeout_s=_GONE_TIMEOUT_S)
 
     def _documents(self) -> list[Json]:
-        """What is applied."""
+        """The applied objects."""
         return documents(self._quorum.name, self.image)
 
     def _client_properties(self) -> str:
-        """Of whoever is a user."""
+        """Properties of a client that logs in as the user."""
         return by_password(USER, f"{USER}s", Path("/etc/kafka-trust/ca.crt"))
 
     def pods(self) -> list[str]:
@@ -89,7 +89,7 @@ class KafkaBrokers:
         return [pod["metadata"]["name"] for pod in found]
 
     def wait_ready(self) -> None:
-        """Until every broker takes connections."""
+        """Wait until every broker accepts connections."""
         path = kube.apps(self._quorum.namespace, "statefulsets", NAME)
 
         def status() -> Json:
@@ -104,7 +104,7 @@ class KafkaBrokers:
         )
 
     def restart(self) -> None:
-        """All at once, and their clients: they read certificates when they start."""
+        """Restart all brokers and clients, which read certificates only when they start."""
         if self._clients is not None:
             self._clients.close()
             self._clients = None
@@ -136,7 +136,7 @@ class KafkaBrokers:
         return self._clients
 
     def make_user(self) -> None:
-        """As README.md of the example says it: rights of the administrator and of `USER`, who can log in then."""
+        """Create `USER` and the access control entries, as the README.md of the example describes."""
         self._wait_for_tools()
         subject = f"CN=admin,OU=admin,O={self._quorum.name}.{self._quorum.namespace}"
         self._grant(f"User:{subject}", "All", "--cluster")
@@ -162,7 +162,7 @@ class KafkaBrokers:
         return [*kubectl, "-n", self._quorum.namespace, "exec", "-i", _TOOLS, "--"]
 
     def _make_secret(self) -> None:
-        """Who the user is, as README.md makes it with kubectl."""
+        """Create the Secret of the user, as README.md does with kubectl."""
         name = f"{NAME}-{USER}"
         secret = {
             "apiVersion": "v1",

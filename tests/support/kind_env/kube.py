@@ -1,6 +1,6 @@
 """A blocking Kubernetes client: requests as JSON, and the paths of the kinds in use.
 
-kubectl would do, but each start of it costs more on a small machine than the whole question.
+kubectl would work too, but each start of it takes longer on a small machine than the request.
 """
 
 import json
@@ -98,7 +98,7 @@ class Kube:
     def lines(
         self, path: str, query: Mapping[str, str], *, quiet_s: float = _CALL_TIMEOUT_S
     ) -> Iterator[str]:
-        """An answer as it comes, line by line, until it ends or is quiet for so long."""
+        """Lines of a response as they arrive, until it ends or nothing arrives for the timeout."""
         timeout = httpx.Timeout(_CALL_TIMEOUT_S, read=quiet_s)
         with self._client.stream("GET", path, params=query, timeout=timeout) as answer:
             if not answer.is_success:
@@ -111,7 +111,7 @@ class Kube:
         return self._client.get(path, headers=[("Impersonate-User", user), *groups]).status_code
 
     def find(self, path: str) -> Json | None:
-        """The object, or None when there is none."""
+        """The object, or None if it does not exist."""
         try:
             return self.call("GET", path)
         except ApiError as error:
@@ -136,7 +136,7 @@ class Kube:
         return self.call("PATCH", path, body, content_type=MERGE_PATCH)
 
     def delete(self, path: str, *, grace_s: int | None = None) -> bool:
-        """True when it was there."""
+        """Delete it; True if it existed."""
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s

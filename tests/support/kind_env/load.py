@@ -1,4 +1,4 @@
-"""The workload on a quorum: starts writer and checker as processes, ends them, gets the verdict."""
+"""The workload on a quorum: starts writer and checker as processes, stops them, and checks their records."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ class Load:
         self._tail = history.Tail(self.acknowledgements)
 
     def start(self) -> None:
-        """Returns once both have begun and a first record was acknowledged."""
+        """Start both; returns when the first record was acknowledged."""
         self.renew_token()
         self.renew_trust()
         self._launch("writer", "--interval-ms", "20")
@@ -45,7 +45,7 @@ class Load:
         wait_for("the first acknowledged record", self.acknowledged, timeout_s=30, seen=self.last)
 
     def renew_token(self) -> None:
-        """Both may use the token that the quorum's Secret has now, too."""
+        """Add the current token of the quorum's Secret for both."""
         before = self._token_file.read_text().split() if self._token_file.exists() else []
         tokens = dict.fromkeys([*before, self._quorum.token()])
         fresh = self._token_file.with_suffix(".new")
@@ -53,7 +53,7 @@ class Load:
         fresh.replace(self._token_file)
 
     def renew_trust(self) -> None:
-        """Both trust the authorities that the quorum has now. Where there are none at the moment, those of before."""
+        """Make both trust the current authorities of the quorum. Without any, the earlier ones are kept."""
         told = self._quorum.authorities() if self.authorities is not None else ""
         if self.authorities is not None and "BEGIN CERTIFICATE" in told:
             fresh = self.authorities.with_suffix(".new")
@@ -75,7 +75,7 @@ class Load:
         self._processes.append(process)
 
     def events(self) -> list[history.Event]:
-        """Everything the writer has written down so far."""
+        """The writer's records so far."""
         self._events += self._tail.new_events()
         return self._events
 
@@ -101,7 +101,7 @@ class Load:
         return wait_for("an acknowledged record", probe, timeout_s=timeout_s, seen=self.last)
 
     def wait_for_amount(self, at_least: int, *, timeout_s: float) -> None:
-        """Until so many records were acknowledged, and so many reads answered."""
+        """Wait until that many records were acknowledged and that many reads answered."""
 
         def enough() -> bool:
             if not self.reads.exists():
@@ -118,7 +118,7 @@ class Load:
         return longest_gap_ms(self.events(), start_ms=start_ms, end_ms=end_ms) / 1000
 
     def stop(self) -> None:
-        """Ends both; what they wrote down stays. Safe to call twice."""
+        """Stop both; their files are kept. Can be repeated."""
         for process in self._processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -133,7 +133,7 @@ class Load:
     def verdict(
         self, pods: dict[str, str] | None = None, *, recoveries: int = 0, alters: bool = False
     ) -> Verdict:
-        """Judges against the log of every voter, read from each one's own pod.
+        """Check the records against the log of every voter, read from its pod.
 
         `pods`: name → pod, where it must not be the voters of a confirmed description. `recoveries`: of a lost quorum,
         that a person has confirmed.
@@ -154,7 +154,7 @@ class Load:
 
 
 def voter_pods(quorum: Quorum) -> dict[str, str]:
-    """The pod of every voter. Fails where a voter has none: then its log can't be checked."""
+    """The pod of every voter. Fails if a voter has none, because its log can't be checked."""
     described = wait_for("a confirmed description", quorum.describe, timeout_s=30)
     return {
         f"voter {voter.id} ({voter.uuid})": quorum.pod_of(voter.id, voter.uuid)

@@ -1,4 +1,4 @@
-"""A thread that looks at something again and again while a test goes on."""
+"""A thread that repeats an observation while a test runs."""
 
 import threading
 from types import TracebackType
@@ -6,9 +6,9 @@ from typing import Self
 
 
 class Looking:
-    """A context manager: `look` is called every `period_s` from its beginning to its end.
+    """A context manager: `look` is called every `period_s`.
 
-    An error of the kinds in `passing` is no news: the next look may work.
+    Errors of the types in `passing` are ignored.
     """
 
     def __init__(
@@ -19,7 +19,7 @@ class Looking:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def look(self) -> None:
-        """One look, in the thread."""
+        """One observation, in the thread."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""The cluster with the operator on it, ready for quorums: set up once, shared by everything after.
+"""The cluster with the operator, ready for quorums.
 
-Cluster, images, disks and Helm release are reused where they are there already, so that a second
-run takes seconds. Quorums that an earlier run left behind are removed first.
+An existing cluster, images, disks and Helm release are reused, so that a second run starts in seconds. Quorums of
+earlier runs are removed first.
 """
 
 import os
@@ -38,9 +38,9 @@ class OperatorCluster:
     volumes: Volumes
 
     def provide_disks(self, free_slots: int) -> None:
-        """So many free, empty disks on each worker, as PersistentVolumes of the class `disks`.
+        """Provide that many free, empty disks on each worker, as PersistentVolumes of the class `disks`.
 
-        Volumes that are in use don't count and are left alone.
+        Volumes in use are not counted and not changed.
         """
         phases = self.volumes.phases()
         wanted: list[Disk] = []
@@ -52,12 +52,12 @@ class OperatorCluster:
 
 
 def cluster_name() -> str:
-    """METADATAQUORUM_CLUSTER, so that two checkouts need not share one."""
+    """METADATAQUORUM_CLUSTER, so that two checkouts can use different clusters."""
     return os.environ.get("METADATAQUORUM_CLUSTER", "mq")
 
 
 def bring_up() -> OperatorCluster:
-    """The cluster alone, without the operator. Links that an earlier run had cut are healed."""
+    """Start the cluster without the operator, and restore links that an earlier run had cut."""
     cluster = cluster_name()
     kubeconfig = lifecycle.up(cluster, workers=WORKERS)
     for node in nodes.node_names(cluster):
@@ -66,19 +66,19 @@ def bring_up() -> OperatorCluster:
 
 
 def load_images(cluster: OperatorCluster) -> tuple[str, str]:
-    """Builds both images where they changed and puts them onto the workers; node, operator."""
+    """Build both images if they changed, and load them on the workers; returns node and operator image."""
     node_image, operator_image = project_images.build_all()
     lifecycle.load(cluster.name, [node_image, operator_image])
     return node_image, operator_image
 
 
 def install_operator(cluster: OperatorCluster, operator_image: str) -> None:
-    """By Helm; one that is installed already is upgraded."""
+    """Install or upgrade the operator by Helm."""
     installation.helm_install(cluster.kubeconfig, operator_image)
 
 
 def remove_quorum(cluster: OperatorCluster, namespace: str, name: str) -> None:
-    """The resource, everything under it and its claims. Does nothing where there is none."""
+    """Delete the resource, its objects and its claims, if it exists."""
     quorum = Quorum(cluster.api, namespace, name)
     resource = cluster.api.find(kube.quorums(namespace, name)) if _crd_exists(cluster.api) else None
     if resource is not None:

@@ -1,6 +1,6 @@
 """The archive of a quorum on the cluster, as the chart installs it: a driver, and executors as pods of their own.
 
-A release of its own, without an operator, in the quorum's namespace. Must not know what a test asks of it.
+A separate release without an operator, in the quorum's namespace. Must not know the tests.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ _ENDED_IN_ORDER_S = 45.0
 
 
 class Pipeline:
-    """Use as a context manager: it is uninstalled at the end."""
+    """A context manager; it is uninstalled at the end."""
 
     def __init__(self, cluster: OperatorCluster, quorum: Quorum) -> None:
         self._cluster = cluster
@@ -66,7 +66,7 @@ class Pipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The archive itself goes with the namespace."""
+        """Uninstall it. The archive is deleted with the namespace."""
         if kind is None:
             run([*self._helm, "uninstall", RELEASE, "--wait", "--timeout", "60s"], timeout_s=90)
 
@@ -79,16 +79,16 @@ class Pipeline:
         )
 
     def executors(self) -> list[str]:
-        """Names of the pods of executors that run."""
+        """Names of the pods of running executors."""
         return self._running("executor")
 
     def pods(self) -> list[Json]:
-        """Driver and executors, whatever they do."""
+        """Pods of driver and executors in any state."""
         path = kube.core(self._namespace, "pods")
         return self._cluster.api.list(path, f"{_SELECTOR} in (driver,executor)")
 
     def wait_executors(self, *, without: str = "", timeout_s: float = 120) -> list[str]:
-        """Until as many run as the chart says, none of them the one that is named."""
+        """Wait until the configured number runs, without the named one."""
 
         def probe() -> list[str] | None:
             found = self.executors()
@@ -97,7 +97,7 @@ class Pipeline:
         return wait_for("two executors", probe, timeout_s=timeout_s, seen=self.seen)
 
     def wait_worker(self, *, timeout_s: float = 120) -> str:
-        """The pod of an executor in which a task of ours ran. A new one may get none for some seconds."""
+        """Wait for an executor in which a task has run; returns its pod. A new executor may get no task for some seconds."""
 
         def probe() -> str | None:
             return next((pod for pod in self.executors() if self._has_worked(pod)), None)
@@ -122,7 +122,7 @@ class Pipeline:
     # -- the archive
 
     def archived(self) -> list[OffsetRange]:
-        """The ranges that count, one behind the other."""
+        """The valid ranges in order."""
         search = f"find {_RECORDS} -name {MARKER} 2>/dev/null || true"
         try:
             found = self._shell(self.driver(), search).split()
@@ -132,7 +132,7 @@ class Pipeline:
         return tiles(each for each in ranges if each is not None)[0]
 
     def wait_archived(self, end_offset: int, *, timeout_s: float = 120) -> list[OffsetRange]:
-        """Until everything below an offset is there."""
+        """Wait until everything below an offset is archived."""
 
         def probe() -> list[OffsetRange] | None:
             found = self.archived()
@@ -147,7 +147,7 @@ class Pipeline:
         )
 
     def rows(self, ranges: list[OffsetRange], columns: list[str], folder: Path) -> pa.Table:
-        """What these ranges hold, copied out of the cluster and read without Spark, by offset."""
+        """Rows of these ranges by offset, copied from the cluster and read without Spark."""
         folder.mkdir(parents=True, exist_ok=True)
         source = f"{self._namespace}/{self.driver()}:{_RECORDS}"
         run([*self._kubectl, "cp", "-c", "driver", source, str(folder)], timeout_s=120)
@@ -160,7 +160,7 @@ class Pipeline:
         return pa.concat_tables(tables).sort_by("offset")
 
     def seen(self) -> object:
-        """For messages."""
+        """A summary for messages."""
         found = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in self.pods()]
         logs = [*self._kubectl, "logs", "--tail=5", f"deployment/{RELEASE}-pipeline"]
         return found, run(logs, timeout_s=30, check=False).stdout
@@ -175,7 +175,7 @@ class Pipeline:
         ]
 
     def _has_worked(self, pod: str) -> bool:
-        """Once a task of ours ran in it, Python runs beside Spark's Java."""
+        """Whether a task has run in it: then there is a Python process beside Spark's JVM."""
         search = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ^quorum_pipeline.spark.worker_daemon"
         try:
             return int(self._shell(pod, search)) > 0

@@ -1,7 +1,7 @@
 """GET over TLS on the admin API of pods; a connection to each pod is kept.
 
-The API server's HTTP proxy would do for plain HTTP alone: it presents no certificate, and takes the bearer token out.
-Must not know what is asked.
+The API server's HTTP proxy works for plain HTTP only: it presents no certificate and removes the bearer token. Must not
+know the requests.
 """
 
 import http.client
@@ -37,7 +37,7 @@ class PodConnections:
         self._one_at_a_time = threading.Lock()
 
     def get(self, address: PodAddress, path: str, *, timeout_s: float) -> dict[str, Any]:
-        """The document. Raises ApiError for an answer that is not 2xx, NotConnected where there is none."""
+        """The document. Raises ApiError for a status that is not 2xx, and NotConnected without an answer."""
         with self._one_at_a_time:
             kept = self._kept.pop(address, None)
             if kept is not None:
@@ -48,7 +48,7 @@ class PodConnections:
             return self._ask(address, self._connected(address), path, timeout_s)
 
     def close(self) -> None:
-        """Those that are kept."""
+        """Close the kept connections."""
         with self._one_at_a_time:
             for each in self._kept.values():
                 each.close()

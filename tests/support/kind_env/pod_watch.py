@@ -1,6 +1,6 @@
-"""What became of a quorum's pods while something went on: which were replaced, in which order, and how many were down at once.
+"""Observes a quorum's pods during an operation: which were replaced, in which order, and how many were down at once.
 
-Owns the looking (a thread of its own, many times a second) and what it amounts to; what is allowed is the test's affair.
+Owns the sampling in a thread, many times a second, and its evaluation. Must not know what a test allows.
 """
 
 from support.envtest.kube_api import Json
@@ -11,14 +11,14 @@ _LOOK_S = 0.02
 
 
 def is_ready(pod: Json) -> bool:
-    """Ready, and not about to go."""
+    """Whether a pod is ready and not being deleted."""
     conditions = pod["status"].get("conditions") or []
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
 class PodWatch(Looking):
-    """`replaced`: pods by name, in the order in which they went; `most_down`: at one moment; `down`: now."""
+    """`replaced`: names of replaced pods in order. `most_down`: maximum number of pods that were down at once. `down`: now."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__("pod-watch", _LOOK_S)
@@ -31,12 +31,12 @@ class PodWatch(Looking):
 
     @property
     def before(self) -> frozenset[str]:
-        """The pods that were there when it began."""
+        """The pods at the start."""
         return frozenset(self._uids)
 
     @property
     def all_anew(self) -> bool:
-        """Every pod was replaced, and all are ready."""
+        """Whether every pod was replaced and all are ready."""
         return set(self.replaced) == self.before and not self.down
 
     def _pods(self) -> list[tuple[str, str, bool]]:
@@ -47,7 +47,7 @@ class PodWatch(Looking):
         ]
 
     def look(self) -> None:
-        """Of all pods."""
+        """One sample of all pods."""
         seen = self._pods()
         self.looks += 1
         self.down = self.before - {name for name, _, ready in seen if ready}

@@ -1,6 +1,6 @@
 """Brokers of this software beside a quorum, as examples/kafka applies them, and stock clients in a pod.
 
-Must not know what a test asks of them.
+Must not know the tests.
 """
 
 from support.envtest.kube_api import Json
@@ -11,7 +11,7 @@ _OF_TLS = frozenset({"admin", "trust"})
 
 
 class PythonKafkaBrokers(KafkaBrokers):
-    """Three of them, without TLS and users, on a quorum without certificates; the tools are Kafka's."""
+    """Three brokers without TLS and users, on a quorum without certificates; the tools are Kafka's."""
 
     def _documents(self) -> list[Json]:
         path = kube.quorums(self._quorum.namespace, self._quorum.name)

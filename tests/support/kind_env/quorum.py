@@ -1,7 +1,7 @@
-"""One MetadataQuorum on a cluster, as a person sees it: its resource, its pods, its description.
+"""One MetadataQuorum on a cluster: its resource, its pods and its description.
 
-The truth about voters comes from a description that a majority confirmed, fetched through the API
-server's proxy; the resource's status is compared with it, never trusted in its place.
+The voters are taken from a description that a majority confirmed, fetched through the API server. The resource's status
+is only compared with it.
 """
 
 from base64 import b64decode
@@ -31,7 +31,7 @@ _NAME = "app.kubernetes.io/name"
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One replica key of the committed voter set and how its leader sees it."""
+    """One replica key of the committed voter set, and its state according to the leader."""
 
     id: int
     uuid: str
@@ -56,7 +56,7 @@ class Described:
         return frozenset((voter.id, voter.uuid) for voter in self.voters)
 
     def healthy(self, wanted: int) -> bool:
-        """The wanted number of voters, all with ids of their own, keeping up, nothing pending."""
+        """Whether there are `wanted` voters with different ids, all caught up, and nothing is pending."""
         return (
             self.settled
             and len(self.voters) == wanted
@@ -66,7 +66,7 @@ class Described:
 
 
 class Quorum:
-    """Name and namespace of a MetadataQuorum, and what can be asked of it."""
+    """Queries of a MetadataQuorum by namespace and name."""
 
     def __init__(self, api: Kube, namespace: str, name: str) -> None:
         self.api = api
@@ -78,7 +78,7 @@ class Quorum:
         self._secured: dict[str, bool] = {}
 
     def close(self) -> None:
-        """Connections to its pods; later questions make others."""
+        """Close the connections to its pods; later queries open new ones."""
         self._connections.close()
 
     @property
@@ -123,7 +123,7 @@ class Quorum:
         return self.api.list(kube.core(self.namespace, "pods"), self.selector)
 
     def pod_of(self, node_id: int, uuid: str | None = None) -> str:
-        """Name of the running pod of a member, by replica UUID where an id is doubled."""
+        """Name of the running pod of a member, by replica UUID if two pods have the id."""
         for pod in self.pods():
             labels = pod["metadata"]["labels"]
             if labels.get("metadataquorum.dev/node-id") != str(node_id):
@@ -137,7 +137,7 @@ class Quorum:
         return self.api.list(kube.apps(self.namespace, "statefulsets"), self.selector)
 
     def claims(self) -> list[Json]:
-        """Every claim of this quorum's members, also of those that are gone."""
+        """Every claim of this quorum's members, including former ones."""
         everything = self.api.list(kube.core(self.namespace, "persistentvolumeclaims"))
         prefix = f"data-{self.name}-"
         return [claim for claim in everything if claim["metadata"]["name"].startswith(prefix)]
@@ -147,15 +147,15 @@ class Quorum:
         return b64decode(secret["data"]["token"]).decode()
 
     def is_secured(self) -> bool:
-        """Whether its admin API is served over TLS alone. False while there is no pod."""
+        """Whether its admin API is served over TLS only. False while there is no pod."""
         return any(_is_secured(pod) for pod in self.pods())
 
     def host_of(self, pod: str) -> str:
-        """The name that the certificate of the member in this pod has."""
+        """The name in the certificate of the member in this pod."""
         return f"{pod}.{self.name}-nodes.{self.namespace}.svc"
 
     def authorities(self) -> str:
-        """What a client trusts, in PEM; empty where it is gone."""
+        """The authorities that a client trusts, in PEM; empty if the object does not exist."""
         trust = self.api.find(kube.core(self.namespace, "configmaps", f"{self.name}-trust"))
         return str(((trust or {}).get("data") or {}).get("ca.crt", ""))
 
@@ -181,14 +181,14 @@ class Quorum:
         return self._connections.get(address, path, timeout_s=timeout_s)
 
     def node_description(self, pod: str) -> Json:
-        """What the node in the pod says of itself; empty when it doesn't answer."""
+        """Description of the node in the pod; empty without an answer."""
         try:
             return self.fetch_from(pod, "/v1/node", timeout_s=_ASK_TIMEOUT_S)
         except NO_ANSWER:
             return {}
 
     def describe(self) -> Described | None:
-        """None while no majority confirms a leader. Asks pods in turn, the last helpful one first."""
+        """The confirmed description; None without one. Queries the pods in turn, the last successful one first."""
         names = [pod["metadata"]["name"] for pod in self.pods() if _is_running(pod)]
         for name in sorted(names, key=lambda name: name != self._answered):
             try:
@@ -201,7 +201,7 @@ class Quorum:
         return None
 
     def scale(self, replicas: int) -> None:
-        """Through the scale subresource, as `kubectl scale` does."""
+        """Set the replicas by the scale subresource, as `kubectl scale` does."""
         self.api.merge(f"{self.path}/scale", {"spec": {"replicas": replicas}})
 
     def patch(self, spec: Json) -> None:
@@ -215,7 +215,7 @@ class Quorum:
         also: Callable[[Described], bool] = lambda described: True,
         what: str = "",
     ) -> Described:
-        """Until the voters are `wanted` healthy ones and `also` holds."""
+        """Wait until there are `wanted` healthy voters and `also` is true."""
         last: list[Described | None] = [None]
 
         def probe() -> Described | None:
@@ -230,7 +230,7 @@ class Quorum:
         )
 
     def wait_phase(self, phase: str, *, timeout_s: float) -> None:
-        """Until the status shows the phase for the spec as it is now."""
+        """Wait until the status shows the phase for the current spec."""
 
         def probe() -> bool:
             resource = self.resource()
@@ -257,7 +257,7 @@ class Quorum:
             raise NotInTime(f"{late}; {self.api.find(self.path)}") from None
 
     def plan(self) -> str:
-        """What the operator is about to do, and why, in its own words."""
+        """The operator's plan and its reason, from the status."""
         status = self.status()
         plan = status.get("plan") or {}
         blocked = f", waiting for {plan['blockedBy']}" if plan.get("blockedBy") else ""

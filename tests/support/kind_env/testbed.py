@@ -1,4 +1,4 @@
-"""The test bed's modules under one roof; its folder is no package of tests/, so the path is added."""
+"""Imports the modules of the test bed; its folder is no package of tests/, so its path is added."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The steps of a demo or a long test: said live with elapsed time, kept for the table at the end."""
+"""The steps of a demo or a long test: printed with the elapsed time, and kept for the table at the end."""
 
 import contextlib
 import sys
@@ -13,9 +13,9 @@ _REMIND_EVERY_S = 20.0
 
 @dataclass(slots=True)
 class Step:
-    """One step; milliseconds of the monotonic clock, which the workload shares.
+    """One step; times in milliseconds of the monotonic clock, which the workload also uses.
 
-    `watch` says in a few words what is going on; each change of it is shown.
+    `watch`: a short description of the current state; each change is printed.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Step:
         return (self.end_ms - self.start_ms) / 1000
 
     def mark_healthy(self) -> None:
-        """The quorum is healthy now; the step may go on."""
+        """Record that the quorum is healthy now; the step may continue."""
         self.healthy_s = (time.monotonic() * 1000 - self.start_ms) / 1000
         self.note = f"healthy after {self.healthy_s:.1f} s"
 
 
 class Timeline:
-    """Prints what is done and what is awaited, once a second in place where a person looks on."""
+    """Prints the steps and the awaited conditions; on a terminal the line is updated every second."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -53,7 +53,7 @@ class Timeline:
 
     @contextlib.contextmanager
     def step(self, name: str, awaiting: str = "") -> Iterator[Step]:
-        """Announces a step, shows that it lasts, and keeps its times."""
+        """Announce a step, show its progress, and record its times."""
         step = Step(name, time.monotonic() * 1000)
         self.steps.append(step)
         self.say(f"{name} ..." + (f"  (awaiting {awaiting})" if awaiting else ""))
@@ -100,7 +100,7 @@ def _looked(step: Step) -> str:
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:
-    """Columns as wide as they need; numbers look best when the caller pads them."""
+    """A table with columns of the necessary width; the caller pads numbers."""
     widths = [max(len(row[column]) for row in [headings, *rows]) for column in range(len(headings))]
 
     def line(cells: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with what was seen last in the message when it doesn't come."""
+"""Waits for a condition; the error message contains the last observation."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _POLL_S = 0.25
 
 
 class NotInTime(AssertionError):
-    """What was awaited did not happen; the message says what was seen instead."""
+    """A condition did not become true in time; the message contains the last observation."""
 
 
 def wait_for(
@@ -21,7 +21,7 @@ def wait_for(
     seen: Callable[[], object] | None = None,
     poll_s: float = _POLL_S,
 ) -> T:
-    """Calls `probe` until it returns something true. `seen` describes the state for the message."""
+    """Call `probe` until it returns a true value. `seen` describes the state for the message."""
     begun = time.monotonic()
     deadline = begun + timeout_s
     while True:
@@ -35,7 +35,7 @@ def wait_for(
 
 
 def stays(what: str, holds: Callable[[], bool], *, for_s: float, poll_s: float = _POLL_S) -> None:
-    """Fails as soon as `holds` does not, within the time given."""
+    """Check that `holds` stays true for the given time."""
     deadline = time.monotonic() + for_s
     while time.monotonic() < deadline:
         if not holds():

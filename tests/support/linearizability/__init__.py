@@ -1,1 +1,1 @@
-"""Histories of concurrent clients against real nodes under faults, and the check of them."""
+"""Histories of concurrent clients on real nodes under faults, and their check."""

@@ -49,7 +49,7 @@ class SharedState:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def new_number(self) -> int:
-        """Of a client that did nothing yet: one that waits for an answer does nothing else."""
+        """The number of a new client."""
         with self._lock:
             self._number += 1
             return self._number
@@ -176,7 +176,7 @@ def certainly_not_done(outcome: Outcome) -> bool:
 
 
 def values_read(outcome: Outcome, register: int | None) -> dict[int, str] | None:
-    """What a read saw, of one register or of all; None: it failed, and nothing follows from it."""
+    """The values of one register or of all; None for a failed read, which is ignored."""
     match outcome:
         case NotSent() | Lost():
             return None

@@ -81,7 +81,7 @@ class FaultRun:
         self._network.__exit__()
 
     def drain(self) -> None:
-        """No new operations; those that are out end, so that every history is whole."""
+        """Start no more operations and wait for those in flight, so that every history is complete."""
         self._shared.groups = ()
         for client in self._clients:
             client.stop()
@@ -91,7 +91,7 @@ class FaultRun:
             assert client.failure is None, f"a client failed: {client.failure!r}"
 
     def strike(self, kind: FaultKind) -> list[Group]:
-        """Let clients use fresh groups, strike, undo, and see them go on."""
+        """Let clients use new groups, inject a fault, remove it, and wait until they continue."""
         number = len(self.groups) // GROUPS_PER_FAULT
         groups = [
             Group(f"{self.name}-{number}-{kind.__name__}-{index}")
@@ -116,7 +116,7 @@ class FaultRun:
         return Counter(each.node for group in self.groups for each in group.operations if each.read)
 
     def _linger(self, groups: list[Group], began: int) -> None:
-        """Give the clients some time with the fault; none has to succeed."""
+        """Keep the fault for some time; no operation has to succeed."""
         deadline = time.monotonic() + _LONGEST_FAULT_SECONDS
         least = time.monotonic() + _LONGEST_FAULT_SECONDS / 2
         while time.monotonic() < deadline:

@@ -12,7 +12,7 @@ from support.local_quorum import LocalNode, wait_until
 
 
 class Struck(Protocol):
-    """A fault that is in effect."""
+    """An active fault."""
 
     def __call__(self) -> None:
         """Undo it."""
@@ -30,7 +30,7 @@ def kill_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def freeze_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """SIGSTOP; the others elect and go on; then it wakes up and still believes that it leads."""
+    """SIGSTOP; the others elect a leader; then it continues and still believes that it leads."""
     epoch, leader = quorum.newest_leader()
     thaw = _freeze(quorum, leader)
     quorum.await_newer_leader(epoch, _others(quorum, leader))
@@ -52,7 +52,7 @@ def kill_another(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def kill_the_majority(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """kill -9 for the leader and one more voter: nothing works until they are back."""
+    """kill -9 for the leader and one more voter: there is no majority until they return."""
     _, leader = quorum.newest_leader()
     voters = [node for node in quorum.voters() if node is not leader]
     killed = [leader, *voters[: len(voters) // 2]]
@@ -67,7 +67,7 @@ def kill_the_majority(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def split_leader_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """Packets vanish between the leader with the observers, and the other voters."""
+    """Packets are dropped between the leader with the observers, and the other voters."""
     epoch, leader = quorum.newest_leader()
     voters = quorum.voters()
     majority = [node for node in voters if node is not leader]
@@ -78,7 +78,7 @@ def split_leader_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def reset_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """The other voters' connections to the leader are reset: they know at once, it does not."""
+    """The other voters' connections to the leader are reset: they notice at once, the leader does not."""
     epoch, leader = quorum.newest_leader()
     majority = [node for node in quorum.voters() if node is not leader]
     quorum.network.cut(leader.id, [node.id for node in majority], refuse=True)
@@ -87,7 +87,7 @@ def reset_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def deafen_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """One way only: the leader hears no voter, who hear it."""
+    """In one direction only: the leader receives nothing from the voters, which receive its packets."""
     epoch, leader = quorum.newest_leader()
     majority = [node for node in quorum.voters() if node is not leader]
     quorum.network.cut(leader.id, [node.id for node in majority])
@@ -96,7 +96,7 @@ def deafen_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def split_another_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """Packets vanish between one node and everybody else."""
+    """Packets are dropped between one node and all others."""
     _, leader = quorum.newest_leader()
     node = chance.choice(_others(quorum, leader))
     quorum.network.split([node.id], [each.id for each in quorum.nodes.values() if each is not node])
@@ -145,7 +145,7 @@ KINDS: tuple[FaultKind, ...] = (
 
 
 def _nothing() -> None:
-    """What ended by itself needs no undoing."""
+    """Nothing to undo."""
 
 
 def _others(quorum: FilteredQuorum, leader: LocalNode) -> list[LocalNode]:

@@ -77,18 +77,17 @@ class FilteredNetwork:
         self._remove()
 
     def address(self, host: int) -> str:
-        """Where the others reach a host."""
+        """Address of a host."""
         return f"10.99.0.{10 + host}"
 
     def command(self, host: int) -> tuple[str, ...]:
-        """What the command line of a program on that host begins with; the pid is the program's."""
+        """Prefix of the command line of a program on that host; the process id is that of the program."""
         return ("ip", "netns", "exec", self._namespace(host))
 
     def cut(self, deaf: int, unheard: Iterable[int], *, refuse: bool = False) -> None:
-        """`deaf` gets nothing any more from `unheard`, who still get what it sends.
+        """`deaf` receives nothing from `unheard`, which still receive its packets.
 
-        With `refuse` they are told at once that their connections are gone, as by a process that
-        ended; else packets just vanish.
+        With `refuse` their connections are reset, as after the end of a process; otherwise packets are dropped.
         """
         addresses = ", ".join(self.address(host) for host in unheard)
         if addresses:
@@ -96,7 +95,7 @@ class FilteredNetwork:
             self._filter(deaf, "add", "element", "inet", "cut", kind, f"{{ {addresses} }}")
 
     def split(self, left: Iterable[int], right: Iterable[int]) -> None:
-        """Nothing passes between the two sides."""
+        """Drop all packets between the two sides."""
         left, right = list(left), list(right)
         for host in left:
             self.cut(host, right)
@@ -104,7 +103,7 @@ class FilteredNetwork:
             self.cut(host, left)
 
     def heal(self) -> None:
-        """Everybody hears everybody."""
+        """Remove all faults."""
         for host in self._hosts:
             for kind in ("dropped", "refused"):
                 self._filter(host, "flush", "set", "inet", "cut", kind)
@@ -140,7 +139,7 @@ class FilteredNetwork:
 
 
 def _remove_abandoned() -> None:
-    """What a killed run left behind; the name holds its process id."""
+    """Remove namespaces of killed runs; the name contains the process id."""
     for path in Path("/run/netns").glob(f"{_PREFIX}*"):
         pid = path.name.removeprefix(_PREFIX).partition("x")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():

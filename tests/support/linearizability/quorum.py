@@ -46,7 +46,7 @@ class FilteredQuorum(LocalQuorum):
         super().form(timeout_seconds)
 
     def look(self, node: LocalNode, path: str) -> dict[str, Any] | None:
-        """An answer within moments, or None."""
+        """A query with a short timeout; None without an answer."""
         if node.id in self.frozen or not node.is_running:
             return None
         try:
@@ -59,7 +59,7 @@ class FilteredQuorum(LocalQuorum):
         return found
 
     def newest_leader(self, among: Iterable[LocalNode] | None = None) -> tuple[int, LocalNode]:
-        """(epoch, leader) as the nodes themselves say; waits for one."""
+        """(epoch, leader) from the nodes' own descriptions; waits for one."""
 
         def find() -> tuple[int, LocalNode] | None:
             leaders = []
@@ -91,7 +91,7 @@ class FilteredQuorum(LocalQuorum):
         return [self.nodes[voter["id"]] for voter in described["voters"]]
 
     def await_ready(self) -> None:
-        """Until every node runs and is caught up."""
+        """Wait until every node runs and is caught up."""
         for node in self.nodes.values():
             wait_until(
                 lambda node=node: self.look(node, "/readyz") is not None,  # type: ignore[misc]

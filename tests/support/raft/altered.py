@@ -76,7 +76,7 @@ def is_reached(cores: Cores, ids: set[int]) -> bool:
 
 
 def reach(cores: Cores, ids: set[int], limit_ms: float = 20_000) -> Node:
-    """Wait until the target is reached; the leader of then."""
+    """Wait until the target is reached; returns the leader at that time."""
     for _ in range(int(limit_ms / 50)):
         if is_reached(cores, ids):
             return cores.leader

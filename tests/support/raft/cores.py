@@ -136,12 +136,12 @@ class Cores:
     # -- driving
 
     def do(self, node: Node, event: Event) -> None:
-        """One event on one node, and everything that follows without time passing."""
+        """Process one event on one node, and everything that follows without a change of time."""
         self.events.append((node.name, event))
         self.run()
 
     def run(self) -> None:
-        """Deliver until nothing is left to deliver."""
+        """Deliver messages until none is left."""
         for _ in range(100_000):
             if not self.events:
                 return
@@ -152,7 +152,7 @@ class Cores:
         raise AssertionError("the cores never come to rest")
 
     def advance(self, ms: float) -> None:
-        """Let time pass, firing every timer at its time."""
+        """Advance the time; every timer fires at its time."""
         until_ms = self.now_ms + ms
         self.run()
         timers = 0
@@ -176,7 +176,7 @@ class Cores:
         self.now_ms = until_ms
 
     def request(self, node: Node, request: Request) -> Response | None:
-        """Ask a node something; the answer, or None while it is parked (see `answer`)."""
+        """Send a request to a node; returns its answer, or None while it waits (see `answer`)."""
         number = self._number()
         self.do(node, RequestReceived(number, request))
         return node.answers.get(number)
@@ -225,7 +225,7 @@ class Cores:
         return answer
 
     def campaign(self, node: Node) -> None:
-        """A candidacy without a pre-vote, as that of a node whose software knows none."""
+        """Start a candidacy without a pre-vote, like older software."""
         replica = node.replica
         outputs: list[Output] = []
         replica.out = outputs
@@ -250,7 +250,7 @@ class Cores:
         self.cut = set()
 
     def crash(self, node: Node, *, lose_unflushed: bool = True) -> None:
-        """kill -9: connections close; what was not flushed may be gone."""
+        """kill -9: connections close; unflushed data may be lost."""
         node.up = False
         if lose_unflushed:
             del node.batches[node.durable_batches :]
@@ -262,7 +262,7 @@ class Cores:
         self.run()
 
     def restart(self, node: Node) -> None:
-        """Start again from what is on the disk."""
+        """Start again from the disk."""
         snapshots = node.snapshots
         latest = snapshots.latest
         if latest is not None and node.epoch_at(latest.end_offset - 1) != latest.epoch:
@@ -297,7 +297,7 @@ class Cores:
         self.restart(node)
 
     def move(self, node: Node, host: str, boot_timestamp_ms: int | None = None) -> None:
-        """Stop, and start again at another address; nobody is told."""
+        """Stop it, and start it again at another address, without a notification to the others."""
         if node.up:
             self.crash(node)
         self.moved = {h: n for h, n in self.moved.items() if n != node.name}

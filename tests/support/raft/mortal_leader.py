@@ -1,6 +1,6 @@
-"""Cores whose leader crashes at a chosen output, in the middle of a step.
+"""Cores whose leader crashes at a chosen output within a step.
 
-Owns counting a leader's outputs and the time of its crash. Must not know what is being tested.
+Owns counting a leader's outputs and the time of its crash. Must not know the tests.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ Moment = tuple[object, ...]
 
 
 class MortalLeader(Cores):
-    """From `arm` on the outputs of leaders are counted; the one with number `dies_at` is never done.
+    """From `arm` on the outputs of leaders are counted; the leader crashes before output number `dies_at`.
 
     `moments` describes each counted output by what the leader was busy with: two outputs of one
     description are the same step for anyone who looks from outside.
@@ -28,11 +28,11 @@ class MortalLeader(Cores):
         self._armed = False
 
     def arm(self) -> None:
-        """Count from here."""
+        """Start counting."""
         self._armed = True
 
     def disarm(self) -> None:
-        """Nobody dies any more."""
+        """Stop: no more crashes."""
         self._armed = False
 
     def _step(self, node: Node, event: Event) -> None:
@@ -48,7 +48,7 @@ class MortalLeader(Cores):
             self._execute(node, output)
 
     def _die(self, node: Node) -> None:
-        """kill -9, as `crash`, in the middle of a step: the outputs behind are never done."""
+        """kill -9, as `crash`, within a step: the remaining outputs are dropped."""
         self.disarm()
         self.dead = node
         node.up = False

@@ -42,7 +42,7 @@ def key_of(id: int, incarnation: int = 1) -> ReplicaKey:
 
 @dataclass(slots=True)
 class Node:
-    """A replica with its log, its durable state and whoever waits for its answers."""
+    """A replica with its log, its durable state and waiting requests."""
 
     name: str
     key: ReplicaKey

@@ -11,7 +11,7 @@ from support.raft.cores import Cores, Node
 
 
 def take_snapshot(cores: Cores, node: Node) -> SnapshotId:
-    """A snapshot of everything committed on that node, as it writes it by itself."""
+    """Write a snapshot of everything committed on that node."""
     replica = node.replica
     end_offset = replica.high_watermark
     taken = SnapshotId(end_offset, replica.epochs.epoch_at(end_offset - 1))
@@ -21,7 +21,7 @@ def take_snapshot(cores: Cores, node: Node) -> SnapshotId:
 
 
 def delete_prefix(cores: Cores, node: Node) -> None:
-    """By retention the log before the newest snapshot may go."""
+    """Delete the log before the newest snapshot, as retention does."""
     latest = node.snapshots.latest
     assert latest is not None
     cores.do(node, PrefixObsolete(latest))
@@ -49,7 +49,7 @@ class Watched(Cores):
         return [output for who, output in self.done if who == name and isinstance(output, kind)]
 
     def positions(self, name: str) -> list[int]:
-        """Positions of the parts that a node asked for, in order."""
+        """Positions of the requested parts in order."""
         return [
             output.request.position
             for output in self.of(name, Send)
@@ -70,7 +70,7 @@ def small_parts(node: Node, size_bytes: int = 40) -> None:
 
 
 def left_behind(cores: Cores, *names: str, values: int = 8) -> Node:
-    """A quorum led by the first; the last one hears nothing while the log before its place goes."""
+    """A quorum led by the first; the last one is cut off while the log up to its end is deleted."""
     leader = cores.quorum(*names)
     cores.partition(names[:-1], names[-1:])
     for number in range(values):
@@ -91,7 +91,7 @@ def until(cores: Cores, done: Callable[[], bool], ms: int = 4000) -> None:
 
 
 def interrupt(cores: Watched, reader: str, parts: int) -> None:
-    """Let the reader get so many parts, then cut it off in the middle of the download."""
+    """Deliver that many parts to the reader, then cut it off during the download."""
     real = cores._respond
     seen = 0
 

@@ -45,7 +45,7 @@ class NodeSnapshots:
         self.whole[id] = b"".join(encode_snapshot(id, bounds, [text.encode() for text in values]))
 
     def values(self) -> list[str]:
-        """Texts of the snapshot that the log begins behind."""
+        """Texts of the snapshot before the start of the log."""
         return self.values_of(self.start) if self.start != NO_SNAPSHOT else []
 
     def values_of(self, id: SnapshotId) -> list[str]:
@@ -69,7 +69,7 @@ class NodeSnapshots:
     def log_state(
         self, end_offset: int, epoch_starts: list[tuple[int, int]], control_batches: list[bytes]
     ) -> LogState:
-        """What storage finds at open."""
+        """The state that storage finds at open."""
         latest = self.latest
         bounds = self.bounds(latest) if latest is not None else SnapshotBounds(0, 1)
         partial = next(((found, len(data)) for found, data in self.partial.items()), None)
@@ -85,7 +85,7 @@ class NodeSnapshots:
         )
 
     def execute(self, output: Output) -> SnapshotInstalled | SnapshotRejected | None:
-        """What a download wants done; the event that follows from it, if one does."""
+        """Execute an output of a download; returns the resulting event, if any."""
         match output:
             case WriteSnapshotChunk():
                 here = self.partial.get(output.id, b"")[: output.position]
@@ -114,7 +114,7 @@ class NodeSnapshots:
         return SnapshotInstalled(output.id, bounds.voters, bounds.kraft_version)
 
     def filled(self, response: FetchSnapshotResponse) -> FetchSnapshotResponse:
-        """The answer with the bytes that it asks for."""
+        """The answer with the requested bytes."""
         part = response.part
         assert part is not None
         data = self.whole.get(part.id)

@@ -13,7 +13,7 @@ def start(cores: Cores, *names: str, static: tuple[str, ...] = THREE) -> list[No
 
 
 def formed(cores: Cores) -> Node:
-    """Three static voters that have written who they are."""
+    """Three static voters that have written their voters record."""
     start(cores, *THREE)
     cores.advance(8000)
     leader = cores.leader

@@ -1,4 +1,4 @@
-"""Readable scenarios: commands, and what the cores do upon them.
+"""Readable scenarios: commands and the reactions of the cores.
 
 A transcript is a text file. A line that begins with "> " is a command; the lines below it are what
 happened, up to the next command; "#" begins a comment. `play` runs the commands and returns the text
@@ -84,7 +84,7 @@ class Transcript:
         self._parts_left: dict[str, int] = {}
 
     def play(self, text: str) -> str:
-        """The transcript with what really happened."""
+        """The transcript with the actual events."""
         out: list[str] = []
         for line in text.splitlines():
             if line.startswith("> "):
@@ -177,7 +177,7 @@ class Transcript:
         self._lines.append(f"{leader.name} answers: {text}")
 
     def _append_change(self, name: str, kind: str, other: str) -> None:
-        """A change that is only started: nobody waits for its commit."""
+        """Start a change without waiting for its commit."""
         key = key_of(int(other))
         node = self.cores.nodes.get(other)
         endpoints = node.config.endpoints if node is not None else ()

@@ -1,5 +1,5 @@
-"""A workload that proves things: one writer, one checker, and the verdict over what they saw.
+"""A workload that verifies consistency: one writer, one checker, and the check of their records.
 
-Writer and checker are processes of their own, outside the cluster under test. They share two JSON
-lines files and the machine's monotonic clock, nothing else.
+Writer and checker are processes outside the tested cluster. They share two files with JSON lines and the machine's
+monotonic clock.
 """

@@ -1,4 +1,4 @@
-"""The command line that writer and checker share, and when they have to stop."""
+"""The command line of writer and checker, and their end conditions."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 class Bounds:
-    """Ends a loop after a time, a count, SIGTERM, or the end of whoever started it, whichever is first."""
+    """Ends a loop after a time, a count, SIGTERM, or the end of the parent process, whichever is first."""
 
     def __init__(self, *, max_seconds: float, max_count: int, interval_ms: float) -> None:
         self._deadline = time.monotonic() + max_seconds
@@ -48,7 +48,7 @@ class Bounds:
         self._left -= 1
 
     def pace(self) -> None:
-        """Waits for the next turn: a steady rate, without catching up after a stall."""
+        """Wait for the next turn: a steady rate without catching up after a stall."""
         now = time.monotonic()
         self._due = max(self._due + self._interval_s, now)
         time.sleep(self._due - now)

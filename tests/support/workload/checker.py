@@ -1,4 +1,4 @@
-"""Does linearizable reads on every node in turn and catches one that is older than it may be.
+"""Sends linearizable reads to every node in turn and detects stale ones.
 
 A process of its own: `python -m support.workload.checker --url ... --acknowledgements FILE --reads
 FILE`. Before each read it takes in what the writer's file holds: all of that was acknowledged before
@@ -24,7 +24,7 @@ _PATH = (
 
 @dataclass(slots=True)
 class Known:
-    """What was acknowledged before the next read begins."""
+    """The records that were acknowledged before the next read begins."""
 
     number: int = 0
     offset: int = -1
@@ -37,7 +37,7 @@ class Known:
 
 
 def is_stale(read: history.Read, known: Known) -> bool:
-    """True when the read did not cover a record that was acknowledged before it began."""
+    """Whether the read misses a record that was acknowledged before it began."""
     if read.value is None:
         return known.offset >= 0
     return read.end_offset <= known.offset
@@ -59,7 +59,7 @@ def read_once(target: Target, path: str = _PATH) -> history.Read | history.ReadF
 
 
 def check(target: Target, tail: history.Tail, journal: Journal, bounds: Bounds) -> int:
-    """Returns the number of stale reads."""
+    """Read until the end; returns the number of stale reads."""
     known, stale = Known(), 0
     while not bounds.over:
         known.learn(tail.new_events())

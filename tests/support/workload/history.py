@@ -1,4 +1,4 @@
-"""What writer and checker saw, as JSON lines. Data and its encoding only, no judgement.
+"""The records of writer and checker as JSON lines: data and encoding only, no checks.
 
 Every write sets the same key to `<number>.<attempt>`: numbers grow by one after each
 acknowledgement, a repeat of a write whose outcome is unknown keeps its number. Times are
@@ -18,7 +18,7 @@ NAME = "number"
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A write that the quorum said is committed at `offset`, in `epoch`."""
+    """A write that the quorum acknowledged at `offset` in `epoch`."""
 
     kind: ClassVar[str] = "acknowledged"
     number: int
@@ -31,7 +31,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A write that may or may not have been committed, or may be at any later time."""
+    """A write that may have been committed, or may be committed later."""
 
     kind: ClassVar[str] = "unknown"
     number: int
@@ -43,7 +43,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A write that certainly was not committed: no connection, or an answer that says so."""
+    """A write that was certainly not committed: no connection, or a definite refusal."""
 
     kind: ClassVar[str] = "refused"
     number: int
@@ -55,7 +55,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A linearizable read; `end_offset` is the exclusive end of what had been applied.
+    """A linearizable read; `end_offset`: exclusive end of the applied records.
 
     A key that does not exist is read as value None at end offset -1.
     """
@@ -70,7 +70,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadFailed:
-    """A read that got no answer, or one that says that it can't be linearizable now."""
+    """A read without an answer, or whose answer says that it can't be linearizable now."""
 
     kind: ClassVar[str] = "readFailed"
     start_ms: float
@@ -100,7 +100,7 @@ def encode_value(number: int, attempt: int) -> str:
 
 
 def decode_value(value: str) -> tuple[int, int]:
-    """(number, attempt); ValueError when the value is none of ours."""
+    """(number, attempt). Raises ValueError for a value of another origin."""
     number, attempt = value.split(".")
     return int(number), int(attempt)
 
@@ -116,7 +116,7 @@ def decode_event(line: str) -> Event:
 
 
 def load(path: Path) -> list[Event]:
-    """The whole file; a last line that was cut off by a kill is left out."""
+    """The whole file; an incomplete last line is ignored."""
     return list(_whole_lines(path.read_text().splitlines(keepends=True)))
 
 
@@ -135,7 +135,7 @@ class Tail:
         self._cut = b""
 
     def new_events(self) -> list[Event]:
-        """Everything that was written since the last call."""
+        """The events since the last call."""
         if not self._path.exists():
             return []
         with open(self._path, "rb") as file:

@@ -1,8 +1,7 @@
-"""The verdict: acknowledged records that are gone, reads that were too old, unsafe voter changes.
+"""The checks: lost acknowledged records, stale reads, unsafe voter changes. Pure functions over histories and logs.
 
-Pure functions over histories and logs. Every finding is a sentence that a person can act on; no
-finding means that the property holds for the history at hand. One writer and one key make the
-linearizability check exact: the key's value after each offset is known from the log.
+Every finding is a sentence; no finding means that the property holds for this history. With one writer and one key the
+linearizability check is exact: the key's value after each offset is known from the log.
 """
 
 from bisect import bisect_right
@@ -24,7 +23,7 @@ from support.workload.history import (
 
 @dataclass(frozen=True, slots=True)
 class LoggedWrite:
-    """A record of the workload as one replica's own log has it."""
+    """A record of the workload in one replica's log."""
 
     offset: int
     epoch: int
@@ -43,7 +42,7 @@ class VoterSet:
 
 @dataclass(frozen=True, slots=True)
 class StateSample:
-    """The key's value in one replica's state, with everything applied below `end_offset`."""
+    """The key's value in one replica's state after all records below `end_offset`."""
 
     end_offset: int
     number: int
@@ -67,7 +66,7 @@ class ReplicaLog:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Everything found; `acknowledged` and `reads` say how much was checked."""
+    """All findings. `acknowledged` and `reads`: numbers of checked items."""
 
     acknowledged: int
     reads: int
@@ -93,8 +92,8 @@ def judge(
 ) -> Verdict:
     """All checks. `logs`: at least one surviving replica. `recoveries`: of a lost quorum, from a single survivor.
 
-    The reference is the log that reaches back furthest, and of those the longest: what no replica
-    has as a record any more can't be checked, and counts as lost.
+    The reference is the log with the smallest start offset, and of those the longest. A record that no replica has any more
+    can't be checked, and counts as lost.
     """
     if not logs:
         raise ValueError("no replica's log to compare with")
@@ -116,9 +115,9 @@ def judge(
 
 
 def lost_records(acknowledged: Iterable[Acknowledged], log: ReplicaLog) -> list[str]:
-    """Each acknowledged record has to stand at its offset, in its epoch, in this log.
+    """Each acknowledged record from the log's start on has to be at its offset, in its epoch, in this log.
 
-    Behind its start, that is; what it has of the records before is in its state.
+    Earlier records are only in its state.
     """
     logged = {write.offset: write for write in log.writes}
     findings = []
@@ -133,7 +132,7 @@ def lost_records(acknowledged: Iterable[Acknowledged], log: ReplicaLog) -> list[
 
 
 def unchecked(acknowledged: Iterable[Acknowledged], reference: ReplicaLog) -> list[str]:
-    """Acknowledged records that no replica can show any more: a check that can't be made is no pass."""
+    """Acknowledged records that no replica has as a record any more: they can't be checked, which counts as a finding."""
     before = [event.offset for event in acknowledged if event.offset < reference.start_offset]
     if not before:
         return []
@@ -158,7 +157,7 @@ def wrong_states(reference: ReplicaLog, log: ReplicaLog) -> list[str]:
 
 
 def divergences(reference: ReplicaLog, log: ReplicaLog) -> list[str]:
-    """Two committed logs agree wherever both have something."""
+    """Two committed logs must agree on all offsets that both have."""
     start_offset = max(reference.start_offset, log.start_offset)
     end_offset = min(reference.end_offset, log.end_offset)
     ours = _records_between(log, start_offset, end_offset)
@@ -179,9 +178,9 @@ def _records_between(
 def stale_reads(writes: Sequence[Event], reads: Sequence[Read], reference: ReplicaLog) -> list[str]:
     """Reads that no single order of operations explains.
 
-    A read is explained iff its value is the key's at some point of the log that lies behind every
-    write acknowledged before the read began, and the write of that value began before the read
-    ended. Both the claimed end offset and the value itself are checked.
+    A read is explained if its value is the key's value at a point of the log behind every write that was acknowledged
+    before the read began, and the write of that value began before the read ended. The claimed end offset and the value
+    are both checked.
     """
     by_end = sorted((e for e in writes if isinstance(e, Acknowledged)), key=lambda e: e.end_ms)
     ends = [event.end_ms for event in by_end]
@@ -233,7 +232,7 @@ def _read_problem(
 def double_steps(
     voter_sets: Sequence[VoterSet], recoveries: int = 0, *, alters: bool = False
 ) -> list[str]:
-    """Consecutive committed voter sets differ by exactly one replica key.
+    """Consecutive committed voter sets must differ by exactly one replica key.
 
     `alters`: they may be equal, as an AlterQuorum changes only the target voters at first. A recovery leaves a single voter, of an id that was one, under a new UUID.
     """
@@ -254,9 +253,9 @@ def double_steps(
 
 
 def invented_records(writes: Sequence[Event], log: ReplicaLog) -> list[str]:
-    """Everything in the log was sent, and nothing that was refused is there.
+    """Records in the log that were never sent, or that were refused.
 
-    A writer that was killed leaves one attempt that it could not write down.
+    A killed writer leaves one attempt that it could not record.
     """
     tried = {(e.number, e.attempt): e for e in writes if isinstance(e, Attempted)}
     complete = any(isinstance(event, Finished) for event in writes)
@@ -272,7 +271,7 @@ def invented_records(writes: Sequence[Event], log: ReplicaLog) -> list[str]:
 
 
 def longest_gap_ms(writes: Iterable[Event], *, start_ms: float, end_ms: float) -> float:
-    """Longest time without an acknowledgement inside the window, its edges counted as such."""
+    """Longest time without an acknowledgement within the window; the edges of the window count as acknowledgements."""
     moments = [start_ms, end_ms]
     moments += [
         event.end_ms
@@ -284,5 +283,5 @@ def longest_gap_ms(writes: Iterable[Event], *, start_ms: float, end_ms: float) -
 
 
 def unknown_outcomes(writes: Iterable[Event]) -> int:
-    """Attempts whose outcome was not known and that were repeated."""
+    """Repeated attempts whose outcome was unknown."""
     return sum(isinstance(event, Unknown) for event in writes)

@@ -18,7 +18,7 @@ _PAGE_RECORDS = 5000
 
 
 class LogIncomplete(Exception):
-    """The replica did not show its whole committed log."""
+    """The replica did not return its whole committed log."""
 
 
 def read_replica_log(name: str, fetch: Fetch) -> ReplicaLog:
@@ -43,7 +43,7 @@ def read_replica_log(name: str, fetch: Fetch) -> ReplicaLog:
 
 
 def _state(fetch: Fetch) -> StateSample | None:
-    """What the replica has applied, by its own word; None when the key is not in the list."""
+    """The replica's applied state; None if the key is missing."""
     prefix = quote(f"topic/{history.RESOURCE_NAME}/{history.NAME}")
     page = fetch(f"/v1/configs?prefix={prefix}")
     for entry in page["entries"]:
@@ -54,7 +54,7 @@ def _state(fetch: Fetch) -> StateSample | None:
 
 
 def records(name: str, fetch: Fetch, start_offset: int) -> Iterator[dict[str, Any]]:
-    """As the admin API shows them, without a gap, up to the high watermark at the beginning."""
+    """The records from the admin API without a gap, up to the high watermark at the start."""
     offset, until = start_offset, -1
     while until < 0 or offset < until:
         page = fetch(f"/v1/log?fromOffset={offset}&maxRecords={_PAGE_RECORDS}")

@@ -1,8 +1,8 @@
 """Calls of the admin API, with the outcomes that a checker has to tell apart.
 
-Standard library only, so that the load costs little on a small machine. Knows no Kubernetes: a
-target is a list of base URLs. What only the leader can do is tried anew until a connection reaches the leader:
-a URL may be that of a Service, behind which every connection may end at another node.
+Uses the standard library only, so that the load costs little on a small machine. A target is a list of base URLs.
+Requests that only the leader can answer are repeated until a connection reaches the leader: a URL may be that of a
+Service, where each connection may reach another node.
 """
 
 import http.client
@@ -39,7 +39,7 @@ class NotSent:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The request may have arrived; no complete answer came back."""
+    """The request may have arrived; there was no complete answer."""
 
     error: str
 
@@ -54,7 +54,7 @@ _TURNS = 20
 
 
 def surely_refused(outcome: Outcome) -> bool:
-    """True only when the write can never take effect; anything doubtful is False.
+    """True only if the write can never take effect; False if this is uncertain.
 
     503 is doubtful: a leader that steps down may say so after it has appended.
     """
@@ -68,7 +68,7 @@ def surely_refused(outcome: Outcome) -> bool:
 
 
 class Target:
-    """Base URLs taken in turn; one kept connection, dropped after anything but an answer."""
+    """Base URLs used in turn, with one kept connection, which is closed after any failure."""
 
     def __init__(
         self,
@@ -110,14 +110,14 @@ class Target:
         return self._urls[self._next % len(self._urls)]
 
     def turn(self) -> None:
-        """Leave this node: the next call goes to the next URL, on a new connection."""
+        """Use the next URL, on a new connection, for the next call."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
         self._next += 1
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Outcome:
-        """One request, repeated only where nothing was done because another node leads."""
+        """One request, repeated only if it had no effect because another node leads."""
         for _ in range(self._turns):
             outcome = self._call(method, path, body)
             if isinstance(outcome, Answer) and outcome.status == _REFUSED and self._token_file:

@@ -1,4 +1,4 @@
-"""Re-reads every acknowledged record from every given replica's own log and prints the verdict.
+"""Reads every acknowledged record from the log of every given replica and prints the result.
 
 `python -m support.workload.verify --acknowledgements FILE --reads FILE --replica http://host:port
 ...`. Exit status 0 only when nothing was lost, read stale, invented or changed by two voters at once.
@@ -31,7 +31,7 @@ def http_fetch(base_url: str) -> Fetch:
 
 
 def verify(acknowledgements: Path, reads: Path, replicas: dict[str, Fetch]) -> Verdict:
-    """Reads all the logs, then judges."""
+    """Read all logs, then check."""
     logs = [read_replica_log(name, fetch) for name, fetch in replicas.items()]
     return judge(history.load(acknowledgements), history.load(reads), logs)
 

@@ -1,4 +1,4 @@
-"""Keeps committing numbered records, one at a time, and writes down what it was told.
+"""Commits numbered records one at a time, and records the outcomes.
 
 A process of its own: `python -m support.workload.writer --url ... --acknowledgements FILE`. A write
 without a sure outcome is repeated with the same number until it is acknowledged, so at its end every
@@ -21,7 +21,7 @@ _SYNC_EVERY_MS = 1000.0
 
 
 class Journal:
-    """Appends events; each is out of this process at once, and on the disk within a second."""
+    """Appends events; each is written at once, and synced within a second."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class Journal:
 
 
 def write_once(target: Target, number: int, attempt: int, timeout_ms: int) -> history.Attempted:
-    """One attempt, and what came of it."""
+    """One attempt and its outcome."""
     path = f"/v1/configs/{history.RESOURCE_TYPE}/{history.RESOURCE_NAME}/{history.NAME}"
     body = {"value": history.encode_value(number, attempt), "timeoutMs": timeout_ms}
     start_ms = now_ms()
@@ -56,7 +56,7 @@ def write_once(target: Target, number: int, attempt: int, timeout_ms: int) -> hi
 
 
 def write_numbers(target: Target, journal: Journal, bounds: Bounds, timeout_ms: int) -> int:
-    """Returns how many numbers were acknowledged."""
+    """Write the numbers; returns the number of acknowledged ones."""
     number, attempt, acknowledged = 1, 1, 0
     while not bounds.over:
         event = write_once(target, number, attempt, timeout_ms)
