@@ -26,7 +26,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import WideReads
-from quorum_operator.kube.host_rooms import read_host_rooms
+from quorum_operator.kube.host_capacities import read_host_capacities
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
@@ -363,14 +363,16 @@ class Reconciler:
             backups=known.backups[0],
             update=update_wanted(spec, self._clock()),
         )
-        return await self._with_host_rooms(spec, corrected(seen))
+        return await self._with_host_capacities(spec, corrected(seen))
 
-    async def _with_host_rooms(self, spec: MetadataQuorumSpec, seen: Observation) -> Observation:
+    async def _with_host_capacities(
+        self, spec: MetadataQuorumSpec, seen: Observation
+    ) -> Observation:
         """Where a member is to be made. A host that a copy has too many or too few decides nothing but whether that is now or later."""
         if not planned(Situation(seen)):
             return seen
-        rooms = await read_host_rooms(self._kept or self._api, spec)
-        return replace(seen, host_rooms=rooms)
+        rooms = await read_host_capacities(self._kept or self._api, spec)
+        return replace(seen, host_capacities=rooms)
 
     async def _open(
         self, owner: Owner, spec: MetadataQuorumSpec, cluster: Cluster, *, live: bool

@@ -3,7 +3,7 @@
 A stage is a folder of tests/. Stages run in the order below, fast ones first. Folders that need more than Python mark their tests
 automatically.
 
-With workers (`pytest -n`), the stages run side by side, as `side_by_side` hands them out.
+With workers (`pytest -n`), the stages run side by side, as `parallel_stages` operations them out.
 """
 
 import os
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from support.side_by_side import FIRST, StageScheduling, stage_of
+from support.parallel_stages import FIRST, StageScheduling, stage_of
 from support.spent_cpu import spent_cpu_s
 
 STAGES = {
@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(StageOrder(config), "stage-order")
     if hasattr(config, "workerinput"):
         return  # the process that distributes the tests also reports them
-    side_by_side = bool(config.getoption("numprocesses", default=None))
-    reporter = SideBySide(config) if side_by_side else OneByOne(config)
+    parallel_stages = bool(config.getoption("numprocesses", default=None))
+    reporter = SideBySide(config) if parallel_stages else OneByOne(config)
     config.pluginmanager.register(reporter, "stages")
 
 
@@ -66,7 +66,7 @@ class StageOrder:
     """Orders the tests and marks them by folder."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._side_by_side = hasattr(config, "workerinput")
+        self._parallel_stages = hasattr(config, "workerinput")
         self._counted_cpu_s = 0.0
 
     def pytest_collection_finish(self) -> None:
@@ -85,7 +85,7 @@ class StageOrder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         order = {name: position for position, name in enumerate(STAGES)}
-        if self._side_by_side:
+        if self._parallel_stages:
             order |= {name: position - len(FIRST) for position, name in enumerate(FIRST)}
         items.sort(key=lambda item: order.get(stage_of(item.nodeid), len(order)))
         for item in items:

@@ -10,7 +10,7 @@ import pytest
 
 from support import local_quorum, warm_process
 from support.local_quorum import NodeProcess, NodeStart
-from support.side_by_side import stage_of
+from support.parallel_stages import stage_of
 from support.warm_process import WarmProcess, WarmStart
 
 _OF_PROCESSES = ("processes", "linearizability", "interop", "envtest", "pipeline")

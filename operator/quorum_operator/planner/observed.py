@@ -14,7 +14,7 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
-from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.planner.host_capacity import HostCapacity
 from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.planner.update_record import UpdateRecord, UpdateWanted
@@ -492,5 +492,5 @@ class Observation:
     certificates: CertificatesSeen | None = None  # None: the quorum has none
     backups: BackupsSeen | None = None  # None: the spec asks for none
     update: UpdateWanted | None = None  # None: the spec says nothing of how updates are made
-    host_rooms: tuple[HostRoom, ...] | None = None
+    host_capacities: tuple[HostCapacity, ...] | None = None
     """Hosts that members may run on, taken or not; None: members may share hosts, or nobody has looked."""

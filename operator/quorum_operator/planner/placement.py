@@ -7,7 +7,7 @@ stopped before its successor is made, and what is stopped takes no host.
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.planner.host_capacity import HostCapacity
 from quorum_operator.planner.observed import Incarnation
 from quorum_operator.planner.situation import Situation, Slot
 from quorum_operator.planner.step import Step, Wait
@@ -53,7 +53,7 @@ def planned(at: Situation) -> tuple[Slot, ...]:
 
 def shortage(at: Situation) -> Shortage | None:
     """Why no planned newcomer may be made now; None: it may, or nobody has looked at the hosts."""
-    hosts, held = at.seen.host_rooms, planned(at)
+    hosts, held = at.seen.host_capacities, planned(at)
     if hosts is None or not held:
         return None
     made = sum(1 for slot in at.slots if slot.incarnation is not None)
@@ -74,7 +74,7 @@ def plan_held_move(at: Situation) -> Step | None:
     return Wait("a planned move has not begun", found.text, LOOK_AGAIN_S)
 
 
-def _free(at: Situation, hosts: tuple[HostRoom, ...]) -> int:
+def _free(at: Situation, hosts: tuple[HostCapacity, ...]) -> int:
     """Hosts that no member has or comes back to. Who has not been given one yet will take one."""
     taken: set[str] = set()
     homeless = 0

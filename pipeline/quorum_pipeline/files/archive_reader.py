@@ -78,8 +78,8 @@ class ArchiveReader:
             open_snapshot(self._files.fetch(f"{directory}/{names[-1]}", scratch)) if names else None
         )
 
-    def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
-        """All records below an offset, in order, those of one task at a time. `side_by_side`: files that are read at a
+    def log_columns(self, end_offset: int | None, parallel_stages: int = 1) -> Iterator[LogColumns]:
+        """All records below an offset, in order, those of one task at a time. `parallel_stages`: files that are read at a
         time.
 
         Raises PipelineError, also if there are none, or some are in quarantine.
@@ -90,17 +90,17 @@ class ArchiveReader:
         for each in found.ranges:
             if each.start < limit:
                 try:
-                    for columns in self._counted(each, side_by_side):
+                    for columns in self._counted(each, parallel_stages):
                         yield columns if each.end <= limit else columns.before_offset(limit)
                 except PipelineError as error:
                     raise PipelineError(
                         f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
                     ) from None
 
-    def _counted(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
+    def _counted(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
         """The columns of a range. Raises PipelineError at its end if they are not as many as its marker says."""
         found, expected = 0, self.marker(range).rows
-        for columns in self._columns_of(range, side_by_side):
+        for columns in self._columns_of(range, parallel_stages):
             found += len(columns)
             yield columns
         if found != expected:
@@ -139,9 +139,9 @@ class ArchiveReader:
         found = (each for each in self.contents().ranges if each.start <= offset < each.end)
         return next((self._directory(RECORDS, each) for each in found), self._uri)
 
-    def _columns_of(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
+    def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
         assert self._local is not None, "who knows another way reads them"
-        return read_records(self._local / RECORDS / range.directory, side_by_side)
+        return read_records(self._local / RECORDS / range.directory, parallel_stages)
 
     def _check_there(self, found: Archived, end_offset: int) -> None:
         if not found.start <= end_offset <= found.end:

@@ -38,7 +38,7 @@ class _File(NamedTuple):
 
 
 def read_records(
-    directory: Path, side_by_side: int, start: int = 0, end: int = _MOST_OFFSET
+    directory: Path, parallel_stages: int, start: int = 0, end: int = _MOST_OFFSET
 ) -> Iterator[LogColumns]:
     """All records in a directory, in order, as many at a time as lie in files whose offsets overlap: those of one task.
 
@@ -47,7 +47,7 @@ def read_records(
     So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
     """
     waiting: deque[Future[LogColumns]] = deque()
-    with ThreadPoolExecutor(side_by_side) as pool:
+    with ThreadPoolExecutor(parallel_stages) as pool:
         found = _whole(directory, list(pool.map(_file, _paths(directory))))
         for group in _overlapping(_among(found, start, end)):
             # It is begun behind those that it waits for.

@@ -15,16 +15,16 @@ def replay_archive(
     archive: ArchiveReader,
     moment: Moment,
     progress: Callable[[int], None] = lambda end_offset: None,
-    side_by_side: int = 1,
+    parallel_stages: int = 1,
 ) -> Replayed:
-    """`side_by_side`: files that are read at a time.
+    """`parallel_stages`: files that are read at a time.
 
     Raises PipelineError: the archive does not have this moment, has records in quarantine, or contradicts itself.
     """
     state = Replayed()
     _begin(state, archive, moment)
     try:
-        for found in archive.log_columns(moment.offset, side_by_side):
+        for found in archive.log_columns(moment.offset, parallel_stages):
             new = found.from_offset(state.end_offset)
             before = new if moment.time_ms is None else new.up_to_time(moment.time_ms)
             state.columns(before)

@@ -153,10 +153,10 @@ class Archive(ArchiveReader):
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
         self._files.upload(str(snapshot.path.resolve()), target)
 
-    def _columns_of(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
+    def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
         # Files that are here are read here: a JVM in between takes several times as long.
         if self._local is not None:
-            yield from super()._columns_of(range, side_by_side)
+            yield from super()._columns_of(range, parallel_stages)
             return
         try:
             frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)

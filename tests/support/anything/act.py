@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from support.envtest.kube_api import Json
 
 if TYPE_CHECKING:
-    from support.anything.hands import Hands
+    from support.anything.operations import Operations
 
 Option = TypeVar("Option")
 Doing: TypeAlias = Iterator[str]
-Answer: TypeAlias = "Callable[[Hands, str], str]"
+Answer: TypeAlias = "Callable[[Operations, str], str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Act:
     name: str
     family: str
     what: str
-    do: "Callable[[Hands, Drawn], Doing]"
+    do: "Callable[[Operations, Drawn], Doing]"
     lasts_s: tuple[float, float] | None = None
     destroys: int = 0
     wants: int | None = None
@@ -87,10 +87,10 @@ def act(
     wants: int | None = None,
     endings: tuple[Ending, ...] = (),
     alone: bool = False,
-) -> "Callable[[Callable[[Hands, Drawn], Doing]], Act]":
+) -> "Callable[[Callable[[Operations, Drawn], Doing]], Act]":
     """Declare a generator function as an act with its name."""
 
-    def made(do: "Callable[[Hands, Drawn], Doing]") -> Act:
+    def made(do: "Callable[[Operations, Drawn], Doing]") -> Act:
         assert do.__doc__, f"{do.__name__} says nothing of itself"
         family = do.__module__.rpartition(".")[2].removesuffix("_acts")
         name = do.__name__.replace("_", "-")

@@ -3,7 +3,7 @@
 import re
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
-from support.anything.hands import Hands, NothingThere
+from support.anything.operations import NothingThere, Operations
 
 _PATH = "/v1/alter-quorum"
 _ABSENT = 90
@@ -14,56 +14,56 @@ _CANCEL = re.compile(
 )
 
 
-def _cancels(hands: Hands, message: str) -> str:
+def _cancels(operations: Operations, message: str) -> str:
     """What the condition prints, in the pod that it names."""
     found = _CANCEL.search(message)
     assert found is not None, message
     words = ("exec", found[1], "--", "quorumctl", *found[2].split())
-    return f"cancelled the target in {found[1]}: {hands.kubectl('-n', hands.namespace, *words)}"
+    return f"cancelled the target in {found[1]}: {operations.kubectl('-n', operations.namespace, *words)}"
 
 
-def _voters(hands: Hands) -> list[int]:
-    described = hands.quorum.describe()
+def _voters(operations: Operations) -> list[int]:
+    described = operations.quorum.describe()
     if described is None:
         raise NothingThere("no majority confirms a leader")
     return sorted({each.id for each in described.voters})
 
 
-def _without_member(hands: Hands, drawn: Drawn) -> str:
-    leaving, now = hands.member(drawn).node_id, _voters(hands)
+def _without_member(operations: Operations, drawn: Drawn) -> str:
+    leaving, now = operations.member(drawn).node_id, _voters(operations)
     target = [each for each in now if each != leaving]
     if not target or target == now:
         raise NothingThere(f"{leaving} is not one of several voters")
-    return f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
+    return f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
 
 
 @act(destroys=1)
-def alter_to_fewer(hands: Hands, drawn: Drawn) -> Doing:
+def alter_to_fewer(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters without one of the members: the resource brings it back."""
-    yield _without_member(hands, drawn)
+    yield _without_member(operations, drawn)
 
 
 @act(destroys=1, lasts_s=(20.0, 40.0))
-def alter_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
+def alter_while_host_is_away(operations: Operations, drawn: Drawn) -> Doing:
     """Switch a member's host off, and set target voters without that member."""
-    host = hands.host_of(hands.member(drawn))
-    with hands.switched_off(host):
-        yield f"switched {host} off; {_without_member(hands, drawn)}"
+    host = operations.host_of(operations.member(drawn))
+    with operations.switched_off(host):
+        yield f"switched {host} off; {_without_member(operations, drawn)}"
 
 
 @act(lasts_s=_PASSES)
-def alter_and_cancel(hands: Hands, drawn: Drawn) -> Doing:
+def alter_and_cancel(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters that can't be reached, and cancel them."""
-    target = [*_voters(hands), _ABSENT]
-    yield f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
-    hands.admin("DELETE", _PATH)
+    target = [*_voters(operations), _ABSENT]
+    yield f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
+    operations.admin("DELETE", _PATH)
 
 
 @act(endings=(Ending("AlterationPending", _CANCEL.pattern, _cancels),))
-def alter_to_absent_left(hands: Hands, drawn: Drawn) -> Doing:
+def alter_to_absent_left(operations: Operations, drawn: Drawn) -> Doing:
     """Set target voters that can't be reached, and leave them so."""
-    target = [*_voters(hands), _ABSENT]
-    yield f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
+    target = [*_voters(operations), _ABSENT]
+    yield f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
 
 
 ACTS: tuple[Act, ...] = (

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from support.anything.act import Act, Doing, Drawn, act
-from support.anything.hands import Hands, NothingThere
 from support.anything.object_acts import EARLIER, TOKEN, keeps_claims
+from support.anything.operations import NothingThere, Operations
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import nodes
@@ -17,139 +17,143 @@ _DNS = "deployments", "coredns"
 _SYSTEM = "kube-system"
 
 
-def _control_plane(hands: Hands) -> str:
-    names = nodes.node_names(hands.env.cluster.name)
+def _control_plane(operations: Operations) -> str:
+    names = nodes.node_names(operations.env.cluster.name)
     return next(each for each in names if each.endswith("control-plane"))
 
 
-def _signal(hands: Hands, signal: str, *programs: str) -> None:
+def _signal(operations: Operations, signal: str, *programs: str) -> None:
     """To every process of these names on the control plane's host."""
     for each in programs:
-        nodes.on_node(_control_plane(hands), ["pkill", f"-{signal}", "-x", each[:15]])
+        nodes.on_node(_control_plane(operations), ["pkill", f"-{signal}", "-x", each[:15]])
 
 
-def _frozen(hands: Hands, *programs: str) -> Callable[[], None]:
-    _signal(hands, "STOP", *programs)
-    return lambda: _signal(hands, "CONT", *programs)
+def _frozen(operations: Operations, *programs: str) -> Callable[[], None]:
+    _signal(operations, "STOP", *programs)
+    return lambda: _signal(operations, "CONT", *programs)
 
 
 @act()
-def kill_api_server(hands: Hands, drawn: Drawn) -> Doing:
+def kill_api_server(operations: Operations, drawn: Drawn) -> Doing:
     """Kill the API server; its kubelet starts it again."""
-    _signal(hands, "KILL", "kube-apiserver")
+    _signal(operations, "KILL", "kube-apiserver")
     yield "killed the API server"
 
 
 @act(lasts_s=(4.0, 10.0))
-def freeze_api_server(hands: Hands, drawn: Drawn) -> Doing:
+def freeze_api_server(operations: Operations, drawn: Drawn) -> Doing:
     """Stop the API server with SIGSTOP, and let it go on: calls hang."""
-    thaw = _frozen(hands, "kube-apiserver")
+    thaw = _frozen(operations, "kube-apiserver")
     yield "froze the API server"
     thaw()
 
 
 @act(lasts_s=_PASSES)
-def freeze_controllers(hands: Hands, drawn: Drawn) -> Doing:
+def freeze_controllers(operations: Operations, drawn: Drawn) -> Doing:
     """Stop the controllers and the scheduler of Kubernetes with SIGSTOP, and let them go on."""
-    thaw = _frozen(hands, "kube-controller-manager", "kube-scheduler")
+    thaw = _frozen(operations, "kube-controller-manager", "kube-scheduler")
     yield "froze the controllers and the scheduler"
     thaw()
 
 
 @act()
-def delete_dns_pods(hands: Hands, drawn: Drawn) -> Doing:
+def delete_dns_pods(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the pods of the cluster's DNS by force."""
-    pods = hands.api.list(kube.core(_SYSTEM, "pods"), "k8s-app=kube-dns")
+    pods = operations.api.list(kube.core(_SYSTEM, "pods"), "k8s-app=kube-dns")
     for each in pods:
-        hands.api.delete(kube.core(_SYSTEM, "pods", each["metadata"]["name"]), grace_s=0)
+        operations.api.delete(kube.core(_SYSTEM, "pods", each["metadata"]["name"]), grace_s=0)
     yield f"deleted {len(pods)} pods of DNS"
 
 
 @act(lasts_s=_PASSES)
-def dns_away(hands: Hands, drawn: Drawn) -> Doing:
+def dns_away(operations: Operations, drawn: Drawn) -> Doing:
     """Scale the cluster's DNS to nothing for a while."""
     path = kube.apps(_SYSTEM, *_DNS)
-    replicas = hands.api.get(path)["spec"]["replicas"]
-    hands.api.merge(path, {"spec": {"replicas": 0}})
+    replicas = operations.api.get(path)["spec"]["replicas"]
+    operations.api.merge(path, {"spec": {"replicas": 0}})
     yield "scaled DNS to 0"
-    hands.api.merge(path, {"spec": {"replicas": replicas}})
+    operations.api.merge(path, {"spec": {"replicas": replicas}})
 
 
 @act(lasts_s=_KEPT_AWAY_S)
-def stop_kubelet(hands: Hands, drawn: Drawn) -> Doing:
+def stop_kubelet(operations: Operations, drawn: Drawn) -> Doing:
     """Stop the kubelet of a member's host until its Node is not ready, and longer; the pods go on."""
-    host = hands.host_of(hands.member(drawn))
+    host = operations.host_of(operations.member(drawn))
     nodes.stop_kubelet(host)
     yield f"stopped the kubelet of {host}"
     nodes.restart_kubelet(host)
 
 
 @act(lasts_s=_PASSES)
-def limit_range(hands: Hands, drawn: Drawn) -> Doing:
+def limit_range(operations: Operations, drawn: Drawn) -> Doing:
     """Set a LimitRange that gives containers limits which the operator did not ask for, for a while."""
-    path = hands.core("limitranges", "by-hand")
+    path = operations.core("limitranges", "by-hand")
     limits: Json = {"type": "Container", "default": {"memory": "400Mi", "cpu": "2"}}
     body: Json = {
         "apiVersion": "v1",
         "kind": "LimitRange",
-        "metadata": {"name": "by-hand", "namespace": hands.namespace},
+        "metadata": {"name": "by-hand", "namespace": operations.namespace},
         "spec": {"limits": [limits]},
     }
-    hands.api.apply(path, body)
+    operations.api.apply(path, body)
     yield "set a LimitRange"
-    hands.api.delete(path)
+    operations.api.delete(path)
 
 
 @act(lasts_s=_PASSES)
-def restricted_namespace(hands: Hands, drawn: Drawn) -> Doing:
+def restricted_namespace(operations: Operations, drawn: Drawn) -> Doing:
     """Enforce the restricted pod security standard in the namespace, for a while."""
-    path = f"{kube.NAMESPACES}/{hands.namespace}"
+    path = f"{kube.NAMESPACES}/{operations.namespace}"
     label = "pod-security.kubernetes.io/enforce"
-    hands.api.merge(path, {"metadata": {"labels": {label: "restricted"}}})
+    operations.api.merge(path, {"metadata": {"labels": {label: "restricted"}}})
     yield "enforced the restricted standard"
-    hands.api.merge(path, {"metadata": {"labels": {label: None}}})
+    operations.api.merge(path, {"metadata": {"labels": {label: None}}})
 
 
-def _selector(hands: Hands) -> str:
-    return f"app.kubernetes.io/name=metadataquorum,app.kubernetes.io/instance={hands.name}"
+def _selector(operations: Operations) -> str:
+    return f"app.kubernetes.io/name=metadataquorum,app.kubernetes.io/instance={operations.name}"
 
 
 @act(destroys=1)
-def delete_everything(hands: Hands, drawn: Drawn) -> Doing:
+def delete_everything(operations: Operations, drawn: Drawn) -> Doing:
     """Run kubectl delete all on all that belongs to the quorum: StatefulSets, pods, Services."""
-    if not keeps_claims(hands):
+    if not keeps_claims(operations):
         raise NothingThere("its claims would go with the StatefulSets")
-    words = ("delete", "all", "-l", _selector(hands), "--wait=false")
-    told = hands.kubectl("-n", hands.namespace, *words)
+    words = ("delete", "all", "-l", _selector(operations), "--wait=false")
+    told = operations.kubectl("-n", operations.namespace, *words)
     yield f"deleted {len(told.splitlines())} objects"
 
 
 @act(endings=(TOKEN,))
-def delete_configuration(hands: Hands, drawn: Drawn) -> Doing:
+def delete_configuration(operations: Operations, drawn: Drawn) -> Doing:
     """Delete all ConfigMaps and Secrets of the quorum at once."""
-    words = ("delete", "configmaps,secrets", "-l", _selector(hands), "--wait=false")
-    told = hands.kubectl("-n", hands.namespace, *words)
+    words = ("delete", "configmaps,secrets", "-l", _selector(operations), "--wait=false")
+    told = operations.kubectl("-n", operations.namespace, *words)
     yield f"deleted {len(told.splitlines())} objects"
 
 
 @act(destroys=1, endings=(EARLIER,))
-def recreate_orphaned(hands: Hands, drawn: Drawn) -> Doing:
+def recreate_orphaned(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the resource with --cascade=orphan, and apply it again: its objects have no owner."""
-    before = hands.quorum.resource()
-    words = ("delete", "metadataquorum", hands.name, "--cascade=orphan")
-    hands.kubectl("-n", hands.namespace, *words)
-    path = hands.quorum.path
-    wait_for("the resource to be gone", lambda: hands.api.find(path) is None, timeout_s=_GONE_S)
-    kept = {"name": hands.name, "namespace": hands.namespace}
+    before = operations.quorum.resource()
+    words = ("delete", "metadataquorum", operations.name, "--cascade=orphan")
+    operations.kubectl("-n", operations.namespace, *words)
+    path = operations.quorum.path
+    wait_for(
+        "the resource to be gone", lambda: operations.api.find(path) is None, timeout_s=_GONE_S
+    )
+    kept = {"name": operations.name, "namespace": operations.namespace}
     made = {**before, "metadata": kept, "status": {}}
-    hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])
+    operations.own(
+        operations.api.create(kube.quorums(operations.namespace), made)["metadata"]["uid"]
+    )
     yield "deleted the resource without its objects and applied it again"
 
 
 @act()
-def delete_service_account(hands: Hands, drawn: Drawn) -> Doing:
+def delete_service_account(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the default ServiceAccount of the namespace, which Kubernetes makes again."""
-    hands.delete(hands.core("serviceaccounts", "default"))
+    operations.delete(operations.core("serviceaccounts", "default"))
     yield "deleted the default ServiceAccount"
 
 

@@ -2,7 +2,7 @@
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND
-from support.anything.hands import UUID, Hands
+from support.anything.operations import UUID, Operations
 from support.envtest.kube_api import Json
 
 _PASSES = (4.0, 15.0)
@@ -12,57 +12,61 @@ _PROTECTION = "kubernetes.io/pvc-protection"
 _NOTES = ("storage", "replaces", "taken-back", "template-hash", "formation", "recovery", "rebuilt")
 
 
-def _annotated(hands: Hands, path: str, notes: dict[str, str]) -> None:
-    hands.api.merge(path, {"metadata": {"annotations": notes}})
+def _annotated(operations: Operations, path: str, notes: dict[str, str]) -> None:
+    operations.api.merge(path, {"metadata": {"annotations": notes}})
 
 
 @act()
-def edit_set_notes(hands: Hands, drawn: Drawn) -> Doing:
+def edit_set_notes(operations: Operations, drawn: Drawn) -> Doing:
     """Write nonsense into annotations of a StatefulSet."""
-    member = hands.member(drawn)
-    _annotated(hands, hands.set_path(member), {f"{_PREFIX}/{each}": BY_HAND for each in _NOTES})
+    member = operations.member(drawn)
+    _annotated(
+        operations, operations.set_path(member), {f"{_PREFIX}/{each}": BY_HAND for each in _NOTES}
+    )
     yield f"wrote over the annotations of {member.name}"
 
 
 @act()
-def edit_claim_notes(hands: Hands, drawn: Drawn) -> Doing:
+def edit_claim_notes(operations: Operations, drawn: Drawn) -> Doing:
     """Write nonsense into annotations of a claim."""
-    member = hands.member(drawn)
-    path = hands.core("persistentvolumeclaims", member.claim)
-    _annotated(hands, path, {f"{_PREFIX}/{each}": BY_HAND for each in ("storage", "formation")})
+    member = operations.member(drawn)
+    path = operations.core("persistentvolumeclaims", member.claim)
+    _annotated(
+        operations, path, {f"{_PREFIX}/{each}": BY_HAND for each in ("storage", "formation")}
+    )
     yield f"wrote over the annotations of {member.claim}"
 
 
 @act()
-def edit_set_uuid(hands: Hands, drawn: Drawn) -> Doing:
+def edit_set_uuid(operations: Operations, drawn: Drawn) -> Doing:
     """Write another replica UUID on a StatefulSet."""
-    member = hands.member(drawn)
-    _annotated(hands, hands.set_path(member), {UUID: "AAAAAAAAAAAAAAAAAAAAAQ"})
+    member = operations.member(drawn)
+    _annotated(operations, operations.set_path(member), {UUID: "AAAAAAAAAAAAAAAAAAAAAQ"})
     yield f"wrote another UUID on {member.name}"
 
 
 @act()
-def note_set_stopped(hands: Hands, drawn: Drawn) -> Doing:
+def note_set_stopped(operations: Operations, drawn: Drawn) -> Doing:
     """Write on the StatefulSet of a running member that it was stopped."""
-    member = hands.member(drawn)
-    _annotated(hands, hands.set_path(member), {f"{_PREFIX}/stopped": BY_HAND})
+    member = operations.member(drawn)
+    _annotated(operations, operations.set_path(member), {f"{_PREFIX}/stopped": BY_HAND})
     yield f"noted that {member.name} was stopped"
 
 
 @act(destroys=1)
-def note_set_failed(hands: Hands, drawn: Drawn) -> Doing:
+def note_set_failed(operations: Operations, drawn: Drawn) -> Doing:
     """Write on the StatefulSet of a running member that its disk failed."""
-    member = hands.member(drawn)
-    _annotated(hands, hands.set_path(member), {f"{_PREFIX}/failed": BY_HAND})
+    member = operations.member(drawn)
+    _annotated(operations, operations.set_path(member), {f"{_PREFIX}/failed": BY_HAND})
     yield f"noted that {member.name} failed"
 
 
 @act()
-def note_claim_removed(hands: Hands, drawn: Drawn) -> Doing:
+def note_claim_removed(operations: Operations, drawn: Drawn) -> Doing:
     """Write on the claim of a running member that it is no member's any more."""
-    member = hands.member(drawn)
-    path = hands.core("persistentvolumeclaims", member.claim)
-    _annotated(hands, path, {f"{_PREFIX}/removed": BY_HAND})
+    member = operations.member(drawn)
+    path = operations.core("persistentvolumeclaims", member.claim)
+    _annotated(operations, path, {f"{_PREFIX}/removed": BY_HAND})
     yield f"noted that {member.claim} was left"
 
 
@@ -70,24 +74,24 @@ def _hold(found: Json) -> None:
     found["metadata"]["finalizers"] = [*(found["metadata"].get("finalizers") or []), _HOLD]
 
 
-def _release(hands: Hands, path: str) -> None:
+def _release(operations: Operations, path: str) -> None:
     """Does nothing where the object is gone."""
-    if hands.api.find(path) is None:
+    if operations.api.find(path) is None:
         return
 
     def change(found: Json) -> None:
         kept = [each for each in found["metadata"].get("finalizers") or [] if each != _HOLD]
         found["metadata"]["finalizers"] = kept
 
-    hands.edit(path, change)
+    operations.edit(path, change)
 
 
-def _releases_all(hands: Hands, message: str) -> str:
+def _releases_all(operations: Operations, message: str) -> str:
     """What the condition says: the finalizers off what is being deleted."""
-    paths = [hands.core("pods", each["metadata"]["name"]) for each in hands.pods()]
-    paths += [hands.set_path(each) for each in hands.members()]
+    paths = [operations.core("pods", each["metadata"]["name"]) for each in operations.pods()]
+    paths += [operations.set_path(each) for each in operations.members()]
     for path in paths:
-        _release(hands, path)
+        _release(operations, path)
     return "took the finalizers off"
 
 
@@ -95,46 +99,46 @@ _HELD = Ending("Degraded", "waits for its finalizers", _releases_all)
 
 
 @act(destroys=1, lasts_s=_PASSES, endings=(_HELD,))
-def hold_set(hands: Hands, drawn: Drawn) -> Doing:
+def hold_set(operations: Operations, drawn: Drawn) -> Doing:
     """Put a finalizer on a StatefulSet and delete it; take the finalizer off after a while."""
-    path = hands.set_path(hands.member(drawn))
-    hands.edit(path, _hold)
-    hands.delete(path)
+    path = operations.set_path(operations.member(drawn))
+    operations.edit(path, _hold)
+    operations.delete(path)
     yield f"deleted {path}, which a finalizer holds"
-    _release(hands, path)
+    _release(operations, path)
 
 
 @act(destroys=1, lasts_s=_PASSES, endings=(_HELD,))
-def hold_pod(hands: Hands, drawn: Drawn) -> Doing:
+def hold_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Put a finalizer on a pod and delete it; take the finalizer off after a while."""
-    path = hands.core("pods", hands.member(drawn).pod)
-    hands.edit(path, _hold)
-    hands.delete(path)
+    path = operations.core("pods", operations.member(drawn).pod)
+    operations.edit(path, _hold)
+    operations.delete(path)
     yield f"deleted {path}, which a finalizer holds"
-    _release(hands, path)
+    _release(operations, path)
 
 
 @act(destroys=1, endings=(_HELD,))
-def hold_pod_left(hands: Hands, drawn: Drawn) -> Doing:
+def hold_pod_left(operations: Operations, drawn: Drawn) -> Doing:
     """Put a finalizer on a pod and delete it, and leave it so."""
-    path = hands.core("pods", hands.member(drawn).pod)
-    hands.edit(path, _hold)
-    hands.delete(path)
+    path = operations.core("pods", operations.member(drawn).pod)
+    operations.edit(path, _hold)
+    operations.delete(path)
     yield f"deleted {path}, which a finalizer holds"
 
 
 @act(destroys=1)
-def unprotect_claim(hands: Hands, drawn: Drawn) -> Doing:
+def unprotect_claim(operations: Operations, drawn: Drawn) -> Doing:
     """Delete a member's claim without the protection that keeps it while its pod runs."""
-    member = hands.member(drawn)
-    path = hands.core("persistentvolumeclaims", member.claim)
+    member = operations.member(drawn)
+    path = operations.core("persistentvolumeclaims", member.claim)
 
     def change(found: Json) -> None:
         kept = [each for each in found["metadata"].get("finalizers") or [] if each != _PROTECTION]
         found["metadata"]["finalizers"] = kept
 
-    hands.delete(path)
-    hands.edit(path, change)
+    operations.delete(path)
+    operations.edit(path, change)
     yield f"deleted {member.claim} from under its pod"
 
 

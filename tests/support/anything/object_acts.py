@@ -5,7 +5,7 @@ from base64 import b64encode
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND
-from support.anything.hands import UUID, Hands, NothingThere
+from support.anything.operations import UUID, NothingThere, Operations
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 
@@ -18,40 +18,40 @@ _DELETED_BY_A_PERSON = {
 _NAMED = re.compile(r"([A-Z][A-Za-z]+)/([-a-z0-9]+) \(")
 
 
-def _deletes_what_is_named(hands: Hands, message: str) -> str:
+def _deletes_what_is_named(operations: Operations, message: str) -> str:
     """Claims may hold data: whoever reads the condition would not delete them."""
     gone = []
     for kind, name in _NAMED.findall(message):
         if kind == "PodDisruptionBudget":
-            path = kube.policy(hands.namespace, "poddisruptionbudgets", name)
+            path = kube.policy(operations.namespace, "poddisruptionbudgets", name)
         elif kind == "StatefulSet":
-            path = kube.apps(hands.namespace, "statefulsets", name)
+            path = kube.apps(operations.namespace, "statefulsets", name)
         elif kind in _DELETED_BY_A_PERSON:
-            path = hands.core(_DELETED_BY_A_PERSON[kind], name)
+            path = operations.core(_DELETED_BY_A_PERSON[kind], name)
         else:
             continue
-        hands.api.delete(path)
+        operations.api.delete(path)
         gone.append(f"{kind}/{name}")
     return f"deleted {', '.join(gone) or 'nothing'}"
 
 
-def _restarts_one_by_one(hands: Hands, message: str) -> str:
+def _restarts_one_by_one(operations: Operations, message: str) -> str:
     """As the page of the condition says: each pod when all voters are live again."""
-    names = [member.pod for member in hands.members()]
+    names = [member.pod for member in operations.members()]
     for name in names:
-        hands.quorum.wait_healthy(len(names), timeout_s=60)
-        hands.api.delete(hands.core("pods", name))
+        operations.quorum.wait_healthy(len(names), timeout_s=60)
+        operations.api.delete(operations.core("pods", name))
     return f"restarted {names} one by one"
 
 
 _ADOPT = re.compile(r"set spec.earlierClaims to \{policy: Adopt, clusterId: ([A-Za-z0-9_-]+)\}")
 
 
-def _adopts(hands: Hands, message: str) -> str:
+def _adopts(operations: Operations, message: str) -> str:
     """Goes on with the data, with the very cluster id that the condition prints."""
     found = _ADOPT.search(message)
     assert found is not None, message
-    hands.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
+    operations.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
     return f"spec.earlierClaims adopts the cluster {found[1]}"
 
 
@@ -70,219 +70,226 @@ _BASE = (
 
 
 @act(destroys=1)
-def delete_set(hands: Hands, drawn: Drawn) -> Doing:
+def delete_set(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the StatefulSet of a member, and its pod with it."""
-    member = hands.member(drawn)
-    hands.delete(hands.set_path(member))
+    member = operations.member(drawn)
+    operations.delete(operations.set_path(member))
     yield f"deleted StatefulSet {member.name}"
 
 
 @act(destroys=1, endings=(FOREIGN,))
-def orphan_set(hands: Hands, drawn: Drawn) -> Doing:
+def orphan_set(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the StatefulSet of a member with --cascade=orphan."""
-    member = hands.member(drawn)
-    hands.kubectl("-n", hands.namespace, "delete", "statefulset", member.name, "--cascade=orphan")
+    member = operations.member(drawn)
+    operations.kubectl(
+        "-n", operations.namespace, "delete", "statefulset", member.name, "--cascade=orphan"
+    )
     yield f"deleted StatefulSet {member.name}, its pod stays"
 
 
 @act()
-def scale_set_to_zero(hands: Hands, drawn: Drawn) -> Doing:
+def scale_set_to_zero(operations: Operations, drawn: Drawn) -> Doing:
     """Scale the StatefulSet of a member to zero."""
-    member = hands.member(drawn)
-    hands.api.merge(hands.set_path(member), {"spec": {"replicas": 0}})
+    member = operations.member(drawn)
+    operations.api.merge(operations.set_path(member), {"spec": {"replicas": 0}})
     yield f"scaled {member.name} to 0"
 
 
 @act()
-def scale_set_to_two(hands: Hands, drawn: Drawn) -> Doing:
+def scale_set_to_two(operations: Operations, drawn: Drawn) -> Doing:
     """Scale the StatefulSet of a member to two."""
-    member = hands.member(drawn)
-    hands.api.merge(hands.set_path(member), {"spec": {"replicas": 2}})
+    member = operations.member(drawn)
+    operations.api.merge(operations.set_path(member), {"spec": {"replicas": 2}})
     yield f"scaled {member.name} to 2"
 
 
 @act()
-def edit_set(hands: Hands, drawn: Drawn) -> Doing:
+def edit_set(operations: Operations, drawn: Drawn) -> Doing:
     """Edit the template of a StatefulSet."""
-    member = hands.member(drawn)
+    member = operations.member(drawn)
 
     def change(found: Json) -> None:
         found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 77
         container = found["spec"]["template"]["spec"]["containers"][0]
         container["env"] = [{"name": "BY_HAND", "value": BY_HAND}]
 
-    hands.edit(hands.set_path(member), change)
+    operations.edit(operations.set_path(member), change)
     yield f"edited the template of {member.name}"
 
 
 @act()
-def rollout_restart(hands: Hands, drawn: Drawn) -> Doing:
+def rollout_restart(operations: Operations, drawn: Drawn) -> Doing:
     """Run kubectl rollout restart on a StatefulSet."""
-    member = hands.member(drawn)
-    hands.kubectl("-n", hands.namespace, "rollout", "restart", f"statefulset/{member.name}")
+    member = operations.member(drawn)
+    operations.kubectl(
+        "-n", operations.namespace, "rollout", "restart", f"statefulset/{member.name}"
+    )
     yield f"rollout restart of {member.name}"
 
 
 @act()
-def evict_pod(hands: Hands, drawn: Drawn) -> Doing:
+def evict_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Ask for the eviction of a member's pod, as the disruption budget allows it."""
-    member = hands.member(drawn)
+    member = operations.member(drawn)
     body: Json = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": member.pod, "namespace": hands.namespace},
+        "metadata": {"name": member.pod, "namespace": operations.namespace},
     }
-    hands.api.create(f"{hands.core('pods', member.pod)}/eviction", body)
+    operations.api.create(f"{operations.core('pods', member.pod)}/eviction", body)
     yield f"evicted {member.pod}"
 
 
 @act()
-def delete_pod(hands: Hands, drawn: Drawn) -> Doing:
+def delete_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the pod of a member."""
-    member = hands.member(drawn)
-    hands.delete(hands.core("pods", member.pod))
+    member = operations.member(drawn)
+    operations.delete(operations.core("pods", member.pod))
     yield f"deleted pod {member.pod}"
 
 
 @act()
-def delete_pod_by_force(hands: Hands, drawn: Drawn) -> Doing:
+def delete_pod_by_force(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the pod of a member with --grace-period=0."""
-    member = hands.member(drawn)
-    hands.delete(hands.core("pods", member.pod), grace_s=0)
+    member = operations.member(drawn)
+    operations.delete(operations.core("pods", member.pod), grace_s=0)
     yield f"deleted pod {member.pod} by force"
 
 
 @act()
-def delete_all_pods(hands: Hands, drawn: Drawn) -> Doing:
+def delete_all_pods(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the pods of all members at once."""
-    names = [each["metadata"]["name"] for each in hands.pods()]
+    names = [each["metadata"]["name"] for each in operations.pods()]
     for name in names:
-        hands.api.delete(hands.core("pods", name))
+        operations.api.delete(operations.core("pods", name))
     yield f"deleted pods {names}"
 
 
 @act()
-def delete_base_object(hands: Hands, drawn: Drawn) -> Doing:
+def delete_base_object(operations: Operations, drawn: Drawn) -> Doing:
     """Delete a service, the config or the disruption budget."""
     name = drawn.one_of(_BASE)
-    hands.delete(hands.owned[name])
+    operations.delete(operations.owned[name])
     yield f"deleted the {name}"
 
 
 @act()
-def delete_identity(hands: Hands, drawn: Drawn) -> Doing:
+def delete_identity(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the identity ConfigMap."""
-    hands.delete(hands.owned["identity"])
+    operations.delete(operations.owned["identity"])
     yield "deleted the identity"
 
 
 @act(endings=(TOKEN,))
-def delete_token(hands: Hands, drawn: Drawn) -> Doing:
+def delete_token(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the Secret with the token of the admin API."""
-    hands.delete(hands.owned["token secret"])
+    operations.delete(operations.owned["token secret"])
     yield "deleted the token secret"
 
 
 @act(endings=(TOKEN,))
-def edit_token(hands: Hands, drawn: Drawn) -> Doing:
+def edit_token(operations: Operations, drawn: Drawn) -> Doing:
     """Write another token into the Secret."""
     token = b64encode(f"written-over-{drawn.choice}-0123456789".encode()).decode()
-    hands.api.merge(hands.owned["token secret"], {"data": {"token": token}})
+    operations.api.merge(operations.owned["token secret"], {"data": {"token": token}})
     yield "edited the token"
 
 
 @act()
-def strip_base_object(hands: Hands, drawn: Drawn) -> Doing:
+def strip_base_object(operations: Operations, drawn: Drawn) -> Doing:
     """Take labels and annotations off a service, the config or the disruption budget."""
     name = drawn.one_of(_BASE)
-    hands.edit(hands.owned[name], _stripped)
+    operations.edit(operations.owned[name], _stripped)
     yield f"stripped the {name}"
 
 
 @act()
-def strip_identity(hands: Hands, drawn: Drawn) -> Doing:
+def strip_identity(operations: Operations, drawn: Drawn) -> Doing:
     """Take labels and annotations off the identity."""
-    hands.edit(hands.owned["identity"], _stripped)
+    operations.edit(operations.owned["identity"], _stripped)
     yield "stripped the identity"
 
 
 @act()
-def strip_token(hands: Hands, drawn: Drawn) -> Doing:
+def strip_token(operations: Operations, drawn: Drawn) -> Doing:
     """Take labels and annotations off the token's Secret."""
-    hands.edit(hands.owned["token secret"], _stripped)
+    operations.edit(operations.owned["token secret"], _stripped)
     yield "stripped the token secret"
 
 
 @act()
-def strip_set(hands: Hands, drawn: Drawn) -> Doing:
+def strip_set(operations: Operations, drawn: Drawn) -> Doing:
     """Take labels and annotations off a StatefulSet."""
-    member = hands.member(drawn)
-    hands.edit(hands.set_path(member), _stripped)
+    member = operations.member(drawn)
+    operations.edit(operations.set_path(member), _stripped)
     yield f"stripped StatefulSet {member.name}"
 
 
 @act()
-def strip_set_uuid(hands: Hands, drawn: Drawn) -> Doing:
+def strip_set_uuid(operations: Operations, drawn: Drawn) -> Doing:
     """Take the replica UUID off a StatefulSet."""
-    member = hands.member(drawn)
-    hands.api.merge(hands.set_path(member), {"metadata": {"annotations": {UUID: None}}})
+    member = operations.member(drawn)
+    operations.api.merge(operations.set_path(member), {"metadata": {"annotations": {UUID: None}}})
     yield f"took the UUID off {member.name}"
 
 
 @act()
-def strip_pod_notes(hands: Hands, drawn: Drawn) -> Doing:
+def strip_pod_notes(operations: Operations, drawn: Drawn) -> Doing:
     """Take the annotations off a pod."""
-    member = hands.member(drawn)
-    hands.edit(
-        hands.core("pods", member.pod), lambda found: found["metadata"].pop("annotations", None)
+    member = operations.member(drawn)
+    operations.edit(
+        operations.core("pods", member.pod),
+        lambda found: found["metadata"].pop("annotations", None),
     )
     yield f"took the annotations off {member.pod}"
 
 
 @act()
-def strip_pod(hands: Hands, drawn: Drawn) -> Doing:
+def strip_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Take the labels off a pod."""
-    member = hands.member(drawn)
-    hands.edit(hands.core("pods", member.pod), _stripped)
+    member = operations.member(drawn)
+    operations.edit(operations.core("pods", member.pod), _stripped)
     yield f"stripped {member.pod}"
 
 
 @act()
-def relabel_pod(hands: Hands, drawn: Drawn) -> Doing:
+def relabel_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Give a pod the label of another instance."""
-    member = hands.member(drawn)
+    member = operations.member(drawn)
     labels = {"app.kubernetes.io/instance": "somebody-else"}
-    hands.api.merge(hands.core("pods", member.pod), {"metadata": {"labels": labels}})
+    operations.api.merge(operations.core("pods", member.pod), {"metadata": {"labels": labels}})
     yield f"relabelled {member.pod}"
 
 
 @act()
-def strip_claim(hands: Hands, drawn: Drawn) -> Doing:
+def strip_claim(operations: Operations, drawn: Drawn) -> Doing:
     """Take labels and annotations of ours off a claim."""
-    member = hands.member(drawn)
-    hands.edit(hands.core("persistentvolumeclaims", member.claim), _unlabelled)
+    member = operations.member(drawn)
+    operations.edit(operations.core("persistentvolumeclaims", member.claim), _unlabelled)
     yield f"stripped {member.claim}"
 
 
 @act(endings=(FOREIGN,))
-def disown(hands: Hands, drawn: Drawn) -> Doing:
+def disown(operations: Operations, drawn: Drawn) -> Doing:
     """Take the owner off an object."""
     name = drawn.one_of((*_BASE, "token secret"))
-    hands.edit(hands.owned[name], lambda found: found["metadata"].pop("ownerReferences", None))
+    operations.edit(
+        operations.owned[name], lambda found: found["metadata"].pop("ownerReferences", None)
+    )
     yield f"took the owner off the {name}"
 
 
 @act()
-def edit_service(hands: Hands, drawn: Drawn) -> Doing:
+def edit_service(operations: Operations, drawn: Drawn) -> Doing:
     """Let a service select somebody else's pods."""
     name = drawn.one_of(("service nodes", "service admin", "service bootstrap"))
     selector = {"app.kubernetes.io/instance": "somebody-else"}
-    hands.api.merge(hands.owned[name], {"spec": {"selector": selector}})
+    operations.api.merge(operations.owned[name], {"spec": {"selector": selector}})
     yield f"edited the selector of the {name}"
 
 
 @act()
-def edit_service_ports(hands: Hands, drawn: Drawn) -> Doing:
+def edit_service_ports(operations: Operations, drawn: Drawn) -> Doing:
     """Let the ports of a service lead nowhere, and add one."""
     name = drawn.one_of(("service nodes", "service admin", "service bootstrap"))
 
@@ -292,71 +299,75 @@ def edit_service_ports(hands: Hands, drawn: Drawn) -> Doing:
             each["targetPort"] = 1
         ports.append({"name": BY_HAND, "port": 999, "protocol": "TCP", "targetPort": 999})
 
-    hands.edit(hands.owned[name], change)
+    operations.edit(operations.owned[name], change)
     yield f"edited the ports of the {name}"
 
 
 @act()
-def edit_pod_image(hands: Hands, drawn: Drawn) -> Doing:
+def edit_pod_image(operations: Operations, drawn: Drawn) -> Doing:
     """Give the container of a running pod an image that does not exist."""
-    member = hands.member(drawn)
+    member = operations.member(drawn)
 
     def change(found: Json) -> None:
         found["spec"]["containers"][0]["image"] = "127.0.0.1:1/no-such:3"
 
-    hands.edit(hands.core("pods", member.pod), change)
+    operations.edit(operations.core("pods", member.pod), change)
     yield f"edited the image of {member.pod}"
 
 
 @act()
-def edit_config(hands: Hands, drawn: Drawn) -> Doing:
+def edit_config(operations: Operations, drawn: Drawn) -> Doing:
     """Edit the properties in the ConfigMap."""
 
     def change(found: Json) -> None:
         found["data"] = {key: f"{value}\n# {BY_HAND}\n" for key, value in found["data"].items()}
 
-    hands.edit(hands.owned["config"], change)
+    operations.edit(operations.owned["config"], change)
     yield "edited the config"
 
 
 @act()
-def edit_budget(hands: Hands, drawn: Drawn) -> Doing:
+def edit_budget(operations: Operations, drawn: Drawn) -> Doing:
     """Let the disruption budget allow everything."""
 
     def change(found: Json) -> None:
         found["spec"].pop("minAvailable", None)
         found["spec"]["maxUnavailable"] = "100%"
 
-    hands.edit(hands.owned["disruption budget"], change)
+    operations.edit(operations.owned["disruption budget"], change)
     yield "edited the disruption budget"
 
 
 @act(endings=(EARLIER,))
-def recreate(hands: Hands, drawn: Drawn) -> Doing:
+def recreate(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
-    if not keeps_claims(hands):
+    if not keeps_claims(operations):
         raise NothingThere("its claims would go with it")
     # The resource stays until the pods on a host that is away have ended.
-    hands.need_all_hosts()
-    before = hands.quorum.resource()
-    hands.delete(hands.quorum.path)
-    hands.quorum.wait_gone(timeout_s=60)
-    kept = {"name": hands.name, "namespace": hands.namespace}
+    operations.need_all_hosts()
+    before = operations.quorum.resource()
+    operations.delete(operations.quorum.path)
+    operations.quorum.wait_gone(timeout_s=60)
+    kept = {"name": operations.name, "namespace": operations.namespace}
     made = {**before, "metadata": kept, "status": {}}
-    hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])
+    operations.own(
+        operations.api.create(kube.quorums(operations.namespace), made)["metadata"]["uid"]
+    )
     yield "deleted the resource and applied it again"
 
 
 @act()
-def strip_resource(hands: Hands, drawn: Drawn) -> Doing:
+def strip_resource(operations: Operations, drawn: Drawn) -> Doing:
     """Empty the status of the resource."""
-    hands.api.merge(f"{hands.quorum.path}/status", {"status": None})
+    operations.api.merge(f"{operations.quorum.path}/status", {"status": None})
     yield "emptied the status"
 
 
-def keeps_claims(hands: Hands) -> bool:
+def keeps_claims(operations: Operations) -> bool:
     """Whether claims stay when StatefulSets are deleted."""
-    policies = [each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in hands.sets()]
+    policies = [
+        each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in operations.sets()
+    ]
     return all((each or {}).get("whenDeleted") != "Delete" for each in policies)
 
 

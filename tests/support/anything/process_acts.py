@@ -3,7 +3,7 @@
 import contextlib
 
 from support.anything.act import Act, Doing, Drawn, act
-from support.anything.hands import Hands
+from support.anything.operations import Operations
 from support.kind_env import installation, kube
 from support.kind_env.testbed import TestbedError
 
@@ -11,102 +11,102 @@ _PASSES = (3.0, 10.0)
 
 
 @act()
-def kill_9(hands: Hands, drawn: Drawn) -> Doing:
+def kill_9(operations: Operations, drawn: Drawn) -> Doing:
     """Kill the process of a member with SIGKILL."""
-    member = hands.member(drawn)
-    hands.env.faults.kill_9(member.pod)
+    member = operations.member(drawn)
+    operations.env.faults.kill_9(member.pod)
     yield f"killed the process of {member.pod}"
 
 
 @act()
-def kill_9_all(hands: Hands, drawn: Drawn) -> Doing:
+def kill_9_all(operations: Operations, drawn: Drawn) -> Doing:
     """Kill the processes of all members with SIGKILL."""
     killed = []
-    for member in hands.members():
+    for member in operations.members():
         # One that is just starting has no process yet.
         with contextlib.suppress(TestbedError):
-            hands.env.faults.kill_9(member.pod)
+            operations.env.faults.kill_9(member.pod)
             killed.append(member.pod)
     yield f"killed the processes of {killed}"
 
 
 @act(lasts_s=_PASSES)
-def freeze(hands: Hands, drawn: Drawn) -> Doing:
+def freeze(operations: Operations, drawn: Drawn) -> Doing:
     """Stop the process of a member with SIGSTOP, and let it go on."""
-    member = hands.member(drawn)
-    hands.env.faults.freeze(member.pod)
+    member = operations.member(drawn)
+    operations.env.faults.freeze(member.pod)
     yield f"froze the process of {member.pod}"
-    hands.env.faults.thaw(member.pod)
+    operations.env.faults.thaw(member.pod)
 
 
 @act()
-def kill_operator(hands: Hands, drawn: Drawn) -> Doing:
+def kill_operator(operations: Operations, drawn: Drawn) -> Doing:
     """Kill the operator's process with SIGKILL."""
-    hands.env.kill_operator()
+    operations.env.kill_operator()
     yield "killed the operator"
 
 
 @act()
-def delete_operator_pod(hands: Hands, drawn: Drawn) -> Doing:
+def delete_operator_pod(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the operator's pod by force."""
-    for pod in installation.operator_pods(hands.api):
+    for pod in installation.operator_pods(operations.api):
         path = kube.core(installation.OPERATOR_NAMESPACE, "pods", pod["metadata"]["name"])
-        hands.api.delete(path, grace_s=0)
+        operations.api.delete(path, grace_s=0)
     yield "deleted the operator's pod"
 
 
 @act(lasts_s=_PASSES)
-def operator_away(hands: Hands, drawn: Drawn) -> Doing:
+def operator_away(operations: Operations, drawn: Drawn) -> Doing:
     """Scale the operator to nothing for a while."""
-    hands.api.merge(hands.deployment(), {"spec": {"replicas": 0}})
+    operations.api.merge(operations.deployment(), {"spec": {"replicas": 0}})
     yield "the operator is scaled to 0"
-    hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
+    operations.api.merge(operations.deployment(), {"spec": {"replicas": 1}})
 
 
 @act(lasts_s=_PASSES)
-def two_operators(hands: Hands, drawn: Drawn) -> Doing:
+def two_operators(operations: Operations, drawn: Drawn) -> Doing:
     """Run two operators for a while."""
-    hands.api.merge(hands.deployment(), {"spec": {"replicas": 2}})
+    operations.api.merge(operations.deployment(), {"spec": {"replicas": 2}})
     yield "the operator is scaled to 2"
-    hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
+    operations.api.merge(operations.deployment(), {"spec": {"replicas": 1}})
 
 
 @act(lasts_s=_PASSES)
-def operator_forbidden(hands: Hands, drawn: Drawn) -> Doing:
+def operator_forbidden(operations: Operations, drawn: Drawn) -> Doing:
     """Take the operator's permissions away, and give them back."""
     bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     path = f"{bindings}/{installation.OPERATOR_NAMESPACE}-{installation.RELEASE}"
-    found = hands.api.get(path)
-    hands.api.delete(path)
+    found = operations.api.get(path)
+    operations.api.delete(path)
     yield "deleted the operator's ClusterRoleBinding"
     kept = ("name", "labels", "annotations")
     found["metadata"] = {key: found["metadata"][key] for key in kept if key in found["metadata"]}
-    hands.api.create(bindings, found)
+    operations.api.create(bindings, found)
 
 
 @act()
-def delete_lease(hands: Hands, drawn: Drawn) -> Doing:
+def delete_lease(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the Lease that the working operator holds."""
     space = installation.OPERATOR_NAMESPACE
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{space}/leases"
-    names = [each["metadata"]["name"] for each in hands.api.list(leases)]
+    names = [each["metadata"]["name"] for each in operations.api.list(leases)]
     for name in names:
-        hands.api.delete(f"{leases}/{name}")
+        operations.api.delete(f"{leases}/{name}")
     yield f"deleted leases {names}"
 
 
 @act(destroys=1)
-def remove_voter(hands: Hands, drawn: Drawn) -> Doing:
+def remove_voter(operations: Operations, drawn: Drawn) -> Doing:
     """Take a voter out of the voter set by the admin API."""
-    member = hands.member(drawn)
-    outcome = hands.admin("DELETE", f"/v1/voters/{member.node_id}/{member.uuid}")
+    member = operations.member(drawn)
+    outcome = operations.admin("DELETE", f"/v1/voters/{member.node_id}/{member.uuid}")
     yield f"removed voter {member.node_id}: {outcome}"
 
 
 @act()
-def resign(hands: Hands, drawn: Drawn) -> Doing:
+def resign(operations: Operations, drawn: Drawn) -> Doing:
     """Ask the leader to hand over by the admin API."""
-    yield f"asked the leader to resign: {hands.admin('POST', '/v1/resign', {})}"
+    yield f"asked the leader to resign: {operations.admin('POST', '/v1/resign', {})}"
 
 
 ACTS: tuple[Act, ...] = (

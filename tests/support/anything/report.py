@@ -1,7 +1,7 @@
 """The report of a failed round: how to repeat it, what was done, and what was observed."""
 
 from support.anything.drawing import Round
-from support.anything.hands import Hands
+from support.anything.operations import Operations
 from support.anything.operator_log import OperatorLog
 from support.envtest.kube_api import Json
 from support.kind_env import kube
@@ -17,7 +17,7 @@ def again(plan: Round) -> str:
 
 
 def report(
-    hands: Hands, plan: Round, diary: list[str], problems: list[str], log: OperatorLog
+    operations: Operations, plan: Round, diary: list[str], problems: list[str], log: OperatorLog
 ) -> str:
     """The whole text."""
     parts = {
@@ -25,8 +25,8 @@ def report(
         "again": [again(plan)],
         "drawn": str(plan).splitlines(),
         "what happened": diary,
-        "conditions": _conditions(hands),
-        "events": _events(hands),
+        "conditions": _conditions(operations),
+        "events": _events(operations),
         "the operator's steps": [_step(each) for each in log.steps()],
         "the operator's log": log.tail(_LOG_LINES),
     }
@@ -36,9 +36,9 @@ def report(
     )
 
 
-def _conditions(hands: Hands) -> list[str]:
+def _conditions(operations: Operations) -> list[str]:
     try:
-        status = hands.quorum.status()
+        status = operations.quorum.status()
     except NO_ANSWER as error:
         return [repr(error)]
     told = [
@@ -49,9 +49,9 @@ def _conditions(hands: Hands) -> list[str]:
     return [*told, f"plan {status.get('plan')}", *members]
 
 
-def _events(hands: Hands) -> list[str]:
+def _events(operations: Operations) -> list[str]:
     try:
-        events = hands.api.list(kube.core(hands.namespace, "events"))
+        events = operations.api.list(kube.core(operations.namespace, "events"))
     except NO_ANSWER as error:
         return [repr(error)]
     events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from support.anything import alter_acts
 from support.anything.act import Doing, Drawn, Ending
 from support.anything.drawing import Round
-from support.anything.hands import Hands, NothingThere
 from support.anything.harm import harm, stops
 from support.anything.ledger import Passed
+from support.anything.operations import NothingThere, Operations
 from support.anything.report import report
 from support.anything.settled import unsettled
 from support.anything.watching import RoundWatch
@@ -54,17 +54,17 @@ def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
     env.cluster.provide_disks(SLOTS)
     spec = env.document(replicas=plan.replicas, **plan.choices)["spec"]
     env.create_under_load(plan.replicas, **plan.choices)
-    hands = Hands(env, spec)
+    operations = Operations(env, spec)
     diary.note(f"{plan.replicas} voters serve")
     problems: list[str] = []
     answered: list[str] = []
     settled_s, acknowledged = 0.0, 0
-    with RoundWatch(hands) as watch:
+    with RoundWatch(operations) as watch:
         try:
-            play(hands, plan, diary)
-            settled_s, answered, problems = _settle(hands, plan, diary)
+            play(operations, plan, diary)
+            settled_s, answered, problems = _settle(operations, plan, diary)
         finally:
-            hands.calm()
+            operations.calm()
     problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
     if not problems:
         try:
@@ -77,11 +77,11 @@ def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
         except AssertionError as error:
             problems = [f"records: {error}"]
     if problems:
-        raise RoundFailed(report(hands, plan, diary.lines, problems, watch.log))
+        raise RoundFailed(report(operations, plan, diary.lines, problems, watch.log))
     return Passed(round(settled_s, 1), acknowledged, tuple(answered))
 
 
-def play(hands: Hands, plan: Round, diary: Diary) -> None:
+def play(operations: Operations, plan: Round, diary: Diary) -> None:
     """Run each act at its time, and undo each temporary one at its own; all are undone at the end."""
     begun = time.monotonic()
     agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))
@@ -94,7 +94,7 @@ def play(hands: Hands, plan: Round, diary: Diary) -> None:
             if number in under_way:
                 _take_back(drawn, under_way.pop(number), diary)
                 continue
-            doing = _begin(hands, drawn, diary)
+            doing = _begin(operations, drawn, diary)
             if doing is not None and drawn.lasts_s is not None:
                 under_way[number] = doing
                 agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
@@ -103,8 +103,8 @@ def play(hands: Hands, plan: Round, diary: Diary) -> None:
             _take_back(plan.acts[number], doing, diary)
 
 
-def _begin(hands: Hands, drawn: Drawn, diary: Diary) -> Doing | None:
-    doing = drawn.act.do(hands, drawn)
+def _begin(operations: Operations, drawn: Drawn, diary: Diary) -> Doing | None:
+    doing = drawn.act.do(operations, drawn)
     try:
         diary.note(f"{drawn.act.name}: {next(doing)}")
     except _REFUSALS as error:
@@ -121,7 +121,9 @@ def _take_back(drawn: Drawn, doing: Doing, diary: Diary) -> None:
         diary.note(f"{drawn.act.name}: could not be taken back: {error}")
 
 
-def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], list[str]]:
+def _settle(
+    operations: Operations, plan: Round, diary: Diary
+) -> tuple[float, list[str], list[str]]:
     """Seconds until it was settled, the answered conditions, and the remaining differences."""
     begun = time.monotonic()
     deadline = begun + SETTLED_S
@@ -129,7 +131,7 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
     open_endings = list(_endings(plan))
     calm, found = 0, ["nobody looked"]
     while calm < _CALM_LOOKS:
-        news = look(hands)
+        news = look(operations)
         if news != found:
             diary.note("; ".join(each[:_SHOWN] for each in news[:3]) or "as wanted")
         found = news
@@ -137,12 +139,12 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
         if time.monotonic() > deadline:
             return time.monotonic() - begun, answered, [f"not settled: {each}" for each in found]
         for ending in list(open_endings):
-            condition = _condition(hands, ending.type)
+            condition = _condition(operations, ending.type)
             if condition is not None and ending.holds(condition):
                 open_endings.remove(ending)
                 diary.note(f"a person answers {ending.type}: {condition['message']}")
                 try:
-                    diary.note(ending.answer(hands, condition["message"]))
+                    diary.note(ending.answer(operations, condition["message"]))
                 except _REFUSALS as error:
                     diary.note(f"what it says could not be done: {error}")
                 answered.append(ending.type)
@@ -152,10 +154,10 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
     return time.monotonic() - begun, answered, []
 
 
-def _condition(hands: Hands, kind: str) -> Json | None:
+def _condition(operations: Operations, kind: str) -> Json | None:
     """None also if the API server does not answer, or the resource is gone."""
     try:
-        return hands.quorum.condition(kind)
+        return operations.quorum.condition(kind)
     except NO_ANSWER:
         return None
 
@@ -165,11 +167,11 @@ def _endings(plan: Round) -> Iterator[Ending]:
         yield from drawn.act.endings
 
 
-def look(hands: Hands) -> list[str]:
+def look(operations: Operations) -> list[str]:
     """The current differences from the spec."""
     try:
-        resource = hands.quorum.resource()
-        described = hands.quorum.describe()
-        return unsettled(resource, described, int(hands.good["replicas"]), hands.astray())
+        resource = operations.quorum.resource()
+        described = operations.quorum.describe()
+        return unsettled(resource, described, int(operations.good["replicas"]), operations.astray())
     except NO_ANSWER as error:
         return [f"the API server: {error!r}"]

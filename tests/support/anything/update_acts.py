@@ -1,7 +1,7 @@
 """Acts on how updates reach the members, and on how long volumes of failed members are kept."""
 
 from support.anything.act import Act, Doing, Drawn, act
-from support.anything.hands import Hands
+from support.anything.operations import Operations
 from support.envtest.kube_api import Json
 
 _PASSES = (6.0, 20.0)
@@ -10,96 +10,98 @@ _NEVER = {"start": "0 0 30 2 *", "durationMinutes": 1}
 _ALWAYS = {"start": "* * * * *", "durationMinutes": 5}
 
 
-def _update(hands: Hands, **fields: object) -> Json:
+def _update(operations: Operations, **fields: object) -> Json:
     """What is wanted of updates, with these fields changed."""
-    return {**(hands.good["update"] or {}), **fields}
+    return {**(operations.good["update"] or {}), **fields}
 
 
-def _other_property(hands: Hands, drawn: Drawn) -> str:
+def _other_property(operations: Operations, drawn: Drawn) -> str:
     """For good; what the update is about."""
     value = drawn.one_of(("2100", "2400", "2900"))
-    hands.want(config={**(hands.good["config"] or {}), "controller.quorum.fetch.timeout.ms": value})
+    operations.want(
+        config={**(operations.good["config"] or {}), "controller.quorum.fetch.timeout.ms": value}
+    )
     return f"config: fetch.timeout.ms {value}"
 
 
 @act()
-def update_by_a_canary(hands: Hands, drawn: Drawn) -> Doing:
+def update_by_a_canary(operations: Operations, drawn: Drawn) -> Doing:
     """Let one member go first, and change a property."""
     soak_s = 2 + drawn.choice % 5
-    hands.want(update=_update(hands, soakSeconds=soak_s, canaryTimeoutSeconds=60))
-    yield f"update.soakSeconds: {soak_s}; {_other_property(hands, drawn)}"
+    operations.want(update=_update(operations, soakSeconds=soak_s, canaryTimeoutSeconds=60))
+    yield f"update.soakSeconds: {soak_s}; {_other_property(operations, drawn)}"
 
 
 @act(lasts_s=_PASSES)
-def canary_that_fails(hands: Hands, drawn: Drawn) -> Doing:
+def canary_that_fails(operations: Operations, drawn: Drawn) -> Doing:
     """Update by a canary to what does not start, and take it back."""
-    update = _update(hands, soakSeconds=5, canaryTimeoutSeconds=3)
-    hands.wish(update=update, config={"controller.quorum.fetch.timeout.ms": "soon"})
+    update = _update(operations, soakSeconds=5, canaryTimeoutSeconds=3)
+    operations.wish(update=update, config={"controller.quorum.fetch.timeout.ms": "soon"})
     yield "update.soakSeconds: 5; config: fetch.timeout.ms soon"
-    hands.restore("update", "config")
+    operations.restore("update", "config")
 
 
 @act(lasts_s=_PASSES)
-def canary_of_an_image_that_is_missing(hands: Hands, drawn: Drawn) -> Doing:
+def canary_of_an_image_that_is_missing(operations: Operations, drawn: Drawn) -> Doing:
     """Update by a canary to an image that does not exist, try it again, and take it back."""
-    update = _update(hands, soakSeconds=5, canaryTimeoutSeconds=3, attempt=drawn.choice % 100)
-    hands.wish(update=update, image="127.0.0.1:1/no-such:1")
+    update = _update(operations, soakSeconds=5, canaryTimeoutSeconds=3, attempt=drawn.choice % 100)
+    operations.wish(update=update, image="127.0.0.1:1/no-such:1")
     yield f"update.attempt: {update['attempt']}; image: no such"
-    hands.restore("update", "image")
+    operations.restore("update", "image")
 
 
 @act(lasts_s=_PASSES)
-def updates_paused(hands: Hands, drawn: Drawn) -> Doing:
+def updates_paused(operations: Operations, drawn: Drawn) -> Doing:
     """Hold updates back while a property is changed, and let them go on."""
-    hands.wish(update=_update(hands, paused=True))
-    yield f"update.paused: true; {_other_property(hands, drawn)}"
-    hands.restore("update")
+    operations.wish(update=_update(operations, paused=True))
+    yield f"update.paused: true; {_other_property(operations, drawn)}"
+    operations.restore("update")
 
 
 @act(lasts_s=_PASSES)
-def window_that_is_closed(hands: Hands, drawn: Drawn) -> Doing:
+def window_that_is_closed(operations: Operations, drawn: Drawn) -> Doing:
     """Name a maintenance window that never opens while a property is changed, and take it out."""
-    hands.wish(update=_update(hands, windows=[_NEVER]))
-    yield f"update.windows: never; {_other_property(hands, drawn)}"
-    hands.restore("update")
+    operations.wish(update=_update(operations, windows=[_NEVER]))
+    yield f"update.windows: never; {_other_property(operations, drawn)}"
+    operations.restore("update")
 
 
 @act()
-def window_that_is_open(hands: Hands, drawn: Drawn) -> Doing:
+def window_that_is_open(operations: Operations, drawn: Drawn) -> Doing:
     """Name a maintenance window that is always open, and change a property."""
-    hands.want(update=_update(hands, windows=[_ALWAYS]))
-    yield f"update.windows: always; {_other_property(hands, drawn)}"
+    operations.want(update=_update(operations, windows=[_ALWAYS]))
+    yield f"update.windows: always; {_other_property(operations, drawn)}"
 
 
 @act(lasts_s=_PASSES)
-def window_that_can_not_be_read(hands: Hands, drawn: Drawn) -> Doing:
+def window_that_can_not_be_read(operations: Operations, drawn: Drawn) -> Doing:
     """Name a maintenance window in a time zone that there is not, and correct it."""
-    hands.wish(update=_update(hands, windows=[{**_ALWAYS, "timeZone": "No/Such"}]))
+    operations.wish(update=_update(operations, windows=[{**_ALWAYS, "timeZone": "No/Such"}]))
     yield "update.windows: no such time zone"
-    hands.restore("update")
+    operations.restore("update")
 
 
 @act()
-def updates_as_they_come(hands: Hands, drawn: Drawn) -> Doing:
+def updates_as_they_come(operations: Operations, drawn: Drawn) -> Doing:
     """Say nothing of updates any more."""
-    hands.want(update=None)
+    operations.want(update=None)
     yield "update: left out"
 
 
 @act()
-def keep_failed_volumes_for_a_while(hands: Hands, drawn: Drawn) -> Doing:
+def keep_failed_volumes_for_a_while(operations: Operations, drawn: Drawn) -> Doing:
     """Say for how long volumes of failed members are kept."""
     kept = drawn.one_of(("1s", "20s", "1h"))
-    hands.want(storage={**hands.good["storage"], "keepFailedFor": kept})
+    operations.want(storage={**operations.good["storage"], "keepFailedFor": kept})
     yield f"storage.keepFailedFor: {kept}"
 
 
 @act(lasts_s=_PASSES)
-def let_failed_volumes_go_at_once(hands: Hands, drawn: Drawn) -> Doing:
+def let_failed_volumes_go_at_once(operations: Operations, drawn: Drawn) -> Doing:
     """Let volumes of failed members go after a second, for a while."""
-    hands.wish(storage={**hands.good["storage"], "keepFailedFor": "1s"})
+    operations.wish(storage={**operations.good["storage"], "keepFailedFor": "1s"})
     yield "storage.keepFailedFor: 1s, for a while"
-    hands.restore("storage")
+    operations.restore("storage")
 
 
 ACTS: tuple[Act, ...] = (

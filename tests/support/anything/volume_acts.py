@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.anything.act import Act, Doing, Drawn, act
-from support.anything.hands import Hands, Member, NothingThere
+from support.anything.operations import Member, NothingThere, Operations
 from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.testbed import nodes, run
@@ -12,8 +12,8 @@ _PASSES = (4.0, 15.0)
 _HOST_LABEL = "kubernetes.io/hostname"
 
 
-def _mount_point(hands: Hands, member: Member) -> Path:
-    return hands.env.cluster.volumes.disks.mount_point(hands.disk_of(member))
+def _mount_point(operations: Operations, member: Member) -> Path:
+    return operations.env.cluster.volumes.disks.mount_point(operations.disk_of(member))
 
 
 def _as_root(*command: str) -> None:
@@ -21,81 +21,85 @@ def _as_root(*command: str) -> None:
 
 
 @act(destroys=1)
-def empty_disk(hands: Hands, drawn: Drawn) -> Doing:
+def empty_disk(operations: Operations, drawn: Drawn) -> Doing:
     """Delete all files on a member's disk, and kill its process."""
-    member = hands.member(drawn)
-    _as_root(f"rm -rf {_mount_point(hands, member)}/* {_mount_point(hands, member)}/.[!.]*")
-    hands.env.faults.kill_9(member.pod)
+    member = operations.member(drawn)
+    _as_root(
+        f"rm -rf {_mount_point(operations, member)}/* {_mount_point(operations, member)}/.[!.]*"
+    )
+    operations.env.faults.kill_9(member.pod)
     yield f"emptied the disk of {member.name}"
 
 
 @act(destroys=1)
-def overwrite_log(hands: Hands, drawn: Drawn) -> Doing:
+def overwrite_log(operations: Operations, drawn: Drawn) -> Doing:
     """Overwrite a part of a member's log, and kill its process."""
-    member = hands.member(drawn)
-    logs = sorted(_mount_point(hands, member).rglob("*.log"))
+    member = operations.member(drawn)
+    logs = sorted(_mount_point(operations, member).rglob("*.log"))
     if not logs:
         raise NothingThere("no log")
     size = logs[0].stat().st_size
     _as_root(
         f"dd if=/dev/urandom of={logs[0]} bs=64 count=8 seek={size // 256} conv=notrunc 2>/dev/null"
     )
-    hands.env.faults.kill_9(member.pod)
+    operations.env.faults.kill_9(member.pod)
     yield f"overwrote a part of {logs[0].name} of {member.name}"
 
 
 @act(destroys=1)
-def read_only_disk(hands: Hands, drawn: Drawn) -> Doing:
+def read_only_disk(operations: Operations, drawn: Drawn) -> Doing:
     """Mount a member's disk read-only."""
-    member = hands.member(drawn)
-    _as_root(f"mount -o remount,ro {_mount_point(hands, member)}")
+    member = operations.member(drawn)
+    _as_root(f"mount -o remount,ro {_mount_point(operations, member)}")
     yield f"the disk of {member.name} is read-only"
 
 
 @act(lasts_s=(4.0, 12.0))
-def freeze_disk(hands: Hands, drawn: Drawn) -> Doing:
+def freeze_disk(operations: Operations, drawn: Drawn) -> Doing:
     """Let every write on a member's disk wait, for a while."""
-    member = hands.member(drawn)
-    point = _mount_point(hands, member)
+    member = operations.member(drawn)
+    point = _mount_point(operations, member)
     _as_root(f"fsfreeze -f {point}")
     yield f"froze the disk of {member.name}"
     _as_root(f"fsfreeze -u {point}")
 
 
 @act(destroys=1)
-def close_disk(hands: Hands, drawn: Drawn) -> Doing:
+def close_disk(operations: Operations, drawn: Drawn) -> Doing:
     """Take everybody's rights off a member's disk, and kill its process."""
-    member = hands.member(drawn)
-    _as_root(f"chown 0:0 {_mount_point(hands, member)}; chmod 0700 {_mount_point(hands, member)}")
-    hands.env.faults.kill_9(member.pod)
+    member = operations.member(drawn)
+    _as_root(
+        f"chown 0:0 {_mount_point(operations, member)}; chmod 0700 {_mount_point(operations, member)}"
+    )
+    operations.env.faults.kill_9(member.pod)
     yield f"nobody may read the disk of {member.name}"
 
 
 @act(lasts_s=_PASSES)
-def pause_host(hands: Hands, drawn: Drawn) -> Doing:
+def pause_host(operations: Operations, drawn: Drawn) -> Doing:
     """Let a member's host stand still with all that runs on it, for a while."""
-    host = hands.host_of(hands.member(drawn))
+    host = operations.host_of(operations.member(drawn))
     run(["docker", "pause", host], timeout_s=60)
     yield f"{host} stands still"
     run(["docker", "unpause", host], timeout_s=60)
 
 
 @act()
-def restart_containerd(hands: Hands, drawn: Drawn) -> Doing:
+def restart_containerd(operations: Operations, drawn: Drawn) -> Doing:
     """Restart the container runtime of a member's host."""
-    host = hands.host_of(hands.member(drawn))
+    host = operations.host_of(operations.member(drawn))
     nodes.on_node(host, ["systemctl", "restart", "containerd"])
     yield f"restarted containerd of {host}"
 
 
 @act(lasts_s=_PASSES)
-def relabel_host(hands: Hands, drawn: Drawn) -> Doing:
+def relabel_host(operations: Operations, drawn: Drawn) -> Doing:
     """Call a member's host by another name in its label, for a while."""
-    host = hands.host_of(hands.member(drawn))
+    host = operations.host_of(operations.member(drawn))
     labels: Json = {_HOST_LABEL: "by-hand"}
-    hands.api.merge(f"{kube.NODES}/{host}", {"metadata": {"labels": labels}})
+    operations.api.merge(f"{kube.NODES}/{host}", {"metadata": {"labels": labels}})
     yield f"{host} is labelled by-hand"
-    hands.api.merge(f"{kube.NODES}/{host}", {"metadata": {"labels": {_HOST_LABEL: host}}})
+    operations.api.merge(f"{kube.NODES}/{host}", {"metadata": {"labels": {_HOST_LABEL: host}}})
 
 
 ACTS: tuple[Act, ...] = (

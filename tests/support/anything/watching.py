@@ -4,8 +4,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-from support.anything.hands import UUID, Hands
 from support.anything.harm import Sample
+from support.anything.operations import UUID, Operations
 from support.anything.operator_log import OperatorLog
 from support.envtest.kube_api import Json
 from support.kind_env.looking import Looking
@@ -19,13 +19,13 @@ EXIT_BUG = 70
 class RoundWatch(Looking):
     """`samples`: in order of time. `problems`: processes that ended by a bug."""
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, operations: Operations) -> None:
         # A host that is cut off, an API server that is busy: the next look may work.
         super().__init__("round-watch", _LOOK_S, NO_ANSWER)
-        self._hands = hands
+        self._hands = operations
         # One of its own: a handle remembers who answered last.
-        self._quorum = Quorum(hands.api, hands.namespace, hands.name)
-        self.log = OperatorLog(hands.api, hands.namespace)
+        self._quorum = Quorum(operations.api, operations.namespace, operations.name)
+        self.log = OperatorLog(operations.api, operations.namespace)
         self.samples: list[Sample] = []
         self._exits: set[tuple[str, int]] = set()
         self._names: dict[str, str] = {}

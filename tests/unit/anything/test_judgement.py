@@ -138,7 +138,7 @@ def test_only_steps_that_were_carried_out_and_end_a_process_are_stops() -> None:
 
 
 def test_an_ending_holds_only_when_its_condition_is_true_and_says_what_to_do() -> None:
-    ending = Ending("DiskFull", "make room", lambda hands, message: message)
+    ending = Ending("DiskFull", "make room", lambda operations, message: message)
     assert ending.holds({"status": "True", "message": "full: make room"})
     assert not ending.holds({"status": "False", "message": "full: make room"})
     assert not ending.holds({"status": "True", "message": "full"})

@@ -6,10 +6,10 @@ from typing import cast
 from support.anything import running
 from support.anything.act import Act, Doing, Drawn
 from support.anything.drawing import Round
-from support.anything.hands import Hands, NothingThere
+from support.anything.operations import NothingThere, Operations
 from support.anything.running import Diary
 
-_HANDS = cast(Hands, None)
+_HANDS = cast(Operations, None)
 
 
 def play(*drawn: Drawn) -> list[str]:
@@ -18,7 +18,9 @@ def play(*drawn: Drawn) -> list[str]:
     return [line.partition("] ")[2] for line in diary.lines]
 
 
-def drawn(do: Callable[[Hands, Drawn], Doing], at_s: float, lasts_s: float | None = None) -> Drawn:
+def drawn(
+    do: Callable[[Operations, Drawn], Doing], at_s: float, lasts_s: float | None = None
+) -> Drawn:
     name = do.__name__
     return Drawn(Act(name, "test", name, do), at_s, lasts_s, 0, False, 0)
 
@@ -26,12 +28,12 @@ def drawn(do: Callable[[Hands, Drawn], Doing], at_s: float, lasts_s: float | Non
 def test_acts_overlap_and_nuisances_end_in_their_time() -> None:
     told: list[str] = []
 
-    def long(hands: Hands, drawn: Drawn) -> Doing:
+    def long(operations: Operations, drawn: Drawn) -> Doing:
         told.append("long begins")
         yield "long"
         told.append("long ends")
 
-    def short(hands: Hands, drawn: Drawn) -> Doing:
+    def short(operations: Operations, drawn: Drawn) -> Doing:
         told.append("short begins")
         yield "short"
         told.append("short ends")
@@ -43,7 +45,7 @@ def test_acts_overlap_and_nuisances_end_in_their_time() -> None:
 def test_an_act_that_stays_is_not_taken_back() -> None:
     told: list[str] = []
 
-    def stays(hands: Hands, drawn: Drawn) -> Doing:
+    def stays(operations: Operations, drawn: Drawn) -> Doing:
         yield "stays"
         told.append("taken back")
 
@@ -52,12 +54,12 @@ def test_an_act_that_stays_is_not_taken_back() -> None:
 
 
 def test_what_is_not_there_is_noted_and_the_round_goes_on() -> None:
-    def nothing(hands: Hands, drawn: Drawn) -> Doing:
+    def nothing(operations: Operations, drawn: Drawn) -> Doing:
         if drawn.lasts_s:
             raise NothingThere("no pod")
         yield "never"
 
-    def something(hands: Hands, drawn: Drawn) -> Doing:
+    def something(operations: Operations, drawn: Drawn) -> Doing:
         yield "done"
 
     assert play(drawn(nothing, 0.0, 0.1), drawn(something, 0.01)) == [
@@ -69,11 +71,11 @@ def test_what_is_not_there_is_noted_and_the_round_goes_on() -> None:
 def test_a_nuisance_is_taken_back_when_a_later_act_breaks() -> None:
     told: list[str] = []
 
-    def nuisance(hands: Hands, drawn: Drawn) -> Doing:
+    def nuisance(operations: Operations, drawn: Drawn) -> Doing:
         yield "begun"
         told.append("taken back")
 
-    def broken(hands: Hands, drawn: Drawn) -> Doing:
+    def broken(operations: Operations, drawn: Drawn) -> Doing:
         if drawn.at_s:
             raise KeyError("a bug of the test")
         yield "never"

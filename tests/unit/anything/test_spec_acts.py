@@ -10,7 +10,7 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.told_by_resource import unusable_windows, update_wanted
 from support.anything import spec_acts, update_acts
 from support.anything.act import Act, Drawn
-from support.anything.hands import _FIELDS_AT_FIRST, Hands
+from support.anything.operations import _FIELDS_AT_FIRST, Operations
 from support.envtest.kube_api import Json
 
 FIRST: Json = {"replicas": 3, "image": "first", "storage": {"size": "200Mi"}}
@@ -20,7 +20,7 @@ ON_A_CLUSTER |= {"recovery-of-nothing"}
 ACTS = [each for each in (*spec_acts.ACTS, *update_acts.ACTS) if each.name not in ON_A_CLUSTER]
 
 
-class OnPaper(Hands):
+class OnPaper(Operations):
     """Changes a resource that nobody carries out."""
 
     def __init__(self) -> None:
@@ -46,56 +46,56 @@ def drawn(act: Act, choice: int = 0) -> Drawn:
     return Drawn(act, 0.0, None, 0, False, choice)
 
 
-def wanted(hands: OnPaper) -> Json:
-    return {key: value for key, value in hands.good.items() if value is not None}
+def wanted(operations: OnPaper) -> Json:
+    return {key: value for key, value in operations.good.items() if value is not None}
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
 @pytest.mark.parametrize("choice", [0, 1, 2])
 def test_an_act_asks_for_something_that_a_spec_can_say(act: Act, choice: int) -> None:
-    hands = OnPaper()
-    hands.want(replicas=4)  # no act asks for so many
-    said = next(act.do(hands, drawn(act, choice)))
+    operations = OnPaper()
+    operations.want(replicas=4)  # no act asks for so many
+    said = next(act.do(operations, drawn(act, choice)))
     assert said
-    assert hands.spec.image
+    assert operations.spec.image
     if act.lasts_s is None:
-        assert hands.resource["spec"] == wanted(hands)
+        assert operations.resource["spec"] == wanted(operations)
 
 
 @pytest.mark.parametrize(
     "act", [each for each in ACTS if each.lasts_s is not None], ids=lambda act: act.name
 )
 def test_a_passing_nuisance_leaves_what_was_wanted_meanwhile(act: Act) -> None:
-    hands = OnPaper()
-    doing = act.do(hands, drawn(act))
+    operations = OnPaper()
+    doing = act.do(operations, drawn(act))
     next(doing)
-    assert hands.resource["spec"] != FIRST
+    assert operations.resource["spec"] != FIRST
     meanwhile = {"soakSeconds": 1}
-    hands.want(update=meanwhile, storage={"size": "300Mi"})
+    operations.want(update=meanwhile, storage={"size": "300Mi"})
     next(doing, None)
-    assert hands.resource["spec"] == wanted(hands)
-    assert hands.resource["spec"]["update"] == meanwhile
+    assert operations.resource["spec"] == wanted(operations)
+    assert operations.resource["spec"]["update"] == meanwhile
 
 
 def test_a_later_act_keeps_what_an_earlier_one_asked_of_updates() -> None:
-    hands = OnPaper()
+    operations = OnPaper()
     for act in (update_acts.update_by_a_canary, update_acts.window_that_is_open):
-        next(act.do(hands, drawn(act)))
-    update = hands.spec.update
+        next(act.do(operations, drawn(act)))
+    update = operations.spec.update
     assert update is not None
     assert update.soak_seconds > 0
     assert update.windows
     for each in (update_acts.keep_failed_volumes_for_a_while, spec_acts.other_storage_size):
-        next(each.do(hands, drawn(each)))
-    assert hands.resource["spec"]["storage"]["keepFailedFor"] == "1s"
+        next(each.do(operations, drawn(each)))
+    assert operations.resource["spec"]["storage"]["keepFailedFor"] == "1s"
 
 
 @pytest.mark.parametrize("now", [0.0, 1_000_000_000.0, 1_772_150_340.0])
 def test_the_windows_are_open_closed_and_unreadable_at_any_time(now: float) -> None:
     def hold(act: Act) -> str | None:
-        hands = OnPaper()
-        next(act.do(hands, drawn(act)))
-        found = update_wanted(hands.spec, now)
+        operations = OnPaper()
+        next(act.do(operations, drawn(act)))
+        found = update_wanted(operations.spec, now)
         assert found is not None
         return found.hold
 
@@ -106,10 +106,10 @@ def test_the_windows_are_open_closed_and_unreadable_at_any_time(now: float) -> N
 
 
 def test_a_window_that_can_not_be_read_makes_the_spec_invalid() -> None:
-    hands = OnPaper()
+    operations = OnPaper()
     next(
         update_acts.window_that_can_not_be_read.do(
-            hands, drawn(update_acts.window_that_can_not_be_read)
+            operations, drawn(update_acts.window_that_can_not_be_read)
         )
     )
-    assert "spec.update.windows" in str(unusable_windows(hands.spec))
+    assert "spec.update.windows" in str(unusable_windows(operations.spec))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from quorum_operator.planner.conditions import PLACEMENT_BLOCKED
-from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.planner.host_capacity import HostCapacity
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Incarnation,
@@ -53,8 +53,8 @@ class Placed:
         pods = {each.pod.uid for each in seen.incarnations if each.pod is not None}
         self.of_pod = {uid: host for uid, host in self.of_pod.items() if uid in pods}
         members = tuple(map(self._placed, seen.incarnations))
-        rooms = tuple(HostRoom(each, each) for each in self.hosts)
-        return replace(seen, incarnations=members, host_rooms=rooms)
+        rooms = tuple(HostCapacity(each, each) for each in self.hosts)
+        return replace(seen, incarnations=members, host_capacities=rooms)
 
     def _placed(self, each: Incarnation) -> Incarnation:
         pod, each = each.pod, replace(each, volume=None)  # on a volume that any host can mount
@@ -206,7 +206,7 @@ def test_what_else_is_due_goes_on_while_a_move_is_held() -> None:
 def test_nobody_is_held_where_members_may_share_hosts_or_nobody_has_looked() -> None:
     placed = formed(3)
     placed.wants(storage=OTHER)
-    seen = replace(placed.observe(), host_rooms=None)
+    seen = replace(placed.observe(), host_capacities=None)
     assert isinstance(plan(seen), CreateMember)
     assert condition(seen).status == "False"
 
@@ -249,7 +249,7 @@ def test_a_host_is_taken_by_who_runs_there_or_comes_back(third: object, free: in
         incarnations=(member(1), member(2), moved),
         wanted=replace(seen.wanted, replicas=9),
         templates={f"q-{n}-1": Templates("t", "r") for n in (1, 2, 3)},
-        host_rooms=tuple(HostRoom(name, name) for name in HOSTS[:4]),
+        host_capacities=tuple(HostCapacity(name, name) for name in HOSTS[:4]),
     )
     found = shortage(Situation(seen))
     assert found is not None

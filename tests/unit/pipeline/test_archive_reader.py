@@ -38,7 +38,7 @@ def reader(root: Path) -> ArchiveReader:
 
 
 def image(root: Path, moment: Moment) -> bytes:
-    return b"".join(replay_archive(reader(root), moment, side_by_side=2).snapshot())
+    return b"".join(replay_archive(reader(root), moment, parallel_stages=2).snapshot())
 
 
 @pytest.mark.requirement("SP-03")

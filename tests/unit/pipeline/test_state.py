@@ -55,8 +55,8 @@ def by_jobs(path: Path, moment: Moment, slots: int = 1) -> SparkState:
         return history.at(moment)
 
 
-def snapshot_at(path: Path, offset: int, side_by_side: int = 1) -> bytes:
-    state = by_jobs(path, Moment(offset=offset), side_by_side)
+def snapshot_at(path: Path, offset: int, parallel_stages: int = 1) -> bytes:
+    state = by_jobs(path, Moment(offset=offset), parallel_stages)
     return b"".join(state.snapshot())
 
 
@@ -93,9 +93,9 @@ def test_record_by_record_is_the_image_of_the_node(
             list(state.snapshot())
 
 
-@pytest.mark.parametrize("side_by_side", [1, 3])
+@pytest.mark.parametrize("parallel_stages", [1, 3])
 def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
-    tmp_path: Path, side_by_side: int
+    tmp_path: Path, parallel_stages: int
 ) -> None:
     writer = LogWriter(tmp_path, segment_bytes=300)
     write_history(writer)
@@ -106,7 +106,7 @@ def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
     writer.close()
     path = max(each for each in writer.directory.glob("*.log") if int(each.stem) <= wrong)
     with pytest.raises(PipelineError, match=rf"{path}, offset {wrong}: a change of partition"):
-        by_jobs(writer.directory, Moment(), side_by_side)
+        by_jobs(writer.directory, Moment(), parallel_stages)
     assert by_jobs(writer.directory, Moment(offset=wrong)).end_offset == wrong
 
 
@@ -221,8 +221,8 @@ def test_a_snapshot_that_is_cut_off_is_told_with_its_byte(tmp_path: Path) -> Non
         by_jobs(writer.directory, Moment())
 
 
-@pytest.mark.parametrize("side_by_side", [1, 2])
-def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: int) -> None:
+@pytest.mark.parametrize("parallel_stages", [1, 2])
+def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, parallel_stages: int) -> None:
     writer = LogWriter(tmp_path / "node")
     images = write_history(writer)
     writer.close()
@@ -233,7 +233,7 @@ def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: in
     segment.write_bytes(content)
 
     def state(offset: int | None) -> SparkState:
-        return by_jobs(writer.directory, Moment(offset), side_by_side)
+        return by_jobs(writer.directory, Moment(offset), parallel_stages)
 
     assert b"".join(state(before).snapshot()) == images[before]
     with pytest.raises(PipelineError, match=rf"{segment.name}.*offset {before}"):

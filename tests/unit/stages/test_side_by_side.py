@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import pytest
 
+from support.parallel_stages import WORKERS_OF, group_of, stage_of
 from support.pytest_runs import pytest_runs
-from support.side_by_side import WORKERS_OF, group_of, stage_of
 
 _TEST = """
 import os, pathlib

@@ -62,31 +62,31 @@ def server_modules() -> list[Path]:
     return modules(SERVER)
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     """The package of a module; empty for modules outside packages."""
     inside = path.relative_to(ROOT / SERVER)
     return inside.parts[0] if len(inside.parts) > 1 else ""
 
 
-def foreign_insides(path: Path, room: str) -> Iterator[str]:
+def foreign_internals(path: Path, package: str) -> Iterator[str]:
     """Imports of another package that are not of its port."""
     for line, module in imports(path):
         if not module.startswith(_PREFIX):
             continue
         other, _, inside = module.removeprefix(_PREFIX).partition(".")
-        if other not in PORTS or other == room or not inside:
+        if other not in PORTS or other == package or not inside:
             continue
-        if room in FOUNDATIONS:
-            yield f"{place(path, line)}: {room} is used by every room, and imports {module}"
-        elif other not in MADE_BY.get(room, ()) and inside.split(".")[0] not in PORTS[other]:
-            yield f"{place(path, line)}: {room} imports {module}, which is no port of {other}"
+        if package in FOUNDATIONS:
+            yield f"{place(path, line)}: {package} is used by every package, and imports {module}"
+        elif other not in MADE_BY.get(package, ()) and inside.split(".")[0] not in PORTS[other]:
+            yield f"{place(path, line)}: {package} imports {module}, which is no port of {other}"
 
 
-def looks_into_leadership(path: Path, room: str) -> Iterator[str]:
+def uses_of_leadership(path: Path, package: str) -> Iterator[str]:
     """Uses of the core's role outside of the package `partition`: others ask the replica."""
     for line, module in imports(path):
-        if room != _OF_THE_CORE and f"{module}.".startswith(f"{_LEADERSHIP}."):
-            yield f"{place(path, line)}: {room} looks into {module}"
+        if package != _OF_THE_CORE and f"{module}.".startswith(f"{_LEADERSHIP}."):
+            yield f"{place(path, line)}: {package} looks into {module}"
 
 
 def foreign_assignments(path: Path) -> Iterator[str]:

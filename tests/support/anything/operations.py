@@ -67,7 +67,7 @@ class Member:
         return f"data-{self.name}-0"
 
 
-class Hands:
+class Operations:
     """Operations on one quorum, whose resource was applied with `spec`."""
 
     def __init__(self, env: KindEnv, spec: Json) -> None:

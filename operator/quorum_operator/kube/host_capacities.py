@@ -13,7 +13,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.volumes import HOSTNAME
-from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.planner.host_capacity import HostCapacity
 
 Object = dict[str, Any]
 
@@ -23,7 +23,9 @@ _OF_READINESS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-async def read_host_rooms(api: Reads, spec: MetadataQuorumSpec) -> tuple[HostRoom, ...] | None:
+async def read_host_capacities(
+    api: Reads, spec: MetadataQuorumSpec
+) -> tuple[HostCapacity, ...] | None:
     """All of them, taken or not; None: members may share hosts, or the Nodes can't be read."""
     if spec.spread is not Spread.REQUIRED:
         return None
@@ -31,7 +33,7 @@ async def read_host_rooms(api: Reads, spec: MetadataQuorumSpec) -> tuple[HostRoo
         nodes = await api.find(paths.NODES)
     except ApiError:
         return None
-    return tuple(_room(each) for each in nodes if takes(each, spec))
+    return tuple(_capacity(each) for each in nodes if takes(each, spec))
 
 
 def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
@@ -47,9 +49,9 @@ def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
     return _is_chosen(node["metadata"]["name"], labels, spec.affinity or {})
 
 
-def _room(node: Object) -> HostRoom:
+def _capacity(node: Object) -> HostCapacity:
     name = node["metadata"]["name"]
-    return HostRoom(name, (node["metadata"].get("labels") or {}).get(HOSTNAME, name))
+    return HostCapacity(name, (node["metadata"].get("labels") or {}).get(HOSTNAME, name))
 
 
 def _is_ready(node: Object) -> bool:

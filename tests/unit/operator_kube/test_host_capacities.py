@@ -7,8 +7,8 @@ import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.kube.errors import ApiError
-from quorum_operator.kube.host_rooms import read_host_rooms, takes
-from quorum_operator.planner.host_room import HostRoom
+from quorum_operator.kube.host_capacities import read_host_capacities, takes
+from quorum_operator.planner.host_capacity import HostCapacity
 from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
 
 pytestmark = pytest.mark.requirement("OP-06")
@@ -136,8 +136,8 @@ def test_a_node_selector_asks_for_each_label() -> None:
     assert not takes(node(), spec(nodeSelector={"disk": "ssd", "gpu": "yes"}))
 
 
-def read(api: KeptObjects, asked: MetadataQuorumSpec) -> tuple[HostRoom, ...] | None:
-    return asyncio.run(read_host_rooms(api, asked))
+def read(api: KeptObjects, asked: MetadataQuorumSpec) -> tuple[HostCapacity, ...] | None:
+    return asyncio.run(read_host_capacities(api, asked))
 
 
 def test_nobody_looks_where_members_may_share_a_host_or_nodes_can_not_be_read() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class HostRoom:
+class HostCapacity:
     """`domain`: its label kubernetes.io/hostname, by which volumes are tied to it."""
 
     name: str

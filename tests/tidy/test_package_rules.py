@@ -1,49 +1,51 @@
-"""The server's rooms use each other through ports, and nobody sets another one's attributes."""
+"""The server's packages use each other through ports, and nobody sets another one's attributes."""
 
 from pathlib import Path
 
 import pytest
 
-from support import rooms
+from support import package_rules
 
 
-def test_every_module_is_in_a_room_that_has_rules() -> None:
-    found = {rooms.room_of(path) for path in rooms.server_modules()}
-    assert found - {""} == set(rooms.PORTS) | rooms.FOUNDATIONS
+def test_every_module_is_in_a_package_that_has_rules() -> None:
+    found = {package_rules.package_of(path) for path in package_rules.server_modules()}
+    assert found - {""} == set(package_rules.PORTS) | package_rules.FOUNDATIONS
 
 
-def test_rooms_import_only_each_others_ports() -> None:
+def test_packages_import_only_each_others_ports() -> None:
     found = [
         finding
-        for path in rooms.server_modules()
-        for finding in rooms.foreign_insides(path, rooms.room_of(path))
-        if rooms.room_of(path)
+        for path in package_rules.server_modules()
+        for finding in package_rules.foreign_internals(path, package_rules.package_of(path))
+        if package_rules.package_of(path)
     ]
     assert found == []
 
 
-def test_only_the_partitions_room_looks_into_leadership(tmp_path: Path) -> None:
+def test_only_the_partitions_package_uses_of_leadership(tmp_path: Path) -> None:
     found = [
         finding
-        for path in rooms.server_modules()
-        for finding in rooms.looks_into_leadership(path, rooms.room_of(path))
+        for path in package_rules.server_modules()
+        for finding in package_rules.uses_of_leadership(path, package_rules.package_of(path))
     ]
     assert found == []
     path = tmp_path / "module.py"
     path.write_text("from quorum_node.raft.leadership import Leader\n")
-    assert list(rooms.looks_into_leadership(path, "controller"))
-    assert not list(rooms.looks_into_leadership(path, "partition"))
+    assert list(package_rules.uses_of_leadership(path, "controller"))
+    assert not list(package_rules.uses_of_leadership(path, "partition"))
 
 
 def test_no_attribute_is_assigned_from_outside() -> None:
     found = [
-        finding for path in rooms.server_modules() for finding in rooms.foreign_assignments(path)
+        finding
+        for path in package_rules.server_modules()
+        for finding in package_rules.foreign_assignments(path)
     ]
     assert found == []
 
 
 @pytest.mark.parametrize(
-    ("room", "source", "finding"),
+    ("package", "source", "finding"),
     [
         (
             "requests",
@@ -56,19 +58,19 @@ def test_no_attribute_is_assigned_from_outside() -> None:
             "def f():\n    import quorum_node.server.peers.pool\n",
             "no port of peers",
         ),
-        ("wire", "from quorum_node.server.listener.port import Handler\n", "used by every room"),
+        ("wire", "from quorum_node.server.listener.port import Handler\n", "used by every package"),
     ],
 )
-def test_an_import_of_another_rooms_inside_is_found(
-    room: str, source: str, finding: str, tmp_path: Path
+def test_an_import_of_another_packages_inside_is_found(
+    package: str, source: str, finding: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
-    assert any(finding in each for each in rooms.foreign_insides(path, room))
+    assert any(finding in each for each in package_rules.foreign_internals(path, package))
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("package", "source"),
     [
         ("requests", "from quorum_node.server.partition.port import Append\n"),
         ("partition", "from quorum_node.server.snapshots.snapshotter import Snapshotter\n"),
@@ -77,10 +79,10 @@ def test_an_import_of_another_rooms_inside_is_found(
         ("admin", "from quorum_node.server.version import VERSION\n"),
     ],
 )
-def test_what_is_allowed_is_not_found(room: str, source: str, tmp_path: Path) -> None:
+def test_what_is_allowed_is_not_found(package: str, source: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
-    assert list(rooms.foreign_insides(path, room)) == []
+    assert list(package_rules.foreign_internals(path, package)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,10 +98,10 @@ def test_what_is_allowed_is_not_found(room: str, source: str, tmp_path: Path) ->
 def test_an_attribute_that_is_set_from_outside_is_found(source: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
-    assert len(list(rooms.foreign_assignments(path))) == 1
+    assert len(list(package_rules.foreign_assignments(path))) == 1
 
 
 def test_own_attributes_and_those_that_libraries_ask_for_are_not_found(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("self.a = 1\nself.b, cls.c = 1, 2\nx = [0]\nx[0] = 1\ntimer.daemon = True\n")
-    assert list(rooms.foreign_assignments(path)) == []
+    assert list(package_rules.foreign_assignments(path)) == []
