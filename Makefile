@@ -1,42 +1,42 @@
-# Every target makes the environment first; that costs nothing when it is up to date.
+# Every target creates the environment first; this costs nothing if it is up to date.
 PYTHON ?= python3
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 CLUSTER := $(PY) tests/e2e/kind/cluster.py
-# A file of tests stays together. Tests of real processes mostly wait: one more worker than cores is busy.
+# The tests of a file stay on one worker. Tests of real processes mostly wait, so there is one more worker than cores.
 SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 # Arguments for pytest, for example: make unit ARGS="-k election -x"
 ARGS ?=
 
-# Every test that starts a process compiles the same modules again where their compiled form is not kept.
+# Without compiled modules every test that starts a process would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The total that the tests print counts from here, the environment included.
+# The total time that the tests print includes the environment.
 export STAGES_STARTED_AT := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
-venv: ## the Python environment in .venv, pinned and checked by hash
+venv: ## create the Python environment in .venv, with pinned hashes
 	@requirements/venv.sh $(PYTHON)
 
 .PHONY: programs
-programs: venv ## what the tests take from outside (Kubernetes, Kafka, a checker), compiled or fetched once
+programs: venv ## compile or download the external programs of the tests (Kubernetes, Kafka, a checker), once
 	@PYTHONPATH=tests $(PY) -m support.outside_programs
 
-# ---- Tests. What a set leaves out is said by its markers; see [tool.pytest.ini_options].
+# ---- Tests. Markers select the tests of a set; see [tool.pytest.ini_options].
 
 .PHONY: lint
 lint: venv ## ruff, mypy --strict, import contracts, style as a test
 	@$(PYTEST) tests/tidy $(ARGS)
 
 .PHONY: format
-format: venv ## let ruff mend and format what it can
+format: venv ## fix and format the sources with ruff
 	@.venv/bin/ruff check --fix --quiet . && .venv/bin/ruff format .
 
 .PHONY: unit
@@ -44,11 +44,11 @@ unit: venv ## unit tests
 	@$(PYTEST) tests/unit $(ARGS)
 
 .PHONY: test-fast
-test-fast: venv ## everything that needs no cluster and no Java; at most 5 minutes
+test-fast: venv ## tests without a cluster and without Java; at most 5 minutes
 	@$(PYTEST) $(SIDE_BY_SIDE) --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test-local
-test-local: programs ## test-fast, stock Kafka and the API harness: all but kind; at most 7 minutes
+test-local: programs ## test-fast, and tests with stock Kafka and a real API server: everything except kind
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long and not e2e" --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test
@@ -60,26 +60,26 @@ test-long: programs ## the long set: many seeds, many repairs, large numbers; wr
 	@$(PYTEST) $(SIDE_BY_SIDE) -m long --long-run-report=docs/evidence/long-run.md tests $(ARGS)
 
 .PHONY: interop
-interop: programs ## stock Apache Kafka tools against our quorum
+interop: programs ## tests with stock Apache Kafka: tools, clients, brokers, controllers
 	@$(PYTEST) -m "interop and not long" tests/interop $(ARGS)
 
 .PHONY: envtest
-envtest: programs ## the operator against kube-apiserver and etcd alone, killed at every call (KUBERNETES=1.36: of that version)
+envtest: programs ## the operator with kube-apiserver and etcd, killed at every call (KUBERNETES=1.36: with that version)
 	@$(if $(KUBERNETES),METADATAQUORUM_KUBERNETES=$(KUBERNETES) )$(PYTEST) -m "envtest and not long" tests/envtest $(ARGS)
 
 .PHONY: e2e
-e2e: venv ## the whole product on kind
+e2e: venv ## end-to-end tests on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
 .PHONY: anything
-anything: venv ## rounds of random acts on kind: SEEDS="7 12..20", ARGS="--acts fail-disk,kill-9" of these alone, ARGS=--again
+anything: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too
 	@PYTHONPATH=tests $(PY) -m support.anything $(or $(SEEDS),1..300) $(ARGS)
 
 .PHONY: requirements
-requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/evidence/requirements.md
+requirements: venv ## list requirements with their tests, and stale and open clauses (STRICT=1: fail on these); writes docs/evidence/requirements.md
 	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) $(RESULTS:%=--requirements-results=%) tests
 
-# ---- Running it
+# ---- Run it
 
 .PHONY: demo
 demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrinks; nothing is lost
@@ -90,11 +90,11 @@ bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/e
 	@$(PY) -m bench $(ARGS)
 
 .PHONY: bench-against
-bench-against: venv ## CPU a commit and p50 before and after: against the node of commit BASE, in turns
+bench-against: venv ## compare CPU per commit and p50 with the node of commit BASE, in turns
 	@$(PY) bench/against.py --base $(or $(BASE),$(error name the commit before: make bench-against BASE=51b52fb)) $(ARGS)
 
 .PHONY: bench-growth
-bench-growth: venv ## only what grows (voters, observers, records, the log), beside the last comparison
+bench-growth: venv ## only scaling: voters, observers, records, size of the log
 	@$(PY) bench/growth.py $(ARGS)
 
 .PHONY: bench-controller
@@ -102,7 +102,7 @@ bench-controller: venv ## only the controller of brokers: topics, failures, a mi
 	@$(PY) bench/brokers.py $(ARGS)
 
 .PHONY: bench-broker
-bench-broker: venv ## only the data path of brokers, beside three stock ones (ARGS="--megabytes 100 --only throughput")
+bench-broker: venv ## only the data path of brokers, compared with three stock ones (ARGS="--megabytes 100 --only throughput")
 	@$(PY) bench/data_path.py $(ARGS)
 
 .PHONY: bench-pipeline
@@ -110,90 +110,90 @@ bench-pipeline: venv ## only the pipeline: archive, state and plan over ten mill
 	@$(PY) bench/pipeline.py $(ARGS)
 
 .PHONY: bench-operator
-bench-operator: programs ## only the operator: a hundred quorums on it, at rest and with twenty dead disks (ARGS="--quorums 10")
+bench-operator: programs ## only the operator: a hundred quorums, idle and with twenty failed disks (ARGS="--quorums 10")
 	@$(PY) bench/operator_scale.py $(ARGS)
 
 .PHONY: cluster
-cluster: venv ## a kind cluster with three workers
+cluster: venv ## start a kind cluster with three workers
 	@$(CLUSTER) up
 
 .PHONY: images
-images: venv ## the node's and the operator's image
+images: venv ## build the images of node and operator
 	@$(CLUSTER) images
 
 .PHONY: pipeline-image
-pipeline-image: venv ## the pipeline's image, with Spark and Java in it
+pipeline-image: venv ## build the image of the pipeline, with Spark and Java
 	@$(CLUSTER) pipeline-image
 
 .PHONY: release
-release: venv ## wheel, chart, images, bills of materials and checksums of the last commit, in build/release (ARGS=--no-images)
+release: venv ## build wheel, chart, images, bills of materials and checksums of the last commit in build/release (ARGS=--no-images)
 	@$(PY) -m release $(ARGS)
 
 .PHONY: docs
-docs: venv ## the documentation as a site, in build/site; warnings and broken links are errors
+docs: venv ## build the documentation site in build/site; warnings and broken links are errors
 	@$(PY) docs/_site/build.py
 
 .PHONY: down
-down: venv ## remove the cluster and its disks; what was built stays in the cache
+down: venv ## remove the cluster and its disks; the cache is kept
 	@$(CLUSTER) down
 
 .PHONY: clean
-clean: ## remove the clusters and all that was made here; what takes long to build stays in the cache
+clean: ## remove the clusters and all generated files; the cache is kept
 	@$(PYTHON) -B tests/e2e/kind/cluster.py down --all
 	@rm -rf .venv .venv-bench .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name .git -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 .PHONY: distclean
-distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next run begins from nothing
+distclean: clean ## the same, and remove the cache in ~/.cache/metadataquorum
 	@$(PYTHON) -B tests/e2e/kind/cluster.py down --cache
 
 # ---- Generated files that are checked in
 
 .PHONY: pins
-pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (UPGRADE=1: newest versions)
+pins: venv ## update requirements/*.txt after a change in pyproject.toml (UPGRADE=1: newest versions)
 	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
 
 .PHONY: api-permissions-doc
-api-permissions-doc: venv ## docs/reference/api-permissions.md, from the tables of what each API and route needs
+api-permissions-doc: venv ## generate docs/reference/api-permissions.md from the permission tables
 	@$(PY) -c 'from quorum_node.security.rights.reference import markdown; print(markdown(), end="")' \
 		>docs/.new && mv docs/.new docs/reference/api-permissions.md
 
 .PHONY: reference-docs
-reference-docs: venv ## resources, HTTP API, commands, exit codes and wire dialect in docs/reference, from the code
+reference-docs: venv ## generate docs/reference from the code: resources, HTTP API, commands, exit codes, wire dialect
 	@$(PY) -m docs._site.pages
 
 .PHONY: metrics-doc
-metrics-doc: venv ## docs/reference/metrics.md, from the declarations of the metrics
+metrics-doc: venv ## generate docs/reference/metrics.md from the declarations of the metrics
 	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/reference/metrics.md
 
 .PHONY: configuration-doc
-configuration-doc: venv ## the tables of docs/reference/configuration.md, from the declarations of the keys
+configuration-doc: venv ## generate the tables of docs/reference/configuration.md from the declarations of the keys
 	@$(PY) -m quorum_node.configuration.reference docs/reference/configuration.md
 
 .PHONY: breaks-doc
-breaks-doc: venv ## the table of deliberate breaks in docs/evidence/breaks.md, from tests/simulation
+breaks-doc: venv ## generate the table of deliberate breaks in docs/evidence/breaks.md from tests/simulation
 	@PYTHONPATH=tests $(PY) -m support.break_table
 
 .PHONY: simulation-doc
-simulation-doc: venv ## simulated hours and faults by kind in docs/evidence/simulation.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
+simulation-doc: venv ## run the simulation and write hours and faults by kind into docs/evidence/simulation.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
 	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/evidence/simulation.md
 
 .PHONY: kafka-apis
-kafka-apis: venv ## docs/reference/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers
+kafka-apis: venv ## generate docs/reference/kafka-apis.md: calls of stock clients on stock Kafka and on stock brokers with our controllers
 	@PYTHONPATH=tests $(PY) -m support.kafka_apis
 
 .PHONY: crds
-crds: venv ## the custom resource definitions, from the pydantic models, and what holds a copy of them
+crds: venv ## generate the custom resource definitions from the pydantic models, and their copies
 	@for each in metadataquorums partitionreassignments; do \
 	    $(PY) -m quorum_operator.crd_document $$each >crds/.new && mv crds/.new crds/$$each.yaml && \
 	    cp crds/$$each.yaml helm/metadataquorum/files/$$each.yaml || exit 1; done
 	@$(MAKE) manifests reference-docs
 
 .PHONY: manifests
-manifests: venv ## the plain manifests, from the chart
+manifests: venv ## generate the plain manifests from the chart
 	@PATH="$$($(CLUSTER) helm):$$PATH" manifests/render.sh
 
 .PHONY: helm-lint
-helm-lint: venv ## lint and render the chart, and check what it renders
+helm-lint: venv ## lint and render the chart, and check the rendered objects
 	@PATH="$$($(CLUSTER) helm):$$PATH" && helm lint --strict --quiet helm/metadataquorum
 	@PATH="$$($(CLUSTER) helm):$$PATH" $(PYTEST) -m "" tests/unit/packaging $(ARGS)
