@@ -57,7 +57,7 @@ def test_three_processes_are_a_quorum_and_its_brokers(quorum: CombinedQuorum) ->
     write(b"without the controller")
     quorum.nodes[controller].start()
     wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync again", 60)
-    # A stop in good order: the broker moves its leaders, then the controller operations over.
+    # A stop in good order: the broker moves its leaders, then the controller hands over.
     stopped = quorum.leader.id
     assert quorum.nodes[stopped].terminate() == ExitCode.OK
     write(b"without the one that stopped")

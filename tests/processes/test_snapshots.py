@@ -138,7 +138,7 @@ def handovers(quorum: LocalQuorum) -> list[float]:
     return [
         datetime.fromisoformat(entry["at"]).timestamp()
         for entry in entries
-        if "operations leadership over" in entry["message"]
+        if "hands leadership over" in entry["message"]
     ]
 
 
@@ -151,7 +151,7 @@ def written_in_turn(quorum: LocalQuorum) -> None:
         for line in node.log_text.splitlines():
             entry = json.loads(line)
             leads = entry.get("role", "leader" if leads else "") == "leader"
-            if "operations leadership over" in entry["message"]:
+            if "hands leadership over" in entry["message"]:
                 handed_over, handovers = True, handovers + 1
             if "wrote snapshot" in entry["message"]:
                 assert handed_over or not leads, f"node {node.id} led: {line}"

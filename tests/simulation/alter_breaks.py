@@ -141,7 +141,7 @@ def answer_before_the_commit(patch: Patch) -> None:
 def let_single_changes_through(patch: Patch) -> None:
     """AddVoter and RemoveVoter work while there is a target.
 
-    Would: have two operations pull at the voters, each undoing what the other did.
+    Would: have two hands pull at the voters, each undoing what the other did.
     """
     patch.setattr(membership, "_planned_elsewhere", lambda replica: None)
 

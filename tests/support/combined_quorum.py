@@ -13,7 +13,7 @@ class CombinedQuorum(LocalQuorum):
 
     def __init__(self, root: Path, nodes: int = 3, **common: str) -> None:
         self.broker_ports: dict[int, int] = {}
-        super().__init__(root, nodes, **common)
+        super().__init__(root, nodes, properties=common)
 
     def properties_of(self, node: LocalNode) -> dict[str, str]:
         """Both roles, and their listeners."""

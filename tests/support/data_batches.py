@@ -29,7 +29,7 @@ def data_batch(
     records: Sequence[Record] | None = None,
     value_bytes: int = 20,
 ) -> Batch:
-    """A placed batch, as the core operations it to storage."""
+    """A placed batch, as the core hands it to storage."""
     given = records or [
         Record(None, f"{offset + n}".encode().ljust(value_bytes, b".")) for n in range(count)
     ]

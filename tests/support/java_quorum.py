@@ -90,7 +90,7 @@ class JavaController:
         self.process.wait(30)
 
     def terminate(self) -> None:
-        """SIGTERM, and wait: it operations leadership over first."""
+        """SIGTERM, and wait: it hands leadership over first."""
         self.signal(signal.SIGTERM)
         assert self.process is not None
         self.process.wait(60)

@@ -90,6 +90,6 @@ class MigratingNodes(SecuredNodes):
         return Described(view, None)
 
     async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
-        """The leader operations over."""
+        """The leader hands over."""
         self.leader = successor_id
         return Answer(True)

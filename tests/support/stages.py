@@ -3,7 +3,7 @@
 A stage is a folder of tests/. Stages run in the order below, fast ones first. Folders that need more than Python mark their tests
 automatically.
 
-With workers (`pytest -n`), the stages run side by side, as `parallel_stages` operations them out.
+With workers (`pytest -n`), the stages run side by side, as `parallel_stages` hands them out.
 """
 
 import os

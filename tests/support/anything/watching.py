@@ -22,7 +22,7 @@ class RoundWatch(Looking):
     def __init__(self, operations: Operations) -> None:
         # A host that is cut off, an API server that is busy: the next look may work.
         super().__init__("round-watch", _LOOK_S, NO_ANSWER)
-        self._hands = operations
+        self._operations = operations
         # One of its own: a handle remembers who answered last.
         self._quorum = Quorum(operations.api, operations.namespace, operations.name)
         self.log = OperatorLog(operations.api, operations.namespace)
@@ -52,13 +52,13 @@ class RoundWatch(Looking):
     def look(self) -> None:
         """Of the operator's log, the members and the leader's description; clients trust whom the quorum trusts now."""
         self.log.look()
-        self._hands.env.the_load.renew_trust()
-        for found in self._hands.sets():
+        self._operations.env.the_load.renew_trust()
+        for found in self._operations.sets():
             uuid = (found["metadata"].get("annotations") or {}).get(UUID)
             if uuid is not None:
                 self._names[uuid] = found["metadata"]["name"]
         running = set()
-        for pod in self._hands.pods():
+        for pod in self._operations.pods():
             name = pod["metadata"]["name"]
             self._exits.update((name, code) for code in _exit_codes(pod) if code == EXIT_BUG)
             if (

@@ -104,7 +104,7 @@ def split_another_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
 
 
 def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
-    """The leader operations over to a chosen successor."""
+    """The leader hands over to a chosen successor."""
     epoch, leader = quorum.newest_leader()
     successor = chance.choice([node for node in quorum.voters() if node is not leader])
 
@@ -112,7 +112,7 @@ def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
         answer = quorum.request("POST", "/v1/resign", leader.id, json={"successorId": successor.id})
         return (answer is not None and answer.is_success) or quorum.newest_leader()[0] > epoch
 
-    wait_until(asked, f"node {leader.id} operations over")
+    wait_until(asked, f"node {leader.id} hands over")
     quorum.await_newer_leader(epoch)
     return _nothing
 

@@ -9,12 +9,12 @@ from support.anything.drawing import Round
 from support.anything.operations import NothingThere, Operations
 from support.anything.running import Diary
 
-_HANDS = cast(Operations, None)
+_OPERATIONS = cast(Operations, None)
 
 
 def play(*drawn: Drawn) -> list[str]:
     diary = Diary(lambda text: None)
-    running.play(_HANDS, Round(1, 3, "Auto", "Retain", "None", drawn), diary)
+    running.play(_OPERATIONS, Round(1, 3, "Auto", "Retain", "None", drawn), diary)
     return [line.partition("] ")[2] for line in diary.lines]
 
 

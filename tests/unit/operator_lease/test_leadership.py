@@ -142,7 +142,7 @@ def test_two_never_lead_at_once_however_calls_fare(seed: int) -> None:
         return sum(len(each.spells) for each in operators), busy / looks
 
     spells, share = virtual_time.run(ten_minutes())
-    assert spells > 1, "the lease never changed operations: nothing was tried"
+    assert spells > 1, "the lease never changed hands: nothing was tried"
     assert share > 0.3, "somebody leads most of the time"
 
 

@@ -24,7 +24,7 @@ def of_kind(kind: str, name: str = "python-brokers.yaml") -> dict[str, Any]:
 
 
 def started_config(tmp_path: Path, pod: str) -> str:
-    """What `start.sh` operations to quorum-node, run with programs of the test in its place."""
+    """What `start.sh` hands to quorum-node, run with programs of the test in its place."""
     data = of_kind("ConfigMap")["data"]
     script = data["start.sh"].replace("/etc/kafka-broker", str(tmp_path))
     script = script.replace("/tmp/broker.properties", str(tmp_path / "made.properties"))

@@ -58,7 +58,7 @@ def situation(
 
 @pytest.mark.requirement("K595-23")
 def test_three_for_three_goes_as_in_the_document() -> None:
-    """(1, 2, 3) to (4, 5, 6) with leader 1, who is left until the end and then operations over."""
+    """(1, 2, 3) to (4, 5, 6) with leader 1, who is left until the end and then hands over."""
     voters, leader, ready = keys(1, 2, 3), key(1), keys(4, 5, 6)
     seen: list[Step] = []
     while not isinstance(seen[-1] if seen else None, Finish):

@@ -264,7 +264,7 @@ def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() ->
     answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, one.key, 3000))
     assert isinstance(answer, VoterChangeResponse)
     assert answer.error is RaftError.NOT_QUORUM_LEADER
-    assert "operations over" in answer.message
+    assert "hands over" in answer.message
     cores.advance(100)
     assert two.is_leader
     removed = cores.remove_voter(two, one.key)

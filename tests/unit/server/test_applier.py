@@ -21,7 +21,7 @@ def batch(base_offset: int) -> bytes:
 
 
 class Log:
-    """Operations out what it was given, from the batch of an offset on."""
+    """Hands out what it was given, from the batch of an offset on."""
 
     def __init__(self, batches: list[bytes]) -> None:
         self._batches = batches

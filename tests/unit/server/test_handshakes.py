@@ -1,4 +1,4 @@
-"""A port with TLS over real sockets: who is let in as whom, how many may shake operations at a time, and who has to leave."""
+"""A port with TLS over real sockets: who is let in as whom, how many may shake hands at a time, and who has to leave."""
 
 import asyncio
 import contextlib

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from fastapi import FastAPI
 
 from quorum_node.configuration.addresses import ListenerAddress
 from quorum_node.configuration.key import Key
@@ -146,16 +147,20 @@ class NodeProcess:
             self._secured.authentications.get(listeners.ADMIN_LISTENER),
             work,
         )
-        self._health: AdminServer | None = None
-        if config.health_listener is not None:
-            self._health = AdminServer(
-                # Callers that know only the port in clear text still find the complete admin API there.
-                HealthApp(app) if self._config.tls.migration is Migration.NONE else app,
-                _bind(listeners.HEALTH, config.health_listener),
-                self._metrics,
-                config.admin.limits,
-                work=work,
-            )
+        self._health = self._make_health(app, work)
+
+    def _make_health(self, app: FastAPI, work: LoopWork) -> AdminServer | None:
+        config = self._config
+        if config.health_listener is None:
+            return None
+        return AdminServer(
+            # Callers that know only the port in clear text still find the complete admin API there.
+            HealthApp(app) if config.tls.migration is Migration.NONE else app,
+            _bind(listeners.HEALTH, config.health_listener),
+            self._metrics,
+            config.admin.limits,
+            work=work,
+        )
 
     # -- the role of this node
 

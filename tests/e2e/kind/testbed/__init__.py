@@ -2,7 +2,7 @@
 
 Owns: a docker daemon where none answers, the programs (kind, kubectl, helm), the node image, the
 project's images, the kind cluster, its disks and the faults done to all of that. It knows nothing of
-Raft or of the operator: it operations out a kubeconfig, disks that can fail, and ways to hurt nodes.
+Raft or of the operator: it hands out a kubeconfig, disks that can fail, and ways to hurt nodes.
 
 Only the standard library is used, so that it runs before anything is installed.
 """
