@@ -1,14 +1,22 @@
-"""Epochs in the status that the quorum has never come to: somebody has written there.
+"""Detects epochs in the status that the quorum has never reached, because somebody edited the status.
 
-Owns what shows that. An older quorum confirms itself only after a recovery, beside the one that was recovered: that one has left
-traces on StatefulSets or claims, or somebody runs that is in a newer epoch. Where nothing of that is to be found, and all that
-is to run answers and belongs to the quorum that is confirmed now, the status is the only one that knows of a newer one.
+Owns the evidence. An older quorum confirms itself only after a recovery, beside the recovered quorum. A recovery leaves marks on
+StatefulSets or claims, or a process in a newer epoch. If there is neither, and every member that should run answers and belongs
+to the quorum that is confirmed now, only the status knows of a newer epoch. A voter without StatefulSet and claim can't have been
+recovered: nothing of it is left.
 """
 
+from collections.abc import Set
 from dataclasses import replace
 
 from quorum_operator.planner.gates import voter_keys
-from quorum_operator.planner.observed import Incarnation, Observation, QuorumView
+from quorum_operator.planner.observed import (
+    Incarnation,
+    Key,
+    LoneClaim,
+    Observation,
+    QuorumView,
+)
 from quorum_operator.planner.situation import FENCED, Situation
 
 
@@ -31,9 +39,17 @@ def _is_the_only_one(seen: Observation, view: QuorumView) -> bool:
     if any(_was_recovered(each) for each in seen.incarnations):
         return False
     running = [each for each in at.current if each.replicas > 0 and each.failed is None]
-    return at.voters <= {each.key for each in running} and all(
-        _belongs_to(each, view) for each in running
+    absent = at.voters - {each.key for each in running}
+    return all(_belongs_to(each, view) for each in running) and not any(
+        _may_be(each, absent) for each in (*seen.incarnations, *seen.lone_claims)
     )
+
+
+def _may_be(each: Incarnation | LoneClaim, voters: Set[Key]) -> bool:
+    """Whether a StatefulSet or a claim has the disk of one of these voters. One with an unknown UUID may have that of its id."""
+    if each.key is None:
+        return any(key.id == each.node_id for key in voters)
+    return each.key in voters
 
 
 def _was_recovered(each: Incarnation) -> bool:

@@ -1,7 +1,7 @@
 """Checks whether the operator took a quorum below its majority. Pure: from samples of the live voters, and the operator's stops.
 
 Acts may do so; the operator may not. A voter that went down less than `KNOWN_AFTER_S` seconds before a stop still counts as live, because
-the operator could not have known.
+the operator could not have known. So does one that is live in the first sample after the stop: it came up since the last sample before.
 """
 
 import re
@@ -62,9 +62,10 @@ def _harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> Iterator[str]:
         if not window or each.name not in window[-1].live:
             continue
         size = window[-1].size
+        after = next((one for one in samples if one.at >= each.at), window[-1])
         others = {
             name
-            for one in window
+            for one in (*window, after)
             for name in one.live
             if name != each.name and not _stopped_between(stopped, name, one.at, each.at)
         }

@@ -108,6 +108,13 @@ def test_the_operator_knows_of_what_it_stopped_itself() -> None:
     assert len(harm(samples, both)) == 1
 
 
+def test_a_voter_that_came_up_since_the_last_sample_is_live() -> None:
+    restart = Stop(10.5, "RestartMember", "q-1-1", "")
+    before = [_live(10.0, "q-1-1", "q-2-1")]
+    assert harm([*before, _live(11.0, "q-2-1", "q-3-1")], [restart]) == []
+    assert len(harm([*before, _live(11.0, "q-2-1"), _live(12.0, "q-3-1")], [restart])) == 1
+
+
 def test_one_of_two_voters_may_restart_while_the_other_is_live() -> None:
     samples = [_live(10.0, "q-1-1", "q-2-1", size=2)]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []

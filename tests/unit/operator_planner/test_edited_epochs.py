@@ -104,6 +104,25 @@ def test_an_epoch_that_stands_in_the_status_alone_is_not_believed() -> None:
     assert build_status(seen, step, edited, "").newest_epoch == EPOCH
 
 
+@pytest.mark.requirement("OP-07")
+def test_a_voter_of_which_nothing_is_left_does_not_speak_for_a_newer_epoch() -> None:
+    """Its StatefulSet and its claim were deleted, and its successor follows the quorum that is confirmed."""
+    seen = observed(member(3))
+    present = tuple(each for each in seen.incarnations if each.node_id != 3)
+    successor = replace(member(3), number=2, name="q-3-2", uuid="u9", report=report("u9"))
+    followed = replace(VIEW, observers=(ReplicaView(Key(3, "u9"), True, True),))
+    for members, view in ((present, VIEW), ((*present, successor), followed)):
+        found = replace(seen, incarnations=members, older_quorum=view)
+        assert corrected(found).view == view
+    claim = LoneClaim(3, 1, "q-3-1", ClaimFacts("data-q-3-1-0", "c3"), STORAGE)
+    for marks in (Marks(), Marks(uuid="u3")):
+        left = replace(claim, claim=replace(claim.claim, marks=marks))
+        kept = replace(seen, incarnations=present, lone_claims=(left,))
+        assert corrected(kept) is kept, "its disk may be where a recovery went on"
+    other = replace(claim, claim=replace(claim.claim, marks=Marks(uuid="u8")))
+    assert corrected(replace(seen, incarnations=present, lone_claims=(other,))).view == VIEW
+
+
 LATCH = FailureLatch(FENCED, "", NOW, NOW)
 SURVIVOR = Survivor(UUID(int=3), 3, 20)
 FENCED_MARKS = Marks(uuid="u4", cluster_id="c1", fenced=f"{FENCED}: 3")
