@@ -146,6 +146,7 @@ class Application:
             clock,
             self._settings.home,
             certificates,
+            writes_alone=self._lease is not None,
         )
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(

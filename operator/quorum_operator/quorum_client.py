@@ -63,6 +63,11 @@ class Seen:
     epoch: int = -1
     recovered_epoch: int = 0
 
+    def is_beyond(self, other: "Seen") -> bool:
+        """Whether it names a later epoch or recovery of the same cluster."""
+        later = self.epoch > other.epoch or self.recovered_epoch > other.recovered_epoch
+        return later and self.cluster_id == other.cluster_id
+
     def is_older(self, view: QuorumView) -> bool:
         """Whether a view is outdated: voters from before a recovery may have a majority too. No later leader has a
         lower epoch.

@@ -104,7 +104,11 @@ class Reconciler:
         clock: Callable[[], float] = time.time,
         home: str = "",
         certificates: CertificateKeeper | None = None,
+        *,
+        writes_alone: bool = False,
     ) -> None:
+        """`writes_alone`: it holds a lease, so that no other operator writes statuses."""
+        self._writes_alone = writes_alone
         self._api, self._nodes, self._metrics = api, nodes, metrics
         self._home = home
         self._clock = clock
@@ -204,6 +208,8 @@ class Reconciler:
             await self._reporter.hold(path, resource, blocked(bug))
             raise
         await self._reporter.write(path, resource, status, earlier, owner)
+        if self._writes_alone and status.newest_epoch is not None:
+            self._memory.of(owner).confirmed = newest_seen(status)
         return due
 
     async def _keep_certificates(
@@ -305,6 +311,9 @@ class Reconciler:
         reads: WideReads,
     ) -> Observation:
         known, meta, newest = self._memory.of(owner), resource["metadata"], newest_seen(earlier)
+        was_edited = known.confirmed is not None and newest.is_beyond(known.confirmed)
+        if known.confirmed is not None and was_edited:
+            newest = known.confirmed
         check = known.objects_are_due(meta["generation"], time.monotonic())
         search = known.searches.begin(earlier, time.monotonic())
         cluster = await observe(
@@ -354,6 +363,7 @@ class Reconciler:
             view=described.view,
             hinted_voters=described.hinted_voters,
             older_quorum=described.older,
+            epochs_edited=was_edited and described.view is not None,
             known_cluster_id=earlier.cluster_id,
             known_voters=earlier.voters,
             invalid=_invalid(spec, cluster),

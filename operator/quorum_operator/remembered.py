@@ -1,4 +1,4 @@
-"""Memory about one resource between reconciles. No step depends on it: a restarted operator works without.
+"""Memory about one resource between reconciles. A restarted operator works without it.
 
 It is kept while the resource exists. A resource that is deleted and applied again starts without it.
 """
@@ -14,6 +14,7 @@ from quorum_operator.other_ways import OtherWays
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.pod_client import TlsPodClient
+from quorum_operator.quorum_client import Seen
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
@@ -56,6 +57,10 @@ class Remembered:
     """Creation time of the nodes' ConfigMap, from the last check (seconds since 1970)."""
     drain_floor: int | None = None
     """`minAvailable` of the disruption budget, from the last check."""
+    confirmed: Seen | None = None
+    """The newest confirmed description that this operator wrote into the status. Only set by the holder of a lease, which
+    is the only one that writes there; other values in the status were written by somebody else.
+    """
     left: dict[str, str | None] = field(default_factory=dict)
     """Parts of a template, by StatefulSet UID, that the API server stores differently; they are not corrected again."""
 

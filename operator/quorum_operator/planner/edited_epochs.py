@@ -40,8 +40,9 @@ def _is_the_only_one(seen: Observation, view: QuorumView) -> bool:
         return False
     running = [each for each in at.current if each.replicas > 0 and each.failed is None]
     absent = at.voters - {each.key for each in running}
+    disks: tuple[Incarnation | LoneClaim, ...] = (*seen.incarnations, *seen.lone_claims)
     return all(_belongs_to(each, view) for each in running) and not any(
-        _may_be(each, absent) for each in (*seen.incarnations, *seen.lone_claims)
+        _may_be(each, absent) for each in disks
     )
 
 

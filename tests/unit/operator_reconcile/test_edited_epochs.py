@@ -1,0 +1,48 @@
+"""An epoch that somebody writes into the status, while a voter is dead and can't deny it."""
+
+import asyncio
+
+import pytest
+
+from quorum_operator.reconcile import Reconciler
+from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
+
+FAR = 1_000_000
+
+
+def look(made: Reconciler, times: int = 2) -> None:
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("OP-07")
+@pytest.mark.parametrize("field", ["newestEpoch", "recoveredEpoch"])
+def test_the_holder_of_the_lease_knows_what_it_has_written(field: str) -> None:
+    api = running_quorum(3)
+    nodes = SoundNodes(3)
+    made = reconciler(api, nodes, writes_alone=True)
+    look(made)
+    assert api.status["newestEpoch"] == 4
+    nodes.silent = (3,)
+    api.resource["status"][field] = FAR
+    look(made)
+    assert api.status["newestEpoch"] == 4
+    assert api.status.get("recoveredEpoch") is None
+    assert api.condition("QuorumLost").get("status") != "True"
+    assert api.status["leader"] == {"id": 1, "epoch": 4}
+
+
+@pytest.mark.requirement("OP-07")
+def test_what_another_operator_wrote_before_is_believed() -> None:
+    """A new holder of the lease has confirmed nothing itself; nor does one know without a lease who else writes."""
+    for writes_alone in (True, False):
+        api = running_quorum(3)
+        nodes = SoundNodes(3, silent=(3,))
+        api.resource["status"] = {"clusterId": "c1", "newestEpoch": FAR, "voters": 3}
+        made = reconciler(api, nodes, writes_alone=writes_alone)
+        look(made)
+        assert api.status["newestEpoch"] == FAR
+        assert api.condition("QuorumConfirmed")["status"] == "False"
