@@ -2,7 +2,8 @@
 
 from pydantic import ConfigDict, Field
 
-from quorum_operator.crd_model import CrdModel, cel_rule
+from quorum_operator.crd_model import CrdModel, cel_rules
+from quorum_operator.object_store_crd import ObjectStoreSpec
 
 _CLAIM_PATTERN = "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 _DAY_S = 86_400
@@ -47,10 +48,18 @@ class BackupSpec(CrdModel):
     """Backups of the metadata, written by a CronJob."""
 
     model_config = ConfigDict(
-        json_schema_extra=cel_rule(
-            r"self.schedule.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\\S+( +\\S+){4})$')",
-            "spec.backup.schedule must have the five fields of cron, such as '30 2 * * *', or be @hourly, @daily,"
-            " @weekly, @monthly or @yearly",
+        json_schema_extra=cel_rules(
+            (
+                r"self.schedule.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\\S+( +\\S+){4})$')",
+                (
+                    "spec.backup.schedule must have the five fields of cron, such as '30 2 * * *', or be @hourly, @daily,"
+                    " @weekly, @monthly or @yearly"
+                ),
+            ),
+            (
+                "has(self.claimName) != has(self.objectStore)",
+                "spec.backup needs one target: set either spec.backup.claimName or spec.backup.objectStore",
+            ),
         )
     )
 
@@ -63,13 +72,21 @@ class BackupSpec(CrdModel):
         max_length=64,
         description="Time zone of the schedule, such as Europe/Berlin; the cluster's time zone by default.",
     )
-    claim_name: str = Field(
+    claim_name: str | None = Field(
+        default=None,
         min_length=1,
         max_length=253,
         pattern=_CLAIM_PATTERN,
         description=(
             "PersistentVolumeClaim in this namespace that backups are written to, in a folder named after the "
             "quorum. Several quorums may share one."
+        ),
+    )
+    object_store: ObjectStoreSpec | None = Field(
+        default=None,
+        description=(
+            "Object store that backups are written to instead of a claim, in a folder named after the quorum. "
+            "Several quorums may share one."
         ),
     )
     keep: int = Field(
@@ -95,20 +112,46 @@ class RestoreFromSpec(CrdModel):
     """Source of a new quorum: a backup, or the data directory of a replica. It is only read."""
 
     model_config = ConfigDict(
-        json_schema_extra=cel_rule(
-            "!self.path.startsWith('/') && !self.path.split('/').exists(each, each == '..')",
-            "spec.restoreFrom.path is relative to the volume, without '..': such as "
-            "demo/backup-20261123T211500Z-0000004711",
+        json_schema_extra=cel_rules(
+            (
+                "!self.path.startsWith('/') && !self.path.split('/').exists(each, each == '..')",
+                (
+                    "spec.restoreFrom.path is relative to the volume, without '..': such as "
+                    "demo/backup-20261123T211500Z-0000004711"
+                ),
+            ),
+            (
+                "has(self.claimName) != has(self.objectStore)",
+                (
+                    "spec.restoreFrom needs one source: set either spec.restoreFrom.claimName or "
+                    "spec.restoreFrom.objectStore"
+                ),
+            ),
+            (
+                "!has(self.objectStore) || self.path == ''",
+                (
+                    "spec.restoreFrom.path is only for a claim: write the folder or the backup into "
+                    "spec.restoreFrom.objectStore.prefix"
+                ),
+            ),
         )
     )
 
-    claim_name: str = Field(
+    claim_name: str | None = Field(
+        default=None,
         min_length=1,
         max_length=253,
         pattern=_CLAIM_PATTERN,
         description=(
             "PersistentVolumeClaim in this namespace that holds backups, a directory written by quorum-pipeline "
             "restore, or the data of a member of an older quorum."
+        ),
+    )
+    object_store: ObjectStoreSpec | None = Field(
+        default=None,
+        description=(
+            "Object store that holds backups, instead of a claim. Its prefix names a backup, or a folder whose "
+            "newest backup of the cluster is used."
         ),
     )
     path: str = Field(

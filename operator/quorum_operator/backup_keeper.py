@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from quorum_operator.backup_crd import BackupStatus
+from quorum_operator.backup_crd import BackupSpec, BackupStatus
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import backup, base_objects
 from quorum_operator.desired.names import Owner
@@ -18,6 +18,7 @@ from quorum_operator.kube.backup_jobs import read_runs
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import drift
 from quorum_operator.kube.errors import ApiError
+from quorum_operator.object_store_crd import ACCESS_KEY, CA_KEY, SECRET_KEY
 from quorum_operator.planner.backups import BackupRun, BackupsSeen, carried_on
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.status_crd import MetadataQuorumStatus
@@ -65,6 +66,7 @@ class BackupKeeper:
                 refused = f"CronJob/{owner.backup} is not owned by this resource, so it is not changed: delete or rename it"
             elif (live is None or drift(wanted, live) is not None) and not idle:
                 await self._api.apply(path, wanted)
+            refused = refused or await self._missing_secret(owner, asked)
             runs = await read_runs(self._api, owner)
         except ApiError as error:
             if is_outage(error):
@@ -73,6 +75,30 @@ class BackupKeeper:
             _log.warning("backups refused", quorum=owner.name, error=refused)
         status = carried_on(runs, earlier, now)
         return BackupsSeen(float(asked.overdue_after_seconds), status, refused)
+
+    async def _missing_secret(self, owner: Owner, asked: BackupSpec) -> str:
+        """What the pods can't start without: a Secret of the object store or one of its keys; "" if nothing is missing.
+
+        Only the names of the keys are looked at.
+        """
+        store = asked.object_store
+        if store is None:
+            return ""
+        needed: list[tuple[str, tuple[str, ...], str]] = [
+            (store.credentials_secret_name, (ACCESS_KEY, SECRET_KEY), "credentialsSecretName")
+        ]
+        if store.ca_secret_name is not None:
+            needed.append((store.ca_secret_name, (CA_KEY,), "caSecretName"))
+        for name, keys, field in needed:
+            found = await self._api.get(paths.namespaced("secrets", owner.namespace, name))
+            missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
+            if missing:
+                lacks = "does not exist" if found is None else f"has no {' and no '.join(missing)}"
+                return (
+                    f"Secret/{name} (spec.backup.objectStore.{field}) {lacks}: create it with the "
+                    f"{'keys' if len(keys) > 1 else 'key'} {' and '.join(keys)}"
+                )
+        return ""
 
     async def _remove(self, owner: Owner, path: str, *, idle: bool) -> str | None:
         """Delete the CronJob if this resource owns it; backups are kept. Returns why it still exists, or None."""

@@ -12,6 +12,7 @@ from support.kind_env.waiting import wait_for
 pytestmark = pytest.mark.envtest
 
 _LOOK_S = 60.0
+_STORE = {"bucket": "bucket", "prefix": "all", "credentialsSecretName": "credentials"}
 _BACKUP = {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin", "claimName": "backups"}
 
 
@@ -77,11 +78,74 @@ def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> No
     assert api.find(path) is None
 
 
+@pytest.mark.requirement("OP-10")
+def test_the_cron_job_of_an_object_store_is_accepted_and_a_missing_secret_is_told(
+    home: Home,
+) -> None:
+    quorum, api = home.quorum, home.env.api
+    store = {**_STORE, "endpoint": "https://store.example:9000", "pathStyle": True}
+    quorum.patch({"backup": {"schedule": "@daily", "objectStore": store}})
+    wait_reason(quorum, "Refused")
+    assert "Secret/credentials" in condition(quorum, "BackupCurrent")["message"]
+    (container,) = api.get(batch(quorum, "cronjobs", "q-backup"))["spec"]["jobTemplate"]["spec"][
+        "template"
+    ]["spec"]["containers"]
+    assert "s3://bucket/all/q" in container["args"]
+    space = f"/api/v1/namespaces/{quorum.namespace}/secrets"
+    data = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "a-secret-value"}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "credentials"}}
+    api.create(space, {**body, "stringData": data})
+    wait_reason(quorum, "BackupRecent")  # the Job of the test before is still there
+    assert "a-secret-value" not in str(quorum.status())
+    quorum.patch({"backup": None})
+    wait_reason(quorum, "Disabled")
+    api.delete(f"{space}/credentials")
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
         ({"backup": {**_BACKUP, "schedule": "nightly"}}, "must have the five fields of cron"),
         ({"backup": {**_BACKUP, "keep": 0}}, "spec.backup.keep"),
+        (
+            {"backup": {**_BACKUP, "objectStore": _STORE}},
+            "spec.backup needs one target: set either",
+        ),
+        ({"backup": {"schedule": "@daily"}}, "spec.backup needs one target: set either"),
+        (
+            {"backup": {"schedule": "@daily", "objectStore": {"bucket": "bucket"}}},
+            "credentialsSecretName",
+        ),
+        (
+            {"backup": {"schedule": "@daily", "objectStore": {**_STORE, "bucket": "Not_A_Bucket"}}},
+            "spec.backup.objectStore.bucket",
+        ),
+        (
+            {"backup": {"schedule": "@daily", "objectStore": {**_STORE, "prefix": "a/../b"}}},
+            "objectStore.prefix is relative to the bucket",
+        ),
+        (
+            {
+                "backup": {
+                    "schedule": "@daily",
+                    "objectStore": {**_STORE, "endpoint": "https://user:pass@store"},
+                }
+            },
+            "without credentials",
+        ),
+        (
+            {"backup": {"schedule": "@daily", "objectStore": {**_STORE, "caSecretName": "ca"}}},
+            "is only for an endpoint with https",
+        ),
+        (
+            {"clusterId": "c", "restoreFrom": {"claimName": "b", "objectStore": _STORE}},
+            "spec.restoreFrom needs one source: set either",
+        ),
+        ({"clusterId": "c", "restoreFrom": {}}, "spec.restoreFrom needs one source: set either"),
+        (
+            {"clusterId": "c", "restoreFrom": {"objectStore": _STORE, "path": "demo"}},
+            "write the folder or the backup into spec.restoreFrom.objectStore.prefix",
+        ),
         ({"restoreFrom": {"claimName": "b"}}, "spec.restoreFrom needs spec.clusterId"),
         (
             {"clusterId": "c", "restoreFrom": {"claimName": "b", "path": "a/../../b"}},

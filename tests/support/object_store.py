@@ -29,13 +29,22 @@ _STOP_S = 10.0
 class ObjectStore:
     """Started on entering, ended on leaving."""
 
-    def __init__(self, *, certificate: tuple[Path, Path] | None = None) -> None:
-        """`certificate`: files of a certificate for 127.0.0.1 and its key; the store then speaks https alone."""
+    def __init__(
+        self,
+        *,
+        certificate: tuple[Path, Path] | None = None,
+        authority: Path | None = None,
+        page_keys: int = 1_000,
+    ) -> None:
+        """`certificate`: files of a certificate for 127.0.0.1 and its key, issued by `authority`; the store then
+        speaks https alone. `page_keys`: keys in a page of a listing, 1,000 on S3.
+        """
         (self.port,) = free_ports(1)
         scheme = "https" if certificate is not None else "http"
         self.endpoint = f"{scheme}://127.0.0.1:{self.port}"
         self.access_key, self.secret_key = "", ""
-        self._certificate = certificate
+        self._certificate, self._authority = certificate, authority
+        self._page_keys = page_keys
         self._output = TemporaryFile()  # noqa: SIM115 - closed on leaving
         self._process: subprocess.Popen[bytes] | None = None
         self._kept_client: Any = None
@@ -47,7 +56,7 @@ class ObjectStore:
             command += ["--ssl-cert", str(self._certificate[0])]
             command += ["--ssl-key", str(self._certificate[1])]
         self._process = subprocess.Popen(
-            command, stdout=self._output, stderr=subprocess.STDOUT, env=_plain_environment()
+            command, stdout=self._output, stderr=subprocess.STDOUT, env=self._environment()
         )
         try:
             wait_until(self._answers, "the object store answers", _START_S)
@@ -78,6 +87,7 @@ class ObjectStore:
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "AWS_ENDPOINT_URL_S3": self.endpoint,
             "AWS_DEFAULT_REGION": REGION,
+            **({"AWS_CA_BUNDLE": str(self._authority)} if self._authority is not None else {}),
         }
 
     @property
@@ -108,7 +118,7 @@ class ObjectStore:
             "region_name": REGION,
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
-            "verify": None if self._certificate is None else str(self._certificate[0]),
+            "verify": None if self._authority is None else str(self._authority),
         }
         return boto3.session.Session().client(service, **(told | options))
 
@@ -182,7 +192,7 @@ class ObjectStore:
             if connection.getresponse().status != 200:
                 raise RuntimeError(f"signatures can't be checked: {self.output()}")
 
-
-def _plain_environment() -> dict[str, str]:
-    """Without what other programs are told about object stores."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    def _environment(self) -> dict[str, str]:
+        """Without what other programs are told about object stores."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return kept | {"MOTO_S3_DEFAULT_MAX_KEYS": str(self._page_keys)}

@@ -61,12 +61,18 @@ def pinned_names(name: str) -> set[str]:
     return {match[1].lower() for match in re.finditer(r"^([\w.-]+)==", text, re.MULTILINE)}
 
 
+def asked_for(extra: str) -> list[str]:
+    """What `pyproject.toml` asks for in an image: that of the nodes has two extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+    return [*extras[extra], *(extras["object-store"] if extra == "node" else ())]
+
+
 @pytest.mark.parametrize("extra", ["node", "operator", "pipeline", "dev"])
 def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
     """A dependency that was added without `make pins` would be missing in an image."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"]
-    wanted = project["dependency-groups"]["dev"] if extra == "dev" else extras[extra]
+    wanted = project["dependency-groups"]["dev"] if extra == "dev" else asked_for(extra)
     names = {re.split(r"[<>=!~\[; ]", entry)[0].lower() for entry in wanted}
     assert names - pinned_names(extra) == set()
 
@@ -74,8 +80,7 @@ def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
 @pytest.mark.parametrize("extra", ["node", "operator", "pipeline"])
 def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
     """Else a package that only came along with another one is missing some day."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = project["project"]["optional-dependencies"][extra]
+    wanted = asked_for(extra)
     named = {re.split(r"[<>=!~\[; ]", entry)[0].lower().replace("-", "_") for entry in wanted}
     named = {IMPORTED_AS.get(name, name) for name in named}
     found = {

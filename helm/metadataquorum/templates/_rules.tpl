@@ -27,7 +27,7 @@
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# Not list: the operator reads the token of a quorum that it knows, and looks for no other Secret.
+# Not list: the operator reads Secrets of a quorum that it knows by their names, and looks for no other Secret.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch]

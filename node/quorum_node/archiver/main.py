@@ -6,15 +6,18 @@
 import argparse
 import json
 import sys
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from quorum_node.archiver.taking import take
 from quorum_node.backups.contents import check_files, read_contents
+from quorum_node.backups.files import BackupFiles, DirectoryFiles
 from quorum_node.backups.folder import backups_in
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
+from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
 from quorum_node.client_tls import ClientTlsError, tls_of_options
-from quorum_node.storage.partition_directory import partition_directory
 
 _MOST_SUMMARY = 3000
 """Maximum characters of an error in the summary. Kubernetes limits a termination message to 4,096 bytes."""
@@ -34,37 +37,86 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _take(parsed: argparse.Namespace) -> list[str]:
+    target = _place(parsed, parsed.target)
     tls = tls_of_options(parsed.tls, parsed.command_config)
     log = CommittedLog(
         parsed_addresses(parsed.bootstrap), parsed.timeout, client_id="quorum-backup", tls=tls
     )
     try:
-        manifest = take(log, parsed.target, parsed.keep, _version())
+        if isinstance(target, ObjectAddress):
+            manifest = _take_to_store(log, target, parsed)
+        else:
+            manifest = take(log, target, parsed.keep, _version())
     finally:
         log.close()
     _summarize(parsed, _summary(manifest))
     return [_line(manifest)]
 
 
+def _take_to_store(
+    log: CommittedLog, target: ObjectAddress, parsed: argparse.Namespace
+) -> Manifest:
+    from quorum_node.archiver.taking_to_store import take_to_store
+    from quorum_node.backups.object_store import connect
+    from quorum_node.backups.stored_source import folder_of
+
+    with closing(connect(target, parsed.timeout)) as store:
+        backups = folder_of(store, target)
+        return take_to_store(log, backups, parsed.scratch, parsed.keep, _version())
+
+
 def _list(parsed: argparse.Namespace) -> list[str]:
+    place = _place(parsed, parsed.folder)
     lines = []
-    for each in backups_in(parsed.folder):
+    for name, told in _told_of(place):
+        lines.append(f"{name}: {told}" if isinstance(told, BackupError) else _line(told))
+    return lines or [f"{place} contains no backup"]
+
+
+def _told_of(place: Place) -> list[tuple[str, Manifest | BackupError]]:
+    if isinstance(place, ObjectAddress):
+        from quorum_node.backups.object_store import connect
+        from quorum_node.backups.stored_source import folder_of
+
+        with closing(connect(place)) as store:
+            return folder_of(store, place).complete()
+    found: list[tuple[str, Manifest | BackupError]] = []
+    for each in backups_in(place):
         try:
-            lines.append(_line(read_manifest(each)))
+            found.append((each.name, read_manifest(each)))
         except BackupError as error:
-            lines.append(f"{each.name}: {error}")
-    return lines or [f"{parsed.folder} contains no backup"]
+            found.append((each.name, error))
+    return found
 
 
 def _verify(parsed: argparse.Namespace) -> list[str]:
-    manifest = read_manifest(parsed.backup)
-    check_files(parsed.backup, manifest)
-    found = read_contents(partition_directory(parsed.backup, 0))
+    place = _place(parsed, parsed.backup)
+    if isinstance(place, ObjectAddress):
+        from quorum_node.backups.object_store import connect
+        from quorum_node.backups.stored_source import stored_backup
+
+        with closing(connect(place)) as store:
+            source = stored_backup(store, place)
+            if source is None or source.manifest is None:
+                raise BackupError(
+                    f"{place} is no backup: name one as `quorum-backup list` prints it"
+                )
+            return [_verified(source.files, source.manifest)]
+    return [_verified(DirectoryFiles(place), read_manifest(place))]
+
+
+def _verified(files: BackupFiles, manifest: Manifest) -> str:
+    check_files(files, manifest)
+    found = read_contents(files)
     if found.end_offset != manifest.end_offset:
         raise BackupError(
-            f"{parsed.backup} ends at offset {found.end_offset}, but its manifest says {manifest.end_offset}: use another backup"
+            f"{files.place} ends at offset {found.end_offset}, but its manifest says {manifest.end_offset}: use another backup"
         )
-    return [f"{_line(manifest)}: complete, replayed without errors"]
+    return f"{_line(manifest)}: complete, replayed without errors"
+
+
+def _place(parsed: argparse.Namespace, text: str) -> Place:
+    return parse_place(text, parsed.endpoint, parsed.region, parsed.path_style)
 
 
 def _summary(manifest: Manifest) -> dict[str, str | int]:
@@ -127,9 +179,8 @@ def _parser() -> argparse.ArgumentParser:
     taking.add_argument(
         "--target",
         required=True,
-        type=Path,
         metavar="DIR",
-        help="the folder to write the backup into",
+        help="the folder to write the backup into: a directory, or s3://BUCKET/PREFIX in an object store",
     )
     taking.add_argument(
         "--keep",
@@ -160,11 +211,36 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="file for the result as JSON: the backup, or the error",
     )
+    taking.add_argument(
+        "--scratch",
+        type=Path,
+        metavar="DIR",
+        default=Path(tempfile.gettempdir()),
+        help="with an object store: a directory for a copy of the metadata, which is deleted in the end; default TMPDIR",
+    )
+    _add_store_options(taking)
     taking.set_defaults(command=_take)
     listing = names.add_parser("list", help="the backups in a folder, oldest first")
-    listing.add_argument("folder", type=Path)
+    listing.add_argument("folder", help="a directory, or s3://BUCKET/PREFIX")
+    _add_store_options(listing)
     listing.set_defaults(command=_list)
     verifying = names.add_parser("verify", help="read a whole backup, check it and replay it")
-    verifying.add_argument("backup", type=Path)
+    verifying.add_argument("backup", help="a directory, or s3://BUCKET/PREFIX/NAME")
+    _add_store_options(verifying)
     verifying.set_defaults(command=_verify)
     return parser
+
+
+def _add_store_options(parser: argparse.ArgumentParser) -> None:
+    options = parser.add_argument_group(
+        "object stores",
+        "Credentials, and what is not given here, come from boto3's environment variables and configuration files, such"
+        " as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL_S3, AWS_DEFAULT_REGION and AWS_CA_BUNDLE.",
+    )
+    options.add_argument("--endpoint", metavar="URL", help="of a store other than Amazon S3")
+    options.add_argument("--region", metavar="NAME", help="region of the bucket")
+    options.add_argument(
+        "--path-style",
+        action=argparse.BooleanOptionalAction,
+        help="whether the bucket is in the path of the URL, or in the host's name; default: the path if there is an endpoint",
+    )

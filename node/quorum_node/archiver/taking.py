@@ -11,15 +11,15 @@ from pathlib import Path
 
 from quorum_node.archiver.whole_log import WholeLog
 from quorum_node.backups import folder
-from quorum_node.backups.contents import check_files, entry_of, read_contents
-from quorum_node.backups.manifest import BackupError, FileEntry, Manifest
+from quorum_node.backups.contents import Contents, check_files, entry_of, read_contents
+from quorum_node.backups.files import PARTITION, DirectoryFiles
+from quorum_node.backups.manifest import BackupError, Manifest
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, SnapshotGone
 from quorum_node.records.metadata.metadata_version import LATEST_LEVEL
 from quorum_node.storage.errors import StorageFailure
 
 _TRIES = 5
 """Attempts. A snapshot can be deleted during the copy when a newer one replaces it or the leader changes."""
-_PARTITION = "__cluster_metadata-0"
 
 
 def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
@@ -34,16 +34,40 @@ def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
 
 
 def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
-    cluster_id, taken_at = log.cluster_id(), int(time.time())
+    taken_at = int(time.time())
     written = folder.begin(target, f"{taken_at}-{os.getpid()}")
-    end_offset = _copy(log, written / _PARTITION)
-    names = sorted(f"{_PARTITION}/{each.name}" for each in (written / _PARTITION).iterdir())
-    entries = tuple(entry_of(written, name) for name in names)
-    manifest = _checked(written, entries, cluster_id, taken_at, end_offset, software)
+    manifest = copy_and_check(log, written, taken_at, software)
     published = folder.publish(written, manifest)
-    check_files(published, manifest)
-    folder.prune(target, cluster_id, keep)
+    check_files(DirectoryFiles(published), manifest)
+    folder.prune(target, manifest.cluster_id, keep)
     return manifest
+
+
+def copy_and_check(log: CommittedLog, written: Path, taken_at: int, software: str) -> Manifest:
+    """Copy the log into an empty directory, read it back from the disk and replay it.
+
+    What can't be replayed now can't be restored later. Raises BackupError, CommittedLogError, StorageFailure, OSError.
+    """
+    cluster_id = log.cluster_id()
+    end_offset = _copy(log, written / PARTITION)
+    files = DirectoryFiles(written)
+    entries = tuple(entry_of(files, name) for name in files.sizes())
+    found = read_contents(files)
+    if found.end_offset != end_offset:
+        raise BackupError(
+            f"{written} was read back and ends at offset {found.end_offset}, but {end_offset} was written:"
+            " the volume loses data"
+        )
+    _check_versions(found, cluster_id)
+    return Manifest(
+        cluster_id,
+        taken_at,
+        end_offset,
+        found.committed.epoch,
+        found.metadata_version,
+        entries,
+        software,
+    )
 
 
 def _copy(log: CommittedLog, partition: Path) -> int:
@@ -61,21 +85,8 @@ def _copy(log: CommittedLog, partition: Path) -> int:
     raise AssertionError("the last try returns or raises")
 
 
-def _checked(
-    written: Path,
-    entries: tuple[FileEntry, ...],
-    cluster_id: str,
-    taken_at: int,
-    end_offset: int,
-    software: str,
-) -> Manifest:
-    """Replay the backup from the disk: what can't be replayed now can't be restored later."""
-    found = read_contents(written / _PARTITION)
-    if found.end_offset != end_offset:
-        raise BackupError(
-            f"{written} was read back and ends at offset {found.end_offset}, but {end_offset} was written:"
-            " the volume loses data"
-        )
+def _check_versions(found: Contents, cluster_id: str) -> None:
+    """Raises BackupError if these records are of another cluster or of a later version."""
     named = found.voters.cluster_id if found.voters is not None else None
     if named not in (None, cluster_id):
         raise BackupError(
@@ -85,12 +96,3 @@ def _checked(
         raise BackupError(
             f"metadata.version is {found.metadata_version}, and this version supports {LATEST_LEVEL} at most: write backups with the image version of the members"
         )
-    return Manifest(
-        cluster_id,
-        taken_at,
-        end_offset,
-        found.committed.epoch,
-        found.metadata_version,
-        entries,
-        software,
-    )

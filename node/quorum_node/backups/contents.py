@@ -5,11 +5,10 @@ that was just written, for one that is to be restored, and for a replica's direc
 """
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from quorum_node.backups.files import PARTITION, BackupFiles
 from quorum_node.backups.manifest import BackupError, FileEntry, Manifest
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
@@ -20,7 +19,6 @@ from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds,
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.schema.primitives import MalformedRecord
 
-_PIECE_BYTES = 1 << 20
 _LOG_SUFFIX = ".log"
 
 
@@ -48,66 +46,76 @@ class Contents:
         return self.image.features.levels.get("metadata.version", 0)
 
 
-def check_files(directory: Path, manifest: Manifest) -> None:
-    """Check size and checksum of each file, read from the disk. Raises BackupError."""
+def check_files(files: BackupFiles, manifest: Manifest) -> None:
+    """Read each file of the manifest, and check its size and checksum. Raises BackupError."""
     for each in manifest.files:
-        found = entry_of(directory, each.name)
-        if found != each:
-            raise BackupError(
-                f"{directory / each.name} is damaged: it has {found.size_bytes} bytes with SHA-256"
-                f" {found.sha256[:12]}…, and {each.size_bytes} bytes with {each.sha256[:12]}… were written. Use"
-                " another backup"
-            )
+        for _ in checked_pieces(files, each):
+            pass
 
 
-def entry_of(directory: Path, name: str) -> FileEntry:
-    """Size and checksum of a file on the disk. Bypasses the page cache. Raises BackupError."""
+def checked_pieces(files: BackupFiles, wanted: FileEntry) -> Iterator[bytes]:
+    """The content of a file; raises BackupError after the last piece if it is not what was written."""
     digest, size = hashlib.sha256(), 0
-    try:
-        with (directory / name).open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            while data := file.read(_PIECE_BYTES):
-                digest.update(data)
-                size += len(data)
-    except OSError as error:
-        raise BackupError(f"{directory / name} can't be read: {error.strerror}") from None
+    for data in files.pieces(wanted.name):
+        digest.update(data)
+        size += len(data)
+        yield data
+    found = FileEntry(wanted.name, size, digest.hexdigest())
+    if found != wanted:
+        raise BackupError(
+            f"{files.place_of(wanted.name)} is damaged: it has {found.size_bytes} bytes with SHA-256"
+            f" {found.sha256[:12]}…, and {wanted.size_bytes} bytes with {wanted.sha256[:12]}… were written. Use"
+            " another backup"
+        )
+
+
+def entry_of(files: BackupFiles, name: str) -> FileEntry:
+    """Size and checksum of a file, as it is read back. Raises BackupError."""
+    digest, size = hashlib.sha256(), 0
+    for data in files.pieces(name):
+        digest.update(data)
+        size += len(data)
     return FileEntry(name, size, digest.hexdigest())
 
 
-def read_contents(partition: Path) -> Contents:
+def read_contents(files: BackupFiles) -> Contents:
     """Replay all files. Raises BackupError, which names the file, if it is damaged or records are missing."""
     found = Contents()
-    snapshot = _newest_snapshot(partition)
+    names = list(files.sizes())
+    snapshot = _newest_snapshot(names)
     if snapshot is not None:
-        _load(found, snapshot, partition / snapshot.file_name)
-    for path in sorted(partition.glob(f"*{_LOG_SUFFIX}")):
-        _replay_segment(found, path)
+        _load(found, snapshot, files, f"{PARTITION}/{snapshot.file_name}")
+    for name in names:
+        if name.endswith(_LOG_SUFFIX):
+            _replay_segment(found, files, name)
     if found.end_offset == 0:
-        raise BackupError(f"{partition} contains no records: there is nothing to restore")
+        raise BackupError(
+            f"{files.place_of(PARTITION)} contains no records: there is nothing to restore"
+        )
     return found
 
 
-def _newest_snapshot(partition: Path) -> SnapshotId | None:
-    names = (parse_snapshot_name(each.name) for each in partition.iterdir())
-    return max((each for each in names if each is not None), default=None)
+def _newest_snapshot(names: list[str]) -> SnapshotId | None:
+    ids = (parse_snapshot_name(each.removeprefix(f"{PARTITION}/")) for each in names)
+    return max((each for each in ids if each is not None), default=None)
 
 
-def _load(found: Contents, id: SnapshotId, path: Path) -> None:
+def _load(found: Contents, id: SnapshotId, files: BackupFiles, name: str) -> None:
     reader = SnapshotReader(id)
     try:
-        with path.open("rb") as file:
-            while data := file.read(_PIECE_BYTES):
-                for batch in reader.feed(data):
-                    _replay(found, batch)
+        for data in files.pieces(name):
+            for batch in reader.feed(data):
+                _replay(found, batch)
         bounds: SnapshotBounds = reader.finish()
     except CorruptSnapshot as error:
-        raise BackupError(f"{path}: {error}. Use another backup") from None
+        raise BackupError(f"{files.place_of(name)}: {error}. Use another backup") from None
     found.voters, found.kraft_version = bounds.voters, bounds.kraft_version
     found.committed.reached(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
 
 
-def _replay_segment(found: Contents, path: Path) -> None:
-    for batch in _batches(path):
+def _replay_segment(found: Contents, files: BackupFiles, name: str) -> None:
+    path = files.place_of(name)
+    for batch in _batches(files.pieces(name), path):
         header = batch.header
         if header.end_offset <= found.end_offset:
             continue  # the snapshot holds these records already
@@ -136,14 +144,13 @@ def _replay(found: Contents, batch: Batch) -> None:
         found.committed.replay(decode_batch(batch))
 
 
-def _batches(path: Path) -> Iterator[Batch]:
+def _batches(pieces: Iterator[bytes], path: str) -> Iterator[Batch]:
     rest = b""
     try:
-        with path.open("rb") as file:
-            while data := file.read(_PIECE_BYTES):
-                batches, rest_bytes = split_batches(rest + data)
-                yield from batches
-                rest = (rest + data)[len(rest) + len(data) - rest_bytes :]
+        for data in pieces:
+            batches, rest_bytes = split_batches(rest + data)
+            yield from batches
+            rest = (rest + data)[len(rest) + len(data) - rest_bytes :]
     except (CorruptBatch, MalformedRecord) as error:
         raise BackupError(f"{path} is damaged: {error}. Use another backup") from None
     if rest:

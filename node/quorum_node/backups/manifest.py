@@ -86,10 +86,19 @@ def read_manifest(directory: Path) -> Manifest:
     """Read and check the manifest of a backup. Raises BackupError."""
     path = directory / FILE_NAME
     try:
-        told = json.loads(path.read_bytes())
+        content = path.read_bytes()
+    except OSError as error:
+        raise BackupError(f"{path} can't be read: {error.strerror}") from None
+    return parse_manifest(content, str(path))
+
+
+def parse_manifest(content: bytes, place: str) -> Manifest:
+    """Check the content of a manifest; `place` names it in messages. Raises BackupError."""
+    try:
+        told = json.loads(content)
         if told["format"] != _FORMAT:
             raise BackupError(
-                f"{path} has format {told['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"
+                f"{place} has format {told['format']}, and this version reads format {_FORMAT}: use the version of MetadataQuorum that wrote it, or a newer one"
             )
         return Manifest(
             cluster_id=str(told["clusterId"]),
@@ -103,10 +112,8 @@ def read_manifest(directory: Path) -> Manifest:
             ),
             software=str(told.get("software", "")),
         )
-    except OSError as error:
-        raise BackupError(f"{path} can't be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise BackupError(f"{path} is damaged ({error!r}): use another backup") from None
+        raise BackupError(f"{place} is damaged ({error!r}): use another backup") from None
 
 
 def is_backup_name(name: str) -> bool:

@@ -5,36 +5,59 @@ backup of the cluster is taken. If that one is damaged, no older one replaces it
 judge what would be lost.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from quorum_node.backups.contents import check_files
+from quorum_node.backups.files import BackupFiles, DirectoryFiles
 from quorum_node.backups.folder import backups_in
-from quorum_node.backups.manifest import FILE_NAME, BackupError, read_manifest
+from quorum_node.backups.manifest import (
+    FILE_NAME,
+    BackupError,
+    FileEntry,
+    Manifest,
+    read_manifest,
+)
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FAILURE_MARK
 from quorum_node.storage.meta_properties import FILE_NAME as META_FILE
 from quorum_node.storage.meta_properties import read_meta_properties
 
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`path` contains the partition's directory.
+    """`manifest`: of a backup; None for a replica's directory."""
 
-    `end_offset`: expected end offset of a backup; None for a replica's directory.
-    """
-
-    path: Path
+    files: BackupFiles
     cluster_id: str
-    end_offset: int | None = None
+    manifest: Manifest | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return self.files.place
+
+    @property
+    def end_offset(self) -> int | None:
+        """Expected end offset of a backup."""
+        return None if self.manifest is None else self.manifest.end_offset
+
+    @property
+    def entries(self) -> dict[str, FileEntry]:
+        """What a backup's files must be like."""
+        return {} if self.manifest is None else {each.name: each for each in self.manifest.files}
 
 
 def find_source(path: Path, cluster_id: str) -> Source:
     """The source of this cluster at that path. Raises BackupError."""
     if (path / FILE_NAME).exists():
-        return _of_cluster(_backup(path), cluster_id)
+        return of_cluster(_backup(path), cluster_id)
     if (path / META_FILE).exists():
-        return _of_cluster(_replica(path), cluster_id)
+        return of_cluster(_replica(path), cluster_id)
     return _newest_in(path, cluster_id)
 
 
@@ -49,16 +72,25 @@ def _newest_in(path: Path, cluster_id: str) -> Source:
             f"{path} contains no backup ({FILE_NAME}) and no data directory ({META_FILE}): name the directory of a"
             " backup, a folder of backups, or the directory of a replica"
         )
+    told = ((each, read_manifest(each)) for each in sorted(found, key=_name, reverse=True))
+    return _backup(newest_of(told, cluster_id, str(path)))
+
+
+def newest_of(told: Iterable[tuple[Found, Manifest]], cluster_id: str, folder: str) -> Found:
+    """The first of this cluster; raises BackupError if there is none. `told`: the newest first."""
     others: set[str] = set()
-    for each in sorted(found, key=lambda backup: backup.name, reverse=True):
-        told = read_manifest(each)
-        if told.cluster_id == cluster_id:
-            return _backup(each)
-        others.add(told.cluster_id)
+    for each, manifest in told:
+        if manifest.cluster_id == cluster_id:
+            return each
+        others.add(manifest.cluster_id)
     raise BackupError(
-        f"{path} contains backups of cluster {', '.join(sorted(others))}, and none of cluster {cluster_id}:"
+        f"{folder} contains backups of cluster {', '.join(sorted(others))}, and none of cluster {cluster_id}:"
         " correct the cluster id, or name another folder"
     )
+
+
+def _name(path: Path) -> str:
+    return path.name
 
 
 def _is_readable_folder(path: Path) -> bool:
@@ -67,8 +99,9 @@ def _is_readable_folder(path: Path) -> bool:
 
 def _backup(path: Path) -> Source:
     manifest = read_manifest(path)
-    check_files(path, manifest)
-    return Source(path, manifest.cluster_id, manifest.end_offset)
+    files = DirectoryFiles(path)
+    check_files(files, manifest)
+    return Source(files, manifest.cluster_id, manifest)
 
 
 def _replica(path: Path) -> Source:
@@ -90,13 +123,14 @@ def _replica(path: Path) -> Source:
         raise BackupError(
             f"{path / META_FILE} does not name a cluster: this replica never joined one"
         )
-    return Source(path, meta.cluster_id)
+    return Source(DirectoryFiles(path), meta.cluster_id)
 
 
-def _of_cluster(source: Source, cluster_id: str) -> Source:
+def of_cluster(source: Source, cluster_id: str) -> Source:
+    """The source, if it is of this cluster; raises BackupError otherwise."""
     if source.cluster_id != cluster_id:
         raise BackupError(
-            f"{source.path} belongs to cluster {source.cluster_id}, but cluster {cluster_id} is to be restored: correct"
+            f"{source.place} belongs to cluster {source.cluster_id}, but cluster {cluster_id} is to be restored: correct"
             " the cluster id, or name another directory. To start a new cluster with these records, give both ids"
             " (docs/how-to/back-up-and-restore.md)"
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from quorum_operator.backup_crd import BackupSpec
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import pod_template
+from quorum_operator.desired import object_store, pod_template
 from quorum_operator.desired.names import (
     LABEL_BACKUP,
     LABEL_MANAGED_BY,
@@ -24,6 +24,8 @@ from quorum_operator.desired.names import (
 HOLDER = "backup"
 """Name of the archiver; its certificate is in the Secret QUORUM-backup-tls."""
 _TARGET_PATH = "/backup"
+_SCRATCH_PATH = "/scratch"
+"""For the copy that is uploaded. Its size is that of a member's metadata."""
 _SUMMARY = "/dev/termination-log"
 _DEADLINE_S = 3600
 _TRIES_AGAIN = 2
@@ -55,7 +57,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured:
         "restartPolicy": "Never",
         "containers": [_container(owner, spec, asked, secured=secured)],
         "volumes": [
-            {"name": "backup", "persistentVolumeClaim": {"claimName": asked.claim_name}},
+            *_target_volumes(asked),
             *([_tls_volume(owner)] if secured else []),
         ],
     }
@@ -88,27 +90,53 @@ def build(owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured:
     }
 
 
+def _target_volumes(asked: BackupSpec) -> list[Object]:
+    if asked.object_store is not None:
+        return [{"name": "scratch", "emptyDir": {}}, *object_store.volumes(asked.object_store)]
+    return [{"name": "backup", "persistentVolumeClaim": {"claimName": asked.claim_name}}]
+
+
+def _target_mounts(asked: BackupSpec) -> list[Object]:
+    if asked.object_store is not None:
+        scratch = {"name": "scratch", "mountPath": _SCRATCH_PATH}
+        return [scratch, *object_store.mounts(asked.object_store)]
+    return [{"name": "backup", "mountPath": _TARGET_PATH}]
+
+
+def _target_arguments(owner: Owner, asked: BackupSpec) -> list[str]:
+    store = asked.object_store
+    if store is None:
+        return ["--target", f"{_TARGET_PATH}/{owner.name}"]
+    told = ["--target", store.address(owner.name), "--scratch", _SCRATCH_PATH]
+    told += object_store.options(store)
+    if store.path_style is not None:
+        told.append("--path-style" if store.path_style else "--no-path-style")
+    return told
+
+
 def _container(
     owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured: bool
 ) -> Object:
     arguments = ["take", "--bootstrap", owner.bootstrap_servers]
-    arguments += ["--target", f"{_TARGET_PATH}/{owner.name}", "--keep", str(asked.keep)]
+    arguments += [*_target_arguments(owner, asked), "--keep", str(asked.keep)]
     arguments += ["--summary", _SUMMARY]
     if secured:
         arguments += ["--tls", TLS_PATH]
+    store = asked.object_store
     return {
         "name": "backup",
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy,
         "command": ["quorum-backup"],
         "args": arguments,
+        **({"env": object_store.environment(store)} if store is not None else {}),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [
-            {"name": "backup", "mountPath": _TARGET_PATH},
+            *_target_mounts(asked),
             *([{"name": "tls", "mountPath": TLS_PATH, "readOnly": True}] if secured else []),
         ],
     }
@@ -120,25 +148,44 @@ def _tls_volume(owner: Owner) -> Object:
 
 
 def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
-    """Arguments of the founder's process while it may format its directory."""
+    """Arguments of the founder's process while it may format its directory: options with a value each."""
     asked = spec.restore_from
     if asked is None:
         return []
-    path = f"{RESTORE_PATH}/{asked.path}".rstrip("/")
-    told = ["--restore-from", path]
+    store = asked.object_store
+    if store is None:
+        told = ["--restore-from", f"{RESTORE_PATH}/{asked.path}".rstrip("/")]
+    else:
+        told = ["--restore-from", store.address(), *object_store.options(store, "--restore-")]
+        if store.path_style is not None:
+            told += ["--restore-path-style", str(store.path_style).lower()]
     return told if asked.cluster_id is None else [*told, "--restore-cluster-id", asked.cluster_id]
 
 
-def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
-    """The volume with the backup in the founder's pod."""
-    if spec.restore_from is None:
+def restore_environment(spec: MetadataQuorumSpec) -> list[Object]:
+    """Environment variables of that process: the credentials of an object store."""
+    asked = spec.restore_from
+    if asked is None or asked.object_store is None:
         return []
-    claim = {"claimName": spec.restore_from.claim_name, "readOnly": True}
+    return object_store.environment(asked.object_store)
+
+
+def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
+    """The volume with the backup in the founder's pod, or with the CA of the object store."""
+    asked = spec.restore_from
+    if asked is None:
+        return []
+    if asked.object_store is not None:
+        return object_store.volumes(asked.object_store)
+    claim = {"claimName": asked.claim_name, "readOnly": True}
     return [{"name": "restore", "persistentVolumeClaim": claim}]
 
 
 def restore_mount(spec: MetadataQuorumSpec) -> list[Object]:
     """The mount of that volume."""
-    if spec.restore_from is None:
+    asked = spec.restore_from
+    if asked is None:
         return []
+    if asked.object_store is not None:
+        return object_store.mounts(asked.object_store)
     return [{"name": "restore", "mountPath": RESTORE_PATH, "readOnly": True}]

@@ -54,7 +54,7 @@ def build_all(
         services.build_admin(owner, stage),
         services.build_bootstrap(owner),
         disruption_budget.build(owner, floor),
-        network_policy.build(owner, spec, stage),
+        network_policy.build(owner, spec, stage, formed=identity is not None and identity.formed),
     ]
     for each in built:
         digest = _digest(each)

@@ -29,7 +29,15 @@ LABEL_FORMATION = f"{PREFIX}/formation"
 FORMATION_KEYS = "formation."
 """Prefix of the properties that allow the founder to format its directory."""
 
-FORMATION_OPTIONS = frozenset({"--restore-from", "--restore-cluster-id"})
+FORMATION_OPTIONS = frozenset(
+    {
+        "--restore-from",
+        "--restore-cluster-id",
+        "--restore-endpoint",
+        "--restore-region",
+        "--restore-path-style",
+    }
+)
 """Options of the founder's process with these properties; each has a value."""
 
 ANNOTATION_UUID = f"{PREFIX}/replica-uuid"
@@ -84,6 +92,8 @@ TLS_PATH = "/etc/metadataquorum-tls"
 REVOKED_FILE = "revoked"
 """In it, where the spec revokes certificates: a key of the member's Secret."""
 RESTORE_PATH = "/var/lib/metadataquorum-restore"
+STORE_CA_PATH = "/etc/metadataquorum-store-ca"
+"""Where pods have the CA certificates of an object store."""
 CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
 TOKEN_FILE = f"{TOKEN_PATH}/{TOKEN_KEY}"

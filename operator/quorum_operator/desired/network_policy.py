@@ -47,10 +47,15 @@ def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> boo
 
 
 def build(
-    owner: Owner, spec: MetadataQuorumSpec, stage: TlsStage = TlsStage.PLAIN
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    stage: TlsStage = TlsStage.PLAIN,
+    *,
+    formed: bool = False,
 ) -> dict[str, Any]:
     """The policy. With TLS the admin API and the metrics have separate ports; during a migration the admin API has
-    both. Kubelet probes are always allowed.
+    both. Kubelet probes are always allowed. Until the quorum has `formed`, the founder may reach the object store that
+    it restores from.
     """
     secured = stage is TlsStage.CLOSED
     asked = spec.network_policy or NetworkPolicySpec()
@@ -80,6 +85,9 @@ def build(
             ],
         },
     ]
+    source = spec.restore_from
+    if source is not None and source.object_store is not None and not formed:
+        egress.append({"ports": [_port(source.object_store.port)]})
     if asked.egress_to:
         egress.append({"to": _peers(asked.egress_to)})
     return {

@@ -308,6 +308,10 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         "readinessProbe": _probe("/readyz", health, period=1, failures=2),
         **pod_template.of_container(spec),
     }
+    if member.may_format and (variables := backup.restore_environment(spec)):
+        taken = {each["name"] for each in variables}
+        own = [each for each in container.get("env", ()) if each["name"] not in taken]
+        container["env"] = [*own, *variables]
     if spec.resources is not None:
         container["resources"] = revision.resources(spec)
     return container

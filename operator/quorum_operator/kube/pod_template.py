@@ -10,6 +10,7 @@ from typing import Any
 
 from quorum_operator.desired import names
 from quorum_operator.kube.facts import overrides_in
+from quorum_operator.object_store_crd import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN
 from quorum_operator.planner.member_problems import IMAGE_FAULTS
 from quorum_operator.planner.observed import PodFacts
 
@@ -59,16 +60,19 @@ def _may_format(pod: Object) -> bool:
 
 def _program(pod: Object) -> list[Object]:
     """What a pod's containers run."""
-    return [
+    programs = [
         {part: _lasting(each[part]) for part in _PROGRAM if each.get(part)}
         for each in pod["spec"].get("containers", [])
     ]
+    return [{part: value for part, value in each.items() if value} for each in programs]
 
 
 def _lasting(part: Any) -> Any:
     """Without the founder's permission to format."""
-    if not isinstance(part, list) or not all(isinstance(each, str) for each in part):
-        return part  # arguments are strings; environment variables and mounts are not
+    if not isinstance(part, list):
+        return part
+    if not all(isinstance(each, str) for each in part):
+        return [each for each in part if not _is_for_a_restore(each)]
     pairs = pairwise([*part, ""])
     given = {
         at
@@ -77,6 +81,14 @@ def _lasting(part: Any) -> Any:
         or (option == "--override" and str(value).startswith(names.FORMATION_KEYS))
     }
     return [each for at, each in enumerate(part) if not {at, at - 1} & given]
+
+
+def _is_for_a_restore(variable: Object) -> bool:
+    """Whether it is one of the founder's variables for an object store (desired/object_store.py)."""
+    if variable.get("name") == "AWS_CA_BUNDLE":
+        return str(variable.get("value", "")).startswith(names.STORE_CA_PATH)
+    refers = "secretKeyRef" in (variable.get("valueFrom") or {})
+    return refers and variable.get("name") in (ACCESS_KEY, SECRET_KEY, SESSION_TOKEN)
 
 
 def _is_placed_alike(pod: Object, template: Object) -> bool:

@@ -14,6 +14,7 @@ from quorum_node.archiver import taking
 from quorum_node.archiver.main import main
 from quorum_node.archiver.taking import take
 from quorum_node.backups.contents import check_files, read_contents
+from quorum_node.backups.files import DirectoryFiles
 from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.client.committed_log import CommittedLog
 from quorum_node.records import metadata as md
@@ -67,10 +68,10 @@ def test_a_backup_amounts_to_what_the_log_amounts_to(
     assert (manifest.epoch, manifest.metadata_version) == (writer.epoch, 27)
     path = tmp_path / "target" / manifest.name
     assert read_manifest(path) == manifest
-    check_files(path, manifest)
+    check_files(DirectoryFiles(path), manifest)
     kinds = [Path(each.name).suffix for each in manifest.files]
     assert sorted(kinds) == ["", ".checkpoint", ".log"], "a snapshot, and the log behind it alone"
-    assert read_contents(path / "__cluster_metadata-0").end_offset == writer.end_offset
+    assert read_contents(DirectoryFiles(path)).end_offset == writer.end_offset
     # What reads a replica's directory reads a backup.
     wanted = replay_directory(tmp_path / "replica", Moment())
     assert replay_directory(path, Moment()).image == wanted.image

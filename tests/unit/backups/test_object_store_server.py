@@ -8,11 +8,12 @@ from botocore.exceptions import ClientError
 from support.object_store import ObjectStore
 
 BUCKET = "bucket"
+PAGE_KEYS = 5
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[ObjectStore]:
-    with ObjectStore() as made:
+    with ObjectStore(page_keys=PAGE_KEYS) as made:
         made.create_bucket(BUCKET)
         yield made
 
@@ -67,9 +68,9 @@ def test_parts_are_an_object_only_once_they_are_complete(store: ObjectStore) -> 
     assert store.unfinished_uploads(BUCKET) == []
 
 
-def test_a_listing_has_pages_of_a_thousand(store: ObjectStore) -> None:
-    for number in range(1_001):
-        store.write(BUCKET, f"many/{number:04d}", b"")
+def test_a_listing_has_pages(store: ObjectStore) -> None:
+    for number in range(PAGE_KEYS + 1):
+        store.write(BUCKET, f"many/{number}", b"")
     page = store.s3.list_objects_v2(Bucket=BUCKET, Prefix="many/")
-    assert (len(page["Contents"]), page["IsTruncated"]) == (1_000, True)
-    assert len(store.keys(BUCKET, "many/")) == 1_001
+    assert (len(page["Contents"]), page["IsTruncated"]) == (PAGE_KEYS, True)
+    assert len(store.keys(BUCKET, "many/")) == PAGE_KEYS + 1

@@ -7,14 +7,18 @@ import pytest
 
 from quorum_node.archiver.main import _parser
 from quorum_node.security.certificate_identity import Role
+from quorum_node.server.process.main import _parser as node_parser
 from quorum_operator.backup_crd import BackupSpec, RestoreFromSpec
 from quorum_operator.certificates.members import others_of
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import backup, network_policy, stateful_set
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_NAME, Owner
 from quorum_operator.desired.stateful_set import Member
-from quorum_operator.planner.observed import Identity
+from quorum_operator.kube.pod_template import with_template
+from quorum_operator.object_store_crd import ObjectStoreSpec
+from quorum_operator.planner.observed import Identity, PodFacts
 from quorum_operator.planner.tls_stage import TlsStage
+from quorum_operator.pod_template_crd import PodTemplateSpec
 
 OWNER = Owner("demo", "space", "uid-1")
 ASKED = BackupSpec(schedule="@daily", claim_name="backups", keep=3)
@@ -111,3 +115,147 @@ def test_withdrawing_it_changes_the_template_and_restarts_nobody() -> None:
     before, after = (stateful_set.hashes(OWNER, RESTORE, each) for each in (FOUNDER, formed))
     assert before.template_hash != after.template_hash
     assert before.restart_hash == after.restart_hash
+
+
+STORE = ObjectStoreSpec(
+    bucket="bucket",
+    prefix="a/b/",
+    endpoint="https://store.example:9000",
+    region="eu-1",
+    path_style=False,
+    credentials_secret_name="credentials",
+    ca_secret_name="authority",
+)
+STORED = BackupSpec(schedule="@daily", object_store=STORE)
+
+
+def credentials_of(container: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Variable, and the Secret and key that it refers to."""
+    found = {}
+    for each in container["env"]:
+        if "valueFrom" in each:
+            assert each.keys() == {"name", "valueFrom"}, "no value"
+            told = each["valueFrom"]["secretKeyRef"]
+            found[each["name"]] = (told["name"], told["key"])
+    return found
+
+
+@pytest.mark.requirement("OP-10")
+def test_the_job_of_an_object_store_has_its_address_and_references_to_its_credentials() -> None:
+    pod = pod_of(backup.build(OWNER, SPEC, STORED, secured=True))["spec"]
+    (container,) = pod["containers"]
+    parsed = _parser().parse_args(container["args"])
+    assert str(parsed.target) == "s3://bucket/a/b/demo"
+    assert (parsed.endpoint, parsed.region) == ("https://store.example:9000", "eu-1")
+    assert parsed.path_style is False
+    assert set(credentials_of(container).values()) == {
+        ("credentials", "AWS_ACCESS_KEY_ID"),
+        ("credentials", "AWS_SECRET_ACCESS_KEY"),
+        ("credentials", "AWS_SESSION_TOKEN"),
+    }
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert volumes.keys() == mounts.keys() == {"scratch", "store-ca", "tls"}
+    assert str(parsed.scratch) == mounts["scratch"], "the root is read-only"
+    bundle = next(each["value"] for each in container["env"] if each["name"] == "AWS_CA_BUNDLE")
+    assert bundle == f"{mounts['store-ca']}/ca.crt"
+    assert volumes["store-ca"]["secret"]["secretName"] == "authority"
+    least = STORED.model_copy(
+        update={"object_store": ObjectStoreSpec(bucket="bucket", credentials_secret_name="c")}
+    )
+    pod = pod_of(backup.build(OWNER, SPEC, least, secured=False))["spec"]
+    parsed = _parser().parse_args(pod["containers"][0]["args"])
+    assert (str(parsed.target), parsed.endpoint, parsed.path_style) == (
+        "s3://bucket/demo",
+        None,
+        None,
+    )
+    assert [each["name"] for each in pod["volumes"]] == ["scratch"]
+
+
+def restoring(**more: Any) -> MetadataQuorumSpec:
+    source = RestoreFromSpec(object_store=STORE)
+    return MetadataQuorumSpec(cluster_id="c", restore_from=source, **more)
+
+
+@pytest.mark.requirement("OP-10")
+def test_only_the_founder_reaches_the_object_store_and_only_until_the_quorum_is_formed() -> None:
+    own = {"AWS_ACCESS_KEY_ID": "somebody", "OTHER": "x"}
+    template = PodTemplateSpec.model_validate(
+        {"env": [{"name": name, "value": value} for name, value in own.items()]}
+    )
+    spec = restoring(pod_template=template)
+    pod = stateful_set.build(OWNER, spec, FOUNDER)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    parsed = node_parser().parse_args(container["args"])
+    assert parsed.restore_from == "s3://bucket/a/b"
+    assert (parsed.restore_endpoint, parsed.restore_region) == (STORE.endpoint, "eu-1")
+    assert parsed.restore_path_style == "false"
+    names = [each["name"] for each in container["env"]]
+    assert len(names) == len(set(names)), "the API server refuses a name twice"
+    assert credentials_of(container)["AWS_ACCESS_KEY_ID"] == ("credentials", "AWS_ACCESS_KEY_ID")
+    assert {"store-ca"} == {each["name"] for each in pod["volumes"]} & {"store-ca", "restore"}
+
+    formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
+    for member in (formed, Member(2, 1, IDENTITY)):
+        pod = stateful_set.build(OWNER, spec, member)["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert {each["name"]: each["value"] for each in container["env"]} == own
+        assert "s3://" not in " ".join(container["args"])
+        assert "store-ca" not in {each["name"] for each in pod["volumes"]}
+    hashes = [stateful_set.hashes(OWNER, spec, each) for each in (FOUNDER, formed)]
+    assert hashes[0].restart_hash == hashes[1].restart_hash
+
+
+@pytest.mark.requirement("OP-10")
+def test_the_founders_running_pod_is_not_old_once_the_credentials_are_withdrawn() -> None:
+    spec = restoring()
+    before, after = (
+        stateful_set.build(OWNER, spec, member)
+        for member in (FOUNDER, replace(FOUNDER, identity=replace(IDENTITY, formed=True)))
+    )
+
+    def seen(template: dict[str, Any]) -> PodFacts:
+        labels = {"controller-revision-hash": "old"}
+        pod = {"metadata": {"labels": labels}, "spec": before["spec"]["template"]["spec"]}
+        owned = {
+            "metadata": {"generation": 2},
+            "status": {"updateRevision": "new", "observedGeneration": 2},
+            "spec": {"template": template},
+        }
+        return with_template(PodFacts(name="demo-1-1-0", uid="uid", created_at=0.0), pod, owned)
+
+    assert not seen(after["spec"]["template"]).outdated
+    other = stateful_set.build(
+        OWNER,
+        restoring(
+            pod_template=PodTemplateSpec.model_validate({"env": [{"name": "A", "value": "b"}]})
+        ),
+        replace(FOUNDER, identity=replace(IDENTITY, formed=True)),
+    )
+    assert seen(other["spec"]["template"]).outdated
+
+
+@pytest.mark.requirement("OP-10")
+def test_the_policy_lets_the_founder_reach_the_store_while_it_restores() -> None:
+    def ports(spec: MetadataQuorumSpec, *, formed: bool) -> list[Any]:
+        built = network_policy.build(OWNER, spec, formed=formed)["spec"]["egress"]
+        return [each["ports"] for each in built if "to" not in each and "ports" in each][1:]
+
+    assert ports(restoring(), formed=False) == [[{"protocol": "TCP", "port": 9000}]]
+    assert ports(restoring(), formed=True) == []
+    assert ports(RESTORE, formed=False) == []
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [
+        (None, 443),
+        ("http://s", 80),
+        ("https://s/", 443),
+        ("http://s:9000/", 9000),
+        ("https://[::1]:8443", 8443),
+    ],
+)
+def test_the_port_of_a_store_is_that_of_its_url(endpoint: str | None, port: int) -> None:
+    assert STORE.model_copy(update={"endpoint": endpoint}).port == port

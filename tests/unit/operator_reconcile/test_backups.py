@@ -173,3 +173,40 @@ def test_what_is_refused_or_somebody_elses_is_told_and_the_rest_goes_on(api: Kep
     reconcile(api)
     assert "cronjobs.batch is forbidden" in told(api)[2]
     assert service in api.objects
+
+
+@pytest.mark.requirement("OP-10")
+def test_a_secret_of_the_object_store_that_is_missing_is_told(api: KeptObjects) -> None:
+    store = {
+        "bucket": "bucket",
+        "endpoint": "https://store.example",
+        "credentialsSecretName": "credentials",
+        "caSecretName": "authority",
+    }
+    api.change_spec(backup={"schedule": "@daily", "objectStore": store})
+    path = f"/api/v1/namespaces/{SPACE}/secrets/{{}}".format
+    reconcile(api)
+    assert CRON_JOB in api.objects, "it runs as soon as they exist"
+    status, reason, message = told(api)
+    assert (status, reason) == ("False", "Refused")
+    assert message.startswith(
+        "Secret/credentials (spec.backup.objectStore.credentialsSecretName) does not exist: create it with the "
+        "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )
+    data = {"AWS_ACCESS_KEY_ID": "c29tZWJvZHk=", "AWS_SECRET_ACCESS_KEY": "c2VjcmV0LXZhbHVl"}
+    kept = {"metadata": {"name": "credentials", "namespace": SPACE}, "data": dict(data)}
+    del kept["data"]["AWS_SECRET_ACCESS_KEY"]  # type: ignore[attr-defined]
+    api.objects[path("credentials")] = kept
+    reconcile(api)
+    assert "has no AWS_SECRET_ACCESS_KEY" in told(api)[2]
+    kept["data"] = data
+    reconcile(api)
+    assert "Secret/authority (spec.backup.objectStore.caSecretName) does not exist" in told(api)[2]
+    api.objects[path("authority")] = {
+        "metadata": {"name": "authority", "namespace": SPACE},
+        "data": {"ca.crt": "eA=="},
+    }
+    reconcile(api)
+    assert told(api)[:2] == ("False", "FirstPending")
+    for value in data.values():
+        assert value not in json.dumps([api.objects[CRON_JOB], api.status, api.events])

@@ -53,10 +53,15 @@ def main(arguments: list[str] | None = None) -> int:
             lock_directory(config.data_dir)
             if parsed.restore_from is not None:
                 # Most starts restore nothing, and need not load the modules that read backups.
-                from quorum_node.server.starting.restoring import restore
+                from quorum_node.server.starting.restoring import place_of, restore
 
-                source, of_cluster = Path(parsed.restore_from), parsed.restore_cluster_id
-                restore(config, source, of_cluster, termination.latch, dial)
+                source = place_of(
+                    parsed.restore_from,
+                    parsed.restore_endpoint,
+                    parsed.restore_region,
+                    parsed.restore_path_style,
+                )
+                restore(config, source, parsed.restore_cluster_id, termination.latch, dial)
             if parsed.recover is not None:
                 recover(config, _survivor(parsed.recover), termination.latch, dial)
         directory = open_replica(config, termination, dial)
@@ -155,7 +160,18 @@ def _parser() -> argparse.ArgumentParser:
         "--restore-from",
         metavar="DIR",
         help="starts a new quorum in an empty data directory with the records of a backup, of the newest backup in a"
-        " folder, or of a replica's directory, which is only read. Has no effect on a formatted directory",
+        " folder, or of a replica's directory, which is only read. Has no effect on a formatted directory. A backup or"
+        " folder in an object store is s3://BUCKET/PREFIX, with the credentials that boto3 finds",
+    )
+    parser.add_argument(
+        "--restore-endpoint", metavar="URL", help="of an object store other than Amazon S3"
+    )
+    parser.add_argument("--restore-region", metavar="NAME", help="region of the bucket")
+    parser.add_argument(
+        "--restore-path-style",
+        choices=["true", "false"],
+        help="whether the bucket is in the path of the URL, or in the host's name; default: the path if there is an"
+        " endpoint",
     )
     parser.add_argument(
         "--restore-cluster-id",

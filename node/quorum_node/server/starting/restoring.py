@@ -16,14 +16,17 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import structlog
 
-from quorum_node.backups.contents import Contents, read_contents
+from quorum_node.backups.contents import Contents, checked_pieces, read_contents
+from quorum_node.backups.files import DirectoryFiles
 from quorum_node.backups.manifest import BackupError
+from quorum_node.backups.object_address import Place, parse_place
 from quorum_node.backups.source import Source, find_source
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
@@ -67,7 +70,6 @@ from quorum_node.storage.synced_end import FILE_NAME as SYNCED_END
 
 STAGING = "restore-in-progress"
 _MINUTE_S = 60
-_PIECE_BYTES = 1 << 20
 _COUNTED_FROM_S = 1_767_225_600
 """2026-01-01. Two restores of one backup at different times get different epochs: their records must not be confused."""
 _SUFFIXES = (".checkpoint", ".log")
@@ -77,9 +79,18 @@ _COPIED = frozenset({CHECKPOINT, SYNCED_END})
 _LOG = structlog.get_logger("quorum_node")
 
 
+def place_of(text: str, endpoint: str | None, region: str | None, path_style: str | None) -> Place:
+    """A directory, or an address in an object store. Raises ConfigError."""
+    try:
+        style = None if path_style is None else path_style == "true"
+        return parse_place(text, endpoint, region, style)
+    except BackupError as error:
+        raise ConfigError(f"--restore-from: {error}") from None
+
+
 def restore(
     config: NodeConfig,
-    path: Path,
+    path: Place,
     of_cluster: str | None,
     latch: FailureLatch,
     dial: Dial = dial_in_clear_text,
@@ -103,8 +114,8 @@ def restore(
     _check_place(config, latch, dial)
     if (uuid := _finished(config)) is None:
         try:
-            source = find_source(path, of_cluster or target)
-            uuid = _make(config, source, time.time() if now_s is None else now_s)
+            with _source(path, of_cluster or target) as source:
+                uuid = _make(config, source, time.time() if now_s is None else now_s)
         except (BackupError, ConfigError) as error:
             shutil.rmtree(config.data_dir / STAGING, ignore_errors=True)
             known = isinstance(error, ConfigError)
@@ -113,6 +124,19 @@ def restore(
     shutil.rmtree(config.data_dir / STAGING, ignore_errors=True)
     who = identity_text(config.node_id, uuid)
     _LOG.warning(f"{who} was restored from {path}, and is the sole voter of cluster {target}")
+
+
+@contextmanager
+def _source(place: Place, cluster_id: str) -> Iterator[Source]:
+    if isinstance(place, Path):
+        yield find_source(place, cluster_id)
+        return
+    # Most restores read a volume, and need not load these modules.
+    from quorum_node.backups.object_store import connect
+    from quorum_node.backups.stored_source import find_stored_source
+
+    with closing(connect(place)) as store:
+        yield find_stored_source(store, place, cluster_id)
 
 
 def _check_place(config: NodeConfig, latch: FailureLatch, dial: Dial) -> None:
@@ -145,12 +169,12 @@ def _check_versions(source: Source, contents: Contents) -> None:
     level = contents.metadata_version
     if level and not LOWEST_LEVEL <= level <= LATEST_LEVEL:
         raise BackupError(
-            f"{source.path} has metadata.version {level}, but this version reads {LOWEST_LEVEL} to {LATEST_LEVEL}:"
+            f"{source.place} has metadata.version {level}, but this version reads {LOWEST_LEVEL} to {LATEST_LEVEL}:"
             " use the image of the members that wrote it, or a newer one"
         )
     if source.end_offset not in (None, contents.end_offset):
         raise BackupError(
-            f"{source.path} ends at offset {contents.end_offset}, but its manifest says {source.end_offset}: use another backup"
+            f"{source.place} ends at offset {contents.end_offset}, but its manifest says {source.end_offset}: use another backup"
         )
 
 
@@ -165,14 +189,14 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
         staging.mkdir(parents=True)
     before = fresh_uuid()
     format_partition(staging, 0, before, source.cluster_id)
-    _copy(partition_directory(source.path, 0), partition_directory(staging, 0))
+    _copy(source, staging)
     try:
         # Truncates records that the replica had not synced when its process ended.
         opened = _open(staging, before, source.cluster_id, config.segment_bytes)
     except StorageFailure as error:
-        raise BackupError(f"{source.path} is damaged: {error}") from None
+        raise BackupError(f"{source.place} is damaged: {error}") from None
     try:
-        contents = read_contents(opened.path)
+        contents = read_contents(DirectoryFiles(staging))
         _check_versions(source, contents)
         if source.cluster_id == config.cluster_id:
             uuid = _append(config, opened, uuid, now_s)
@@ -238,35 +262,31 @@ def _open(staging: Path, uuid: UUID, cluster_id: str | None, segment_bytes: int)
     return open_partition(staging, 0, uuid, cluster_id=cluster_id, segment_bytes=segment_bytes)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Raises BackupError for unreadable files: these are not failures of the target's disk."""
-    try:
-        files = [
-            (each, each.stat().st_size)
-            for each in sorted(source.iterdir())
-            if each.suffix in _SUFFIXES or each.name in _COPIED
-        ]
-    except OSError as error:
-        raise BackupError(f"{source} can't be read: {error.strerror}") from None
+def _copy(source: Source, staging: Path) -> None:
+    """Raises BackupError for unreadable or damaged files: these are not failures of the target's disk."""
+    sizes = {
+        name: size for name, size in source.files.sizes().items() if _is_copied(Path(name).name)
+    }
+    target = partition_directory(staging, 0)
     with storage_errors(f"write to {target}"):
-        needed, free = sum(size for _, size in files), shutil.disk_usage(target).free
+        needed, free = sum(sizes.values()), shutil.disk_usage(target).free
         if needed > free:
             raise DiskFull(
-                f"{source} has {needed} bytes, and {free} are free in {target}: use larger volumes for the members"
+                f"{source.place} has {needed} bytes, and {free} are free in {target}: use larger volumes for the members"
             )
-        for each, _ in files:
-            with (target / each.name).open("wb") as writer:
-                for data in _pieces(each):
+        for name in sizes:
+            with (target / Path(name).name).open("wb") as writer:
+                for data in _pieces(source, name):
                     writer.write(data)
                 writer.flush()
                 sync_file(writer.fileno())
         sync_directory(target)
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as reader:
-            while data := reader.read(_PIECE_BYTES):
-                yield data
-    except OSError as error:
-        raise BackupError(f"{path} can't be read: {error.strerror}") from None
+def _is_copied(name: str) -> bool:
+    return name.endswith(_SUFFIXES) or name in _COPIED
+
+
+def _pieces(source: Source, name: str) -> Iterator[bytes]:
+    wanted = source.entries.get(name)
+    return source.files.pieces(name) if wanted is None else checked_pieces(source.files, wanted)

@@ -1,0 +1,70 @@
+"""Takes one backup of a running quorum into an object store.
+
+Owns the order: copy to the local disk and replay, take the name, write the files, read them back from the store and replay them, publish,
+delete old backups. The local copy is needed because a snapshot may disappear while it is read, and because a part whose content is
+known can be compared with what the store returns.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from quorum_node.archiver.taking import copy_and_check
+from quorum_node.backups.contents import check_files, read_contents
+from quorum_node.backups.manifest import BackupError, Manifest
+from quorum_node.backups.stored_backups import StoredBackups
+from quorum_node.client.committed_log import CommittedLog, CommittedLogError
+from quorum_node.storage.errors import StorageFailure
+
+
+def take_to_store(
+    log: CommittedLog, backups: StoredBackups, scratch: Path, keep: int, software: str
+) -> Manifest:
+    """Write, check and publish a backup, and keep the newest `keep`. Raises BackupError."""
+    with _scratch(scratch) as written:
+        manifest = copy_and_check(log, written, int(time.time()), software)
+        # Before anything is written, so that what no run completes is never more than a day's runs.
+        backups.clean(manifest.cluster_id, manifest.taken_at)
+        backups.begin(manifest.name, manifest.cluster_id, manifest.taken_at)
+        try:
+            _write(backups, written, manifest)
+        except BaseException:
+            _discard(backups, manifest.name)
+            raise
+    backups.publish(manifest)
+    backups.prune(manifest.cluster_id, keep, manifest.taken_at)
+    return manifest
+
+
+def _write(backups: StoredBackups, written: Path, manifest: Manifest) -> None:
+    for each in manifest.files:
+        backups.upload(manifest.name, written, each)
+    files = backups.files(manifest.name, manifest.files)
+    check_files(files, manifest)
+    found = read_contents(files)
+    if found.end_offset != manifest.end_offset:
+        raise BackupError(
+            f"{files.place} was read back and ends at offset {found.end_offset}, but {manifest.end_offset} was"
+            " written: the store loses data"
+        )
+
+
+def _discard(backups: StoredBackups, name: str) -> None:
+    """After an error, which is the one to be told. If this fails too, a later run removes it."""
+    try:
+        backups.discard(name)
+    except BackupError:
+        pass
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    try:
+        with TemporaryDirectory(prefix="quorum-backup-", dir=folder) as made:
+            yield Path(made)
+    except (CommittedLogError, StorageFailure) as error:
+        raise BackupError(str(error)) from None
+    except OSError as error:
+        raise BackupError(f"{folder}: {error.strerror or error}") from None

@@ -1,0 +1,63 @@
+"""Addresses in an object store: `s3://bucket/prefix`, and how the store is reached. Pure."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from quorum_node.backups.manifest import BackupError
+
+SCHEME = "s3://"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAddress:
+    """A folder: `prefix` is without slashes at its ends, and empty for the whole bucket.
+
+    What is None comes from boto3's environment variables and configuration files, as the credentials do.
+    """
+
+    bucket: str
+    prefix: str
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.prefix.rpartition("/")[2]
+
+    def key(self, name: str) -> str:
+        """The key of an object in this folder."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def __truediv__(self, name: str) -> "ObjectAddress":
+        return replace(self, prefix=self.key(name).rstrip("/"))
+
+
+Place = Path | ObjectAddress
+"""A folder of backups, or one backup."""
+
+
+def parse_place(
+    text: str,
+    endpoint: str | None = None,
+    region: str | None = None,
+    path_style: bool | None = None,
+) -> Place:
+    """A directory, or `s3://bucket/prefix`. Raises BackupError."""
+    if not text.startswith(SCHEME):
+        return Path(text)
+    bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
+    parts = [each for each in prefix.split("/") if each]
+    if not bucket or not {".", ".."}.isdisjoint(parts):
+        raise BackupError(f"{text!r} is no address: write {SCHEME}BUCKET/PREFIX, without '..'")
+    if endpoint is not None and (
+        not endpoint.startswith(("http://", "https://")) or "@" in endpoint
+    ):
+        raise BackupError(
+            "the endpoint is not a URL: write such as https://s3.example.com:9000, without credentials"
+        )
+    return ObjectAddress(bucket, "/".join(parts), endpoint, region, path_style)

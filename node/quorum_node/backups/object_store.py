@@ -1,0 +1,205 @@
+"""The requests to an object store with an S3 API.
+
+Owns their form: pages of listings, parts of large objects, pieces of bounded size, time limits, and one clear line for each error. No
+request is repeated: an error ends the command, and whoever runs it starts it again. boto3 is imported by `connect` alone, because
+most processes of a node never use it.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from quorum_node.backups.files import PIECE_BYTES
+from quorum_node.backups.manifest import BackupError
+from quorum_node.backups.object_address import ObjectAddress
+
+PART_BYTES = 16 << 20
+"""Objects above this size are written in parts. A part is held in memory."""
+_MOST_PARTS = 10_000
+_MOST_PAGES = 1_000
+_CONNECT_S = 10.0
+READ_S = 60.0
+
+
+class ObjectStore:
+    """One bucket. Every call may raise BackupError: see object_errors.ObjectStoreError."""
+
+    def __init__(self, client: Any, address: ObjectAddress) -> None:
+        self._client, self._address = client, address
+        self._bucket = address.bucket
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def write_once(self, key: str, content: bytes) -> None:
+        """Write a small object; ObjectStoreError.exists_already if there is one."""
+        with self._asking("write", key):
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=content, IfNoneMatch="*")
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write, or overwrite, a small object."""
+        with self._asking("write", key):
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=content)
+
+    def upload(self, key: str, path: Path) -> None:
+        """Write a file. An upload that fails is aborted."""
+        size = path.stat().st_size
+        if size <= PART_BYTES:
+            with path.open("rb") as file, self._asking("write", key):
+                self._client.put_object(Bucket=self._bucket, Key=key, Body=file)
+            return
+        with self._asking("write", key):
+            upload_id = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)[
+                "UploadId"
+            ]
+        try:
+            parts = list(self._parts(key, upload_id, path, size))
+            with self._asking("complete", key):
+                self._client.complete_multipart_upload(
+                    Bucket=self._bucket,
+                    Key=key,
+                    UploadId=upload_id,
+                    MultipartUpload={"Parts": parts},
+                )
+        except BaseException:
+            self.abort_quietly(key, upload_id)
+            raise
+
+    def _parts(self, key: str, upload_id: str, path: Path, size: int) -> Iterator[dict[str, Any]]:
+        part_bytes = max(PART_BYTES, math.ceil(size / _MOST_PARTS))
+        with path.open("rb") as file:
+            for number in range(1, math.ceil(size / part_bytes) + 1):
+                with self._asking(f"write part {number} of", key):
+                    told = self._client.upload_part(
+                        Bucket=self._bucket,
+                        Key=key,
+                        UploadId=upload_id,
+                        PartNumber=number,
+                        Body=file.read(part_bytes),
+                    )
+                    yield {"PartNumber": number, "ETag": told["ETag"]}
+
+    def abort(self, key: str, upload_id: str) -> None:
+        """End an upload and delete its parts. One that is gone is none."""
+        from quorum_node.backups.object_errors import ObjectStoreError
+
+        try:
+            with self._asking("abort the upload of", key):
+                self._client.abort_multipart_upload(
+                    Bucket=self._bucket, Key=key, UploadId=upload_id
+                )
+        except ObjectStoreError as error:
+            if not error.is_missing:
+                raise
+
+    def abort_quietly(self, key: str, upload_id: str) -> None:
+        """After an error, which is the one to be told. A later run aborts what remains."""
+        try:
+            self.abort(key, upload_id)
+        except BackupError:
+            pass
+
+    def pieces(self, key: str) -> Iterator[bytes]:
+        """Read an object."""
+        with self._asking("read", key):
+            body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
+            try:
+                yield from body.iter_chunks(PIECE_BYTES)
+            finally:
+                body.close()
+
+    def read(self, key: str, most_bytes: int) -> bytes | None:
+        """A small object; None if there is none. Raises BackupError if it is larger."""
+        from quorum_node.backups.object_errors import ObjectStoreError
+
+        found = b""
+        try:
+            for data in self.pieces(key):
+                found += data
+                if len(found) > most_bytes:
+                    raise BackupError(f"{self.place_of(key)} is larger than {most_bytes} bytes")
+        except ObjectStoreError as error:
+            if error.is_missing:
+                return None
+            raise
+        return found
+
+    def folders(self, prefix: str) -> list[str]:
+        """Names of the folders in a folder; `prefix` is empty or ends with a slash."""
+        found = []
+        for page in self._pages("list_objects_v2", prefix, Delimiter="/"):
+            found += [each["Prefix"] for each in page.get("CommonPrefixes") or ()]
+        return [each.removeprefix(prefix).rstrip("/") for each in found]
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Keys of all objects that begin so."""
+        for page in self._pages("list_objects_v2", prefix):
+            yield from (each["Key"] for each in page.get("Contents") or ())
+
+    def uploads(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Keys and ids of the unfinished uploads that begin so."""
+        for page in self._pages("list_multipart_uploads", prefix):
+            for each in page.get("Uploads") or ():
+                # some stores list all uploads of the bucket
+                if each["Key"].startswith(prefix):
+                    yield each["Key"], each["UploadId"]
+
+    def delete(self, key: str) -> None:
+        """Delete an object. One that is gone is none."""
+        with self._asking("delete", key):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def place_of(self, key: str) -> str:
+        """An object, for messages."""
+        return f"s3://{self._bucket}/{key}"
+
+    def _pages(self, operation: str, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
+        asked = self._client.get_paginator(operation).paginate(
+            Bucket=self._bucket, Prefix=prefix, **more
+        )
+        with self._asking("list", prefix):
+            for number, page in enumerate(asked, 1):
+                if number > _MOST_PAGES:
+                    raise BackupError(
+                        f"{self.place_of(prefix)} has too many objects: use a prefix that holds backups alone"
+                    )
+                yield page
+
+    def _asking(self, act: str, key: str) -> Any:
+        from quorum_node.backups.object_errors import told_of
+
+        return told_of(f"{act} {self.place_of(key)}", self._client.meta.endpoint_url)
+
+
+def connect(address: ObjectAddress, read_s: float = READ_S) -> ObjectStore:
+    """A client with the credentials that boto3 finds; nothing is sent yet. Raises BackupError."""
+    try:
+        from boto3.session import Session
+        from botocore.config import Config
+    except ModuleNotFoundError as error:
+        raise BackupError(
+            f"{address}: the Python package {(error.name or '').partition('.')[0]} is not installed. Install the"
+            " dependencies: pip install 'metadataquorum[object-store]'"
+        ) from None
+    from quorum_node.backups.object_errors import told_of
+
+    style = {None: "auto", True: "path", False: "virtual"}[address.path_style]
+    config = Config(
+        connect_timeout=_CONNECT_S,
+        read_timeout=read_s,
+        retries={"total_max_attempts": 1},
+        # Other stores than S3 refuse its newer checksums; what is written is read back and compared in any case.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": style},
+    )
+    with told_of(f"use {address}", address.endpoint or "the endpoint"):
+        session = Session()
+        region = address.region or session.region_name or os.environ.get("AWS_REGION")
+        client = session.client(
+            "s3", endpoint_url=address.endpoint, region_name=region, config=config
+        )
+    return ObjectStore(client, address)

@@ -1,0 +1,185 @@
+"""A folder of backups in an object store.
+
+An object store has no rename, so a backup is visible once its manifest exists, which is written last:
+1. `incomplete.json` is created with the cluster id. The store refuses it if there is one: each name has one writer.
+2. The files are written, read back and replayed.
+3. `backup.json` is created, then `incomplete.json` deleted.
+To delete a backup, `incomplete.json` is created again, and the manifest deleted first. So a folder without a manifest is no backup, and
+its `incomplete.json` tells whose it was and since when; the next runs of this cluster remove it after a day.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_node.backups.files import PARTITION
+from quorum_node.backups.manifest import (
+    FILE_NAME,
+    BackupError,
+    FileEntry,
+    Manifest,
+    is_backup_name,
+    parse_manifest,
+)
+from quorum_node.backups.object_store import ObjectStore
+
+MARK = "incomplete.json"
+STALE_S = 86_400
+"""Age at which an incomplete backup is removed. No run takes that long: the operator ends it after an hour."""
+_MOST_CLEANED = 20
+"""Incomplete backups that one run removes."""
+_MOST_MANIFEST = 16 << 20
+_MOST_MARK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files of one backup, as its manifest or its writer lists them."""
+
+    store: ObjectStore
+    prefix: str
+    """Of its keys, with a slash at the end."""
+    entries: tuple[FileEntry, ...]
+
+    @property
+    def place(self) -> str:
+        """Where the backup is, for messages."""
+        return self.store.place_of(self.prefix.rstrip("/"))
+
+    def place_of(self, name: str) -> str:
+        """Where a file is, for messages."""
+        return self.store.place_of(self.prefix + name)
+
+    def sizes(self) -> dict[str, int]:
+        """As listed."""
+        return {each.name: each.size_bytes for each in self.entries}
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Read from the store."""
+        return self.store.pieces(self.prefix + name)
+
+
+class StoredBackups:
+    """The folder. Every call may raise BackupError."""
+
+    def __init__(self, store: ObjectStore, prefix: str) -> None:
+        """`prefix`: empty, or with a slash at the end."""
+        self.store, self.prefix = store, prefix
+
+    def names(self) -> list[str]:
+        """Backups, oldest first, and incomplete ones."""
+        return sorted(each for each in self.store.folders(self.prefix) if is_backup_name(each))
+
+    def manifest(self, name: str) -> Manifest | None:
+        """None: it is incomplete. Raises BackupError if it is damaged."""
+        key = f"{self.prefix}{name}/{FILE_NAME}"
+        told = self.store.read(key, _MOST_MANIFEST)
+        return None if told is None else parse_manifest(told, self.store.place_of(key))
+
+    def complete(self) -> list[tuple[str, Manifest | BackupError]]:
+        """The backups, oldest first; one whose manifest can't be used with the reason."""
+        found: list[tuple[str, Manifest | BackupError]] = []
+        for name in self.names():
+            try:
+                manifest = self.manifest(name)
+            except BackupError as error:
+                if type(error) is not BackupError:
+                    raise  # the store failed
+                found.append((name, error))
+                continue
+            if manifest is not None:
+                found.append((name, manifest))
+        return found
+
+    def files(self, name: str, entries: tuple[FileEntry, ...]) -> StoredFiles:
+        """Access to its files."""
+        return StoredFiles(self.store, f"{self.prefix}{name}/", entries)
+
+    def begin(self, name: str, cluster_id: str, now_s: int) -> None:
+        """Take the name. Raises BackupError if another process has it."""
+        from quorum_node.backups.object_errors import ObjectStoreError
+
+        try:
+            self.store.write_once(self._key(name, MARK), _mark(cluster_id, now_s))
+        except ObjectStoreError as error:
+            if not error.exists_already:
+                raise
+            raise BackupError(
+                f"another backup is being written to {self.store.place_of(self.prefix + name)}: wait for it"
+            ) from None
+
+    def upload(self, name: str, folder: Path, entry: FileEntry) -> None:
+        """Write one file of the backup."""
+        self.store.upload(self._key(name, entry.name), folder / entry.name)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make it a backup. The manifest is read back."""
+        key = self._key(manifest.name, FILE_NAME)
+        self.store.write_once(key, manifest.to_json())
+        if self.manifest(manifest.name) != manifest:
+            raise BackupError(
+                f"{self.store.place_of(key)} was read back and is not what was written: the store loses data"
+            )
+        self.store.delete(self._key(manifest.name, MARK))
+
+    def discard(self, name: str) -> None:
+        """Delete an incomplete backup; its mark last."""
+        prefix, mark = f"{self.prefix}{name}/", self._key(name, MARK)
+        for key, upload_id in self.store.uploads(prefix):
+            self.store.abort(key, upload_id)
+        for key in list(self.store.keys(prefix)):
+            if key.startswith(f"{prefix}{PARTITION}/"):
+                self.store.delete(key)
+        self.store.delete(mark)
+
+    def clean(self, cluster_id: str, now_s: float) -> list[str]:
+        """Remove this cluster's incomplete backups of more than a day ago; returns their names."""
+        removed: list[str] = []
+        for name in self.names():
+            if len(removed) == _MOST_CLEANED:
+                break
+            told = self.store.read(self._key(name, MARK), _MOST_MARK)
+            owner, since_s = _read_mark(told)
+            if owner != cluster_id or now_s - since_s < STALE_S:
+                continue
+            if self.store.read(self._key(name, FILE_NAME), _MOST_MANIFEST) is None:
+                self.discard(name)
+                removed.append(name)
+            else:
+                # complete: its writer, or who was to delete it, ended before the next request
+                self.store.delete(self._key(name, MARK))
+        return removed
+
+    def prune(self, cluster_id: str, keep: int, now_s: int) -> list[str]:
+        """Delete the oldest backups of this cluster beyond `keep`; returns their names.
+
+        Backups of another cluster and unreadable ones stay.
+        """
+        own = [
+            name
+            for name, told in self.complete()
+            if isinstance(told, Manifest) and told.cluster_id == cluster_id and told.name == name
+        ]
+        doomed = own[: max(len(own) - keep, 0)]
+        for name in doomed:
+            self.store.write(self._key(name, MARK), _mark(cluster_id, now_s))
+            self.store.delete(self._key(name, FILE_NAME))
+            self.discard(name)
+        return doomed
+
+    def _key(self, name: str, file: str) -> str:
+        return f"{self.prefix}{name}/{file}"
+
+
+def _mark(cluster_id: str, now_s: int) -> bytes:
+    return (json.dumps({"clusterId": cluster_id, "since": now_s}) + "\n").encode()
+
+
+def _read_mark(content: bytes | None) -> tuple[str | None, float]:
+    """Whose it is and since when; nobody's if it can't be read."""
+    try:
+        told = json.loads(content or b"null")
+        return str(told["clusterId"]), float(told["since"])
+    except (ValueError, KeyError, TypeError):
+        return None, 0.0

@@ -1,0 +1,69 @@
+"""The source of a restore in an object store: a backup, or the newest one of the cluster in a folder or its subfolders."""
+
+from quorum_node.backups.manifest import FILE_NAME, BackupError, Manifest, is_backup_name
+from quorum_node.backups.object_address import ObjectAddress
+from quorum_node.backups.object_store import ObjectStore
+from quorum_node.backups.source import Source, newest_of, of_cluster
+from quorum_node.backups.stored_backups import StoredBackups
+
+_MOST_FOLDERS = 100
+
+
+def find_stored_source(store: ObjectStore, address: ObjectAddress, cluster_id: str) -> Source:
+    """The source of this cluster at that address. Its files are checked when they are read. Raises BackupError."""
+    single = stored_backup(store, address)
+    if single is not None:
+        return of_cluster(single, cluster_id)
+    found = _backups_in(store, address)
+    newest_first = sorted(found, key=lambda each: each[1], reverse=True)
+    told = ((each, _readable(each[2])) for each in newest_first)
+    backups, name, chosen = newest_of(told, cluster_id, str(address))
+    manifest = _readable(chosen)
+    return Source(backups.files(name, manifest.files), manifest.cluster_id, manifest)
+
+
+def stored_backup(store: ObjectStore, address: ObjectAddress) -> Source | None:
+    """The backup at that address; None if there is none. Raises BackupError if it is damaged."""
+    folder, _, name = address.prefix.rpartition("/")
+    backups = StoredBackups(store, f"{folder}/" if folder else "")
+    if not name:
+        return None
+    manifest = backups.manifest(name)
+    if manifest is None:
+        if is_backup_name(name):
+            raise BackupError(f"{address} has no {FILE_NAME}: there is no complete backup")
+        return None
+    return Source(backups.files(name, manifest.files), manifest.cluster_id, manifest)
+
+
+def folder_of(store: ObjectStore, address: ObjectAddress) -> StoredBackups:
+    """The folder of backups at that address."""
+    return StoredBackups(store, f"{address.prefix}/" if address.prefix else "")
+
+
+Found = tuple[StoredBackups, str, Manifest | BackupError]
+
+
+def _backups_in(store: ObjectStore, address: ObjectAddress) -> list[Found]:
+    here = folder_of(store, address)
+    found = [(here, name, told) for name, told in here.complete()]
+    if not found:
+        below = store.folders(here.prefix)
+        if len(below) > _MOST_FOLDERS:
+            raise BackupError(
+                f"{address} has {len(below)} folders, and none of them is a backup: name the folder of a quorum"
+            )
+        folders = [StoredBackups(store, f"{here.prefix}{each}/") for each in sorted(below)]
+        found = [(each, name, told) for each in folders for name, told in each.complete()]
+    if not found:
+        raise BackupError(
+            f"{address} contains no backup ({FILE_NAME}): name a backup, or a folder of backups"
+        )
+    return found
+
+
+def _readable(manifest: Manifest | BackupError) -> Manifest:
+    """An older backup does not replace a damaged one: a person has to judge what would be lost."""
+    if isinstance(manifest, BackupError):
+        raise manifest
+    return manifest

@@ -1,0 +1,59 @@
+"""A pod's access to an object store: arguments, environment variables and the volume with its CA. Pure.
+
+Credentials are references to the Secret's keys: the operator passes no value on.
+"""
+
+from typing import Any
+
+from quorum_operator.desired.names import STORE_CA_PATH
+from quorum_operator.object_store_crd import (
+    ACCESS_KEY,
+    CA_KEY,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    ObjectStoreSpec,
+)
+
+_CA_VOLUME = "store-ca"
+
+Object = dict[str, Any]
+
+
+def options(asked: ObjectStoreSpec, prefix: str = "--") -> list[str]:
+    """How the store is reached, as options with a value each: `--endpoint URL`."""
+    told = []
+    if asked.endpoint is not None:
+        told += [f"{prefix}endpoint", asked.endpoint]
+    if asked.region is not None:
+        told += [f"{prefix}region", asked.region]
+    return told
+
+
+def environment(asked: ObjectStoreSpec) -> list[Object]:
+    """The credentials, and the file with the CA certificates."""
+    secret = asked.credentials_secret_name
+    found: list[Object] = [
+        {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for key in (ACCESS_KEY, SECRET_KEY)
+    ]
+    token = {"name": secret, "key": SESSION_TOKEN, "optional": True}
+    found.append({"name": SESSION_TOKEN, "valueFrom": {"secretKeyRef": token}})
+    if asked.ca_secret_name is not None:
+        found.append({"name": "AWS_CA_BUNDLE", "value": f"{STORE_CA_PATH}/{CA_KEY}"})
+    return found
+
+
+def volumes(asked: ObjectStoreSpec) -> list[Object]:
+    """The CA certificates."""
+    if asked.ca_secret_name is None:
+        return []
+    items = [{"key": CA_KEY, "path": CA_KEY}]
+    secret = {"secretName": asked.ca_secret_name, "items": items, "defaultMode": 0o440}
+    return [{"name": _CA_VOLUME, "secret": secret}]
+
+
+def mounts(asked: ObjectStoreSpec) -> list[Object]:
+    """The mount of that volume."""
+    if asked.ca_secret_name is None:
+        return []
+    return [{"name": _CA_VOLUME, "mountPath": STORE_CA_PATH, "readOnly": True}]
