@@ -20,7 +20,7 @@ from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.observed import Identity, Key, NodeReport, QuorumView, ReplicaView
 from quorum_operator.planner.tls_stage import TlsStage
-from quorum_operator.quorum_client import Described, Seen
+from quorum_operator.quorum_client import Described
 from quorum_operator.reconcile import Reconciler
 
 Object = dict[str, Any]
@@ -214,9 +214,6 @@ def _merged(old: Object, new: Object) -> Object:
     return result
 
 
-_NOTHING_SEEN = Seen()
-
-
 class SoundNodes:
     """Calls of `QuorumClient`: every pod serves, node 1 leads; the `silent` ones have not fetched for long."""
 
@@ -236,7 +233,7 @@ class SoundNodes:
         self.asked_with.append(token)
         return ip not in self.refusing
 
-    async def describe(self, ips: list[str], seen: Seen = _NOTHING_SEEN) -> Described:
+    async def describe(self, ips: list[str]) -> Described:
         voters = tuple(
             ReplicaView(Key(each, f"U{each}"), each not in self.silent, each not in self.silent)
             for each in range(1, self.members + 1)
@@ -244,7 +241,7 @@ class SoundNodes:
         if not ips:
             return Described(None, None)
         view = QuorumView("c1", Key(1, "U1"), 4, voters, (), 17, 3, True, False, True, True, 3)
-        return Described(None, None, view) if seen.is_older(view) else Described(view, None)
+        return Described(view, None)
 
 
 def running_quorum(
