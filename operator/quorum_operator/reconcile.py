@@ -310,10 +310,8 @@ class Reconciler:
         earlier: MetadataQuorumStatus,
         reads: WideReads,
     ) -> Observation:
-        known, meta, newest = self._memory.of(owner), resource["metadata"], newest_seen(earlier)
-        was_edited = known.confirmed is not None and newest.is_beyond(known.confirmed)
-        if known.confirmed is not None and was_edited:
-            newest = known.confirmed
+        known, meta = self._memory.of(owner), resource["metadata"]
+        newest, was_edited = known.newest(newest_seen(earlier))
         check = known.objects_are_due(meta["generation"], time.monotonic())
         search = known.searches.begin(earlier, time.monotonic())
         cluster = await observe(

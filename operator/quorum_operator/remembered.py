@@ -69,6 +69,12 @@ class Remembered:
         """The client for pods that accept only TLS; None for clear text."""
         return self.opened.pod_client if self.opened is not None and self.secured else None
 
+    def newest(self, told: Seen) -> tuple[Seen, bool]:
+        """The newest confirmed description, and whether the status tells of a later one that this operator did not write."""
+        if self.confirmed is None or not told.is_beyond(self.confirmed):
+            return told, False
+        return self.confirmed, True
+
     def is_moving(self, now: float) -> bool:
         """Whether something was changed just now."""
         return now - self.moved_at < MOVING_S
