@@ -71,16 +71,27 @@ def definition(env: Env) -> Iterator[str]:
     install_definitions(env.api)
 
 
-def served(api: Kube, path: str) -> bool:
-    """Whether the API server has taken up a change of the definition: until then a GET by a version that stays may be
-    answered with 500."""
+def status_of(api: Kube, path: str) -> int:
+    """The HTTP status of a GET."""
     try:
         api.get(path)
     except ApiError as error:
-        if error.status != 500:
-            raise
-        return False
-    return True
+        return error.status
+    return 200
+
+
+def is_withdrawn(api: Kube, path: str) -> bool:
+    """Whether the API server serves the object by OLD alone. While it takes up the changed definition it still serves NEW, or
+    answers with 500."""
+    return (status_of(api, by(NEW, path)), status_of(api, by(OLD, path))) == (404, 200)
+
+
+def rewritten(api: Kube, path: str) -> bool:
+    """Write the object as it is; True if it was stored anew, in the other version. Until the API server has taken up the changed
+    definition it stores nothing, since nothing has changed."""
+    found = api.get(path)
+    put: Json = api.call("PUT", path, found)
+    return bool(put["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"])
 
 
 def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
@@ -90,7 +101,7 @@ def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
         each["storage"] = each["name"] == version
     api.merge(definition, {"spec": {"versions": versions}})
     for path in objects:
-        api.call("PUT", path, api.get(path))
+        wait_until(lambda path=path: rewritten(api, path), f"{path} is stored as {version}")
     api.merge(f"{definition}/status", {"status": {"storedVersions": [version]}})
 
 
@@ -119,8 +130,8 @@ def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
     earlier = [each for each in api.get(definition)["spec"]["versions"] if each["name"] == OLD]
     api.merge(definition, {"spec": {"versions": earlier}})
     for path, found in before.items():
-        wait_until(lambda path=path: served(api, path), f"{path} is served")
-        assert same(api.get(path), found)
+        wait_until(lambda path=path: is_withdrawn(api, path), f"{path} is served by {OLD} alone")
+        assert same(api.get(by(OLD, path)), found)
 
 
 def test_both_versions_refuse_the_same_in_the_same_words(env: Env) -> None:
