@@ -1,16 +1,19 @@
 """A backup by the operator's CronJob; the whole quorum is deleted with its disks; stock brokers go on with what is restored."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from support.envtest.kube_api import Json
 from support.kind_env import kube
-from support.kind_env.environment import CREATE_TIMEOUT_S, STORAGE_CLASS, KindEnv
+from support.kind_env.backups import BackupTarget, claim_target, object_store_target
+from support.kind_env.environment import CREATE_TIMEOUT_S, KindEnv
 from support.kind_env.kafka import KafkaBrokers, identities
 from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-_CLAIM = "backups"
+_NEVER = "0 0 1 1 *"
+"""A schedule that is not due while the test runs."""
 _JOB_TIMEOUT_S = 180.0
 
 
@@ -19,22 +22,18 @@ def batch(env: KindEnv, plural: str, name: str = "") -> str:
     return f"{path}/{name}" if name else path
 
 
-def make_claim(env: KindEnv) -> None:
-    claim: Json = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": _CLAIM},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": STORAGE_CLASS,
-            "resources": {"requests": {"storage": "200Mi"}},
-        },
-    }
-    env.cluster.api.create(kube.core(env.namespace, "persistentvolumeclaims"), claim)
+@pytest.fixture(params=["claim", "object store"])
+def target(env: KindEnv, request: pytest.FixtureRequest) -> Iterator[BackupTarget]:
+    """Where the backups are kept."""
+    if request.param == "claim":
+        yield claim_target(env)
+        return
+    with object_store_target(env) as made:
+        yield made
 
 
 def back_up(env: KindEnv, name: str) -> None:
-    """As `kubectl create job --from=cronjob/q-backup` does; until the operator tells of it."""
+    """As `kubectl create job --from=cronjob/q-backup` does; until the status of the resource shows it."""
     api, quorum = env.cluster.api, env.the_quorum
     cron_job = batch(env, "cronjobs", "q-backup")
     wait_for("the CronJob", lambda: api.find(cron_job) is not None, timeout_s=60)
@@ -67,10 +66,11 @@ def destroy(env: KindEnv) -> None:
     wait_for("its claims to be gone", lambda: not quorum.claims(), timeout_s=60)
 
 
-def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(env: KindEnv) -> None:
+def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(
+    env: KindEnv, target: BackupTarget
+) -> None:
     api = env.cluster.api
-    make_claim(env)
-    backup = {"schedule": "0 0 1 1 *", "claimName": _CLAIM}
+    backup = {"schedule": _NEVER, **target.backup}
     tls = identities()
     quorum = env.create(3, backup=backup, tls=tls)
     cluster_id = quorum.status()["clusterId"]
@@ -87,9 +87,12 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(env: 
         assert quorum.status()["backup"]["endOffset"] > 0
         destroy(env)
 
-        restore = {"claimName": _CLAIM, "path": "q"}
         again = env.apply(
-            replicas=3, clusterId=cluster_id, restoreFrom=restore, backup=backup, tls=tls
+            replicas=3,
+            clusterId=cluster_id,
+            restoreFrom=target.restore_from,
+            backup=backup,
+            tls=tls,
         )
         again.wait_healthy(3, timeout_s=CREATE_TIMEOUT_S)
         again.wait_phase("Ready", timeout_s=120)
@@ -113,15 +116,15 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(env: 
         back_up(env, "backup-again")
 
 
-def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(env: KindEnv) -> None:
+def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(
+    env: KindEnv, target: BackupTarget
+) -> None:
     api = env.cluster.api
-    make_claim(env)
-    quorum = env.create(1, backup={"schedule": "0 0 1 1 *", "claimName": _CLAIM})
+    quorum = env.create(1, backup={"schedule": _NEVER, **target.backup})
     cluster_id = quorum.status()["clusterId"]
     back_up(env, "backup-now")
     destroy(env)
-    wrong = {"clusterId": "another", "restoreFrom": {"claimName": _CLAIM}}
-    again = env.apply(replicas=1, **wrong)
+    again = env.apply(replicas=1, clusterId="another", restoreFrom=target.restore_from)
 
     def told() -> bool:
         words = f"backups of cluster {cluster_id}, and none of cluster another"

@@ -1,4 +1,4 @@
-"""An object store with an S3 API: moto's server, as a process of its own on the loopback interface.
+"""An object store with an S3 API: moto's server, as a process of its own, by default on the loopback interface.
 
 It has multipart uploads with S3's smallest part, pages of listings, conditional writes and S3's errors. It checks signatures: only the
 user that is created here may do anything. What it stores is gone when it ends. `ObjectStore.environment` is what boto3 and other
@@ -32,16 +32,18 @@ class ObjectStore:
     def __init__(
         self,
         *,
+        host: str = "127.0.0.1",
         certificate: tuple[Path, Path] | None = None,
         authority: Path | None = None,
         page_keys: int = 1_000,
     ) -> None:
-        """`certificate`: files of a certificate for 127.0.0.1 and its key, issued by `authority`; the store then
-        speaks https alone. `page_keys`: keys in a page of a listing, 1,000 on S3.
+        """`host`: the address that the store listens on. `certificate`: files of a certificate for `host` and its key,
+        issued by `authority`; the store then accepts only https. `page_keys`: keys in a page of a listing, 1,000 on S3.
         """
         (self.port,) = free_ports(1)
         scheme = "https" if certificate is not None else "http"
-        self.endpoint = f"{scheme}://127.0.0.1:{self.port}"
+        self._host = host
+        self.endpoint = f"{scheme}://{host}:{self.port}"
         self.access_key, self.secret_key = "", ""
         self._certificate, self._authority = certificate, authority
         self._page_keys = page_keys
@@ -50,7 +52,7 @@ class ObjectStore:
         self._kept_client: Any = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", "moto.server", "--host", self._host]
         command += ["--port", str(self.port)]
         if self._certificate is not None:
             command += ["--ssl-cert", str(self._certificate[0])]
@@ -169,12 +171,12 @@ class ObjectStore:
 
     def _connection(self) -> HTTPConnection:
         if self._certificate is None:
-            return HTTPConnection("127.0.0.1", self.port, timeout=_START_S)
+            return HTTPConnection(self._host, self.port, timeout=_START_S)
         import ssl
         from http.client import HTTPSConnection
 
         trust = ssl._create_unverified_context()  # the tests' own server
-        return HTTPSConnection("127.0.0.1", self.port, timeout=_START_S, context=trust)
+        return HTTPSConnection(self._host, self.port, timeout=_START_S, context=trust)
 
     def _create_user(self) -> None:
         """Create the only user, then have every request checked."""

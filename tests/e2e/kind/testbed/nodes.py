@@ -19,6 +19,16 @@ def node_names(cluster: str) -> tuple[str, ...]:
     return tuple(run([*command, "--format", "{{.Names}}"], timeout_s=30).stdout.split())
 
 
+def gateway_address(cluster: str) -> str:
+    """The IPv4 address of the host in the network of the cluster's containers; pods can connect to it."""
+    template = "{{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}"
+    command = ["docker", "inspect", "-f", template, f"{cluster}-control-plane"]
+    address = run(command, timeout_s=30).stdout.strip()
+    if not address:
+        raise TestbedError(f"the network of cluster {cluster} has no gateway")
+    return address
+
+
 def on_node(node: str, command: Sequence[str], *, timeout_s: float = 60.0) -> str:
     """Runs a command in the node's container as root; returns its output."""
     return run(["docker", "exec", node, *command], timeout_s=timeout_s).stdout

@@ -1,0 +1,96 @@
+"""Where backups of a quorum on kind are kept: a claim, or an object store beside the cluster.
+
+The object store listens on the gateway address of the cluster's own network, which pods can reach, with a certificate of
+an authority of its own.
+"""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from support.envtest.kube_api import Json
+from support.kind_env import kube
+from support.kind_env.environment import STORAGE_CLASS, KindEnv
+from support.kind_env.testbed import nodes
+from support.made_certificates import authority, issue, key_pem, pem
+from support.object_store import REGION, ObjectStore
+
+_BUCKET = "backups"
+_PREFIX = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTarget:
+    """`spec.backup` without its schedule, and `spec.restoreFrom`, of a quorum named `q`."""
+
+    backup: Json
+    restore_from: Json
+
+
+def claim_target(env: KindEnv) -> BackupTarget:
+    """A PersistentVolumeClaim, which is created."""
+    name = "backups"
+    claim: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "200Mi"}},
+        },
+    }
+    env.cluster.api.create(kube.core(env.namespace, "persistentvolumeclaims"), claim)
+    return BackupTarget({"claimName": name}, {"claimName": name, "path": "q"})
+
+
+@contextmanager
+def object_store_target(env: KindEnv) -> Iterator[BackupTarget]:
+    """An object store with https, and the Secrets that its users need."""
+    host = nodes.gateway_address(env.cluster.name)
+    certificate, trusted = _certificate(env.folder, host)
+    with ObjectStore(host=host, certificate=certificate, authority=trusted) as store:
+        store.create_bucket(_BUCKET)
+        _create_secret(
+            env,
+            "store-credentials",
+            AWS_ACCESS_KEY_ID=store.access_key.encode(),
+            AWS_SECRET_ACCESS_KEY=store.secret_key.encode(),
+        )
+        _create_secret(env, "store-ca", **{"ca.crt": trusted.read_bytes()})
+        location = {
+            "bucket": _BUCKET,
+            "endpoint": store.endpoint,
+            "region": REGION,
+            "credentialsSecretName": "store-credentials",
+            "caSecretName": "store-ca",
+        }
+        yield BackupTarget(
+            {"objectStore": {**location, "prefix": _PREFIX}},
+            {"objectStore": {**location, "prefix": f"{_PREFIX}/q"}},
+        )
+
+
+def _certificate(folder: Path, host: str) -> tuple[tuple[Path, Path], Path]:
+    """Files of a certificate, of its key, and of the authority."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    issuer = authority(start=now - day, end=now + day)
+    issued = issue(issuer=issuer, start=now - day, end=now + day, hosts=(host,))
+    certificate, key, trusted = (folder / name for name in ("store.crt", "store.key", "ca.crt"))
+    certificate.write_bytes(pem(issued.certificate, issuer.certificate))
+    key.write_bytes(key_pem(issued.key))
+    trusted.write_bytes(pem(issuer.certificate))
+    return (certificate, key), trusted
+
+
+def _create_secret(env: KindEnv, name: str, **values: bytes) -> None:
+    secret: Json = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "data": {key: base64.b64encode(value).decode() for key, value in values.items()},
+    }
+    env.cluster.api.create(kube.core(env.namespace, "secrets"), secret)
