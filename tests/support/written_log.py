@@ -11,6 +11,7 @@ from uuid import UUID
 
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.resource_types import TOPIC
+from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import Record, encode_batch, encode_values
 from quorum_node.records.control import (
@@ -24,6 +25,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.snapshots import SnapshotStore
 from support.metadata_records import config, level
 
@@ -53,6 +55,12 @@ class LogWriter:
         """Flush and close."""
         self._log.flush()
         self._log.close()
+
+    def record_committed(self, end_offset: int) -> None:
+        """Sync the log, and record the committed end as a node does."""
+        QuorumStateFile(self.directory, UUID(int=1)).save(QuorumState(cluster_id="cluster"))
+        self._log.flush()
+        self._log.settle(end_offset)
 
     def append(self, *records: md.AnyMetadata) -> int:
         """One batch of metadata records; returns the offset after it."""

@@ -345,15 +345,15 @@ class SegmentedLog:
             cut = self._truncated_to
         return unsynced.end_offset if cut is None else min(unsynced.end_offset, cut)
 
-    def settle(self) -> None:
+    def settle(self, committed_end: int = 0) -> None:
         """Make the known synced end durable; runs concurrently with everything else, on any thread.
 
-        Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final as `flush` does.
+        `committed_end`: all records below this offset are committed; stored for readers of the directory. Until then a power failure leaves a lower one. Raises StorageFailure or DiskFull, as final as `flush` does.
         """
         if self._synced_end is None or self._failure is not None:
             return
         try:
-            self._synced_end.settle()
+            self._synced_end.settle(committed_end)
         except OSError as error:
             raise self._fail(
                 error, f"sync the synced end of the log in {self._directory}"

@@ -115,6 +115,18 @@ class QuorumStateFile:
         replace_file(self._path, content, self._files)
 
 
+def has_checksum(directory: Path, files: FileSystem = POSIX) -> bool:
+    """Whether a partition's quorum-state has a correct checksum: then this software wrote the directory last.
+
+    Raises OSError.
+    """
+    content = read_file(directory / FILE_NAME, files)
+    try:
+        return content is not None and _CHECKED.check(content)
+    except ValueError:
+        return False
+
+
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):

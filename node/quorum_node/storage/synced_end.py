@@ -12,6 +12,12 @@ written to a slot without a sync, so it is exact when the process ends, however 
 syncs the file occasionally, outside of commits: after a power failure the end is an older, lower
 one. The last synced slot is never overwritten, so a torn write loses nothing durable.
 
+A second entry, 512 bytes behind the start of a slot, stores the offset below which all records are
+known to be committed, at most about a second old:
+magic "CmE1", committed end offset, CRC-32C    16 bytes, big-endian
+The node does not use it. Whoever reads the directory later thus knows which records at its end may
+still be replaced. It only grows, so the highest valid entry counts. Older versions ignore it.
+
 The file must never claim more than the disk has:
 * `raise_to` is called after the log and its file names were synced.
 * `lower_to` is durable before the log is truncated, and leaves no slot that claims more.
@@ -21,7 +27,7 @@ The file must never claim more than the disk has:
 import os
 import struct
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crc32c import crc32c
@@ -38,6 +44,11 @@ _BODY = struct.Struct(">4sB3xiQq")
 _CRC = struct.Struct(">I")
 _SLOT_BYTES = _BODY.size + _CRC.size
 _FAILED = 1
+_COMMITTED_AT = 512
+"""In a sector of its own: a torn write does not affect the entry of the synced end."""
+_COMMITTED_MAGIC = b"CmE1"
+_COMMITTED_BODY = struct.Struct(">4sq")
+_COMMITTED_BYTES = _COMMITTED_BODY.size + _CRC.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,8 @@ class RecordedEnd:
     failed: bool = False
     sequence: int = 0
     slot: int = 0
+    committed_end: int = 0
+    """All records below this offset are committed; 0: nothing is known. Never beyond `end_offset`."""
 
 
 def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd | None:
@@ -66,7 +79,9 @@ def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd |
         raise StorageFailure(
             f"{path} is damaged: it has no valid entry, so it is unknown which part of the log was synced"
         )
-    return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sequence)
+    newest = max((slot for slot in slots if slot is not None), key=lambda slot: slot.sequence)
+    committed = max(_decode_committed(content, number) for number in range(_SLOTS))
+    return replace(newest, committed_end=min(committed, newest.end_offset))
 
 
 def forget_synced_end(directory: Path, files: FileSystem = POSIX) -> None:
@@ -98,6 +113,7 @@ class SyncedEnd:
         self.generation = 0
         """Generation of the log's content below its end: each truncation starts a new one."""
         self.end_offset, self._epoch = end_offset, epoch
+        self._committed_end = found.committed_end if found is not None else 0
         if found is None:
             entries = [_encode(sequence, end_offset, epoch) for sequence in range(_SLOTS, 0, -1)]
             content = b"".join(entry.ljust(SLOT_SPACING_BYTES, b"\0") for entry in entries)
@@ -151,12 +167,19 @@ class SyncedEnd:
         with self._lock:
             self._write(self._writing, _FAILED)
 
-    def settle(self) -> None:
-        """Make the known end durable. Raises OSError, SyncFailed."""
+    def settle(self, committed_end: int = 0) -> None:
+        """Make the known end durable, and the offset below which all records are committed.
+
+        Raises OSError, SyncFailed.
+        """
         with self._settling:
             with self._lock:
-                if not self._pending:
+                committed_end = min(committed_end, self.end_offset)
+                if not self._pending and committed_end <= self._committed_end:
                     return
+                if not self._pending:
+                    self._write(self._writing)
+                self._write_committed(self._writing, committed_end)
                 syncing, self._pending = self._writing, False
                 self._writing = _next(syncing)  # the third slot: the second was synced before
             sync_data(self._fd, self._files)
@@ -183,7 +206,16 @@ class SyncedEnd:
         self._sequence += 1
         self._pending = True
         data = _encode(self._sequence, self.end_offset, self._epoch, flags)
-        written = self._files.pwrite(self._fd, data, slot * SLOT_SPACING_BYTES)
+        self._write_at(slot * SLOT_SPACING_BYTES, data)
+
+    def _write_committed(self, slot: int, committed_end: int) -> None:
+        self._committed_end = max(committed_end, self._committed_end)
+        body = _COMMITTED_BODY.pack(_COMMITTED_MAGIC, self._committed_end)
+        data = body + _CRC.pack(crc32c(body))
+        self._write_at(slot * SLOT_SPACING_BYTES + _COMMITTED_AT, data)
+
+    def _write_at(self, position: int, data: bytes) -> None:
+        written = self._files.pwrite(self._fd, data, position)
         # a short write within one page of an existing file does not happen on a working disk
         if written != len(data):
             raise OSError(5, f"{written} of {len(data)} bytes written")
@@ -207,3 +239,12 @@ def _decode(content: bytes, slot: int) -> RecordedEnd | None:
     if magic != _MAGIC or crc32c(data[: _BODY.size]) != _CRC.unpack_from(data, _BODY.size)[0]:
         return None
     return RecordedEnd(end_offset, epoch, bool(flags & _FAILED), sequence, slot)
+
+
+def _decode_committed(content: bytes, slot: int) -> int:
+    """0 without a valid entry."""
+    start = slot * SLOT_SPACING_BYTES + _COMMITTED_AT
+    data = content[start : start + _COMMITTED_BYTES]
+    magic, committed_end = _COMMITTED_BODY.unpack_from(data)
+    valid = crc32c(data[: _COMMITTED_BODY.size]) == _CRC.unpack_from(data, _COMMITTED_BODY.size)[0]
+    return max(committed_end, 0) if valid and magic == _COMMITTED_MAGIC else 0

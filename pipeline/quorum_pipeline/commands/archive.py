@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event
 
+from quorum_pipeline.commands.histories import say_uncommitted
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import local_path
@@ -85,6 +86,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     if source is None and not arguments.compact:
         raise PipelineError("nothing to do: specify --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
+    if isinstance(source, LogDirectory):
+        say_uncommitted(source, progress)
     progress.say("starting Spark")
     from quorum_pipeline.spark.session import end_session, open_session
 

@@ -18,6 +18,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path, size_of
+from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.state.difference import Difference, differences
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import Tables
@@ -159,6 +160,8 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
         source: Source = DirectorySource(root)
+        if arguments.archive is None:
+            say_uncommitted(open_log(root), progress)
         if arguments.archive is not None:
             from quorum_pipeline.files.archive_reader import ArchiveReader
             from quorum_pipeline.files.archive_tasks import ArchiveSource
@@ -167,6 +170,13 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
             source = ArchiveSource(reader, root, Path(scratch))
         with JobHistory(stages, source) as found:
             yield found
+
+
+def say_uncommitted(log: LogDirectory, progress: Progress) -> None:
+    """Print the note on records at the end of the log that may not be committed."""
+    note = log.uncommitted_end()
+    if note is not None:
+        progress.say(f"note: {note}")
 
 
 def _size(arguments: argparse.Namespace, root: Path) -> int:

@@ -6,12 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_pipeline.commands.histories import SCRATCH, add_history, mounted, opened_stages
+from quorum_pipeline.commands.histories import (
+    SCRATCH,
+    add_history,
+    mounted,
+    opened_stages,
+    say_uncommitted,
+)
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.events_file import write_events
 from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.timeline_job import (
     TimelineSource,
@@ -70,6 +77,7 @@ def _opened(
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
         if arguments.log is not None:
+            say_uncommitted(open_log(root), progress)
             yield stages, log_source(root, stages.slots)
         else:
             reader = ArchiveReader(LocalFiles(), arguments.archive)

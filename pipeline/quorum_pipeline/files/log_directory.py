@@ -8,11 +8,14 @@ import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
+from quorum_node.storage.synced_end import RecordedEnd
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.next_batch import next_batch, whole_batch
+from quorum_pipeline.files.recorded_end import recorded_end
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
 SUFFIX = ".log"
@@ -46,13 +49,17 @@ class Segment:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogDirectory:
-    """What lies in the directory of the metadata partition; `segments` and `snapshots` are in order."""
+    """What lies in the directory of the metadata partition; `segments` and `snapshots` are in order.
+
+    `recorded`: the end that the node recorded, None for directories of other software.
+    """
 
     path: Path
     segments: tuple[Segment, ...]
     snapshots: tuple[SnapshotId, ...]
+    recorded: RecordedEnd | None = None
 
     @property
     def start_offset(self) -> int:
@@ -65,8 +72,41 @@ class LogDirectory:
         """The offset behind the last whole batch, by the headers."""
         if not self.segments:
             return self.start_offset
-        return self.tail().base_offset
+        return self.tail.base_offset
 
+    def committed_end_offset(self) -> int | None:
+        """The offset below which all records are known to be committed; None if the directory does not say so.
+
+        A node records it at least once a second while records arrive. Snapshots contain only committed records.
+        """
+        if self.recorded is None or self.recorded.committed_end == 0:
+            return None
+        snapshot = self.snapshots[-1].end_offset if self.snapshots else 0
+        return min(max(self.recorded.committed_end, snapshot), self.end_offset())
+
+    def readable_end_offset(self) -> int:
+        """Where reading ends if no end is specified: after the last record that is known to be committed, or after
+        the last complete batch if the directory does not say what is committed.
+        """
+        committed = self.committed_end_offset()
+        return self.end_offset() if committed is None else committed
+
+    def uncommitted_end(self) -> str | None:
+        """A note on records at the end of the log that may not be committed; None if there are none."""
+        committed, end = self.committed_end_offset(), self.end_offset()
+        if committed is None:
+            return (
+                f"{self.path} does not record which records are committed; all of its records are read, and the last "
+                "ones may be replaced later"
+            )
+        if committed == end:
+            return None
+        return (
+            f"{self.path} ends at offset {end}, but only records below offset {committed} are known to be committed;"
+            " the others are not read unless you specify an end offset"
+        )
+
+    @cached_property
     def tail(self) -> LogSpan:
         """What stands behind the last whole batch, mostly nothing; there has to be a segment."""
         last = self.segments[-1]
@@ -75,15 +115,20 @@ class LogDirectory:
             pass
         return LogSpan(str(last.path), position, last.size_bytes, offset, None, is_last=True)
 
-    def spans(self, start_offset: int, target_bytes: int) -> Iterator[LogSpan]:
-        """The log from the batch with `start_offset` on, in pieces of about so many bytes."""
+    def spans(
+        self, start_offset: int, target_bytes: int, limit: int | None = None
+    ) -> Iterator[LogSpan]:
+        """The log from the batch with `start_offset` on, in pieces of about so many bytes; only batches that begin
+        below `limit`.
+        """
         for index, segment in enumerate(self.segments):
             following = self.segments[index + 1] if index + 1 < len(self.segments) else None
             if following is not None and following.base_offset <= start_offset:
                 continue
-            yield from _cut(
-                segment, start_offset, target_bytes, following.base_offset if following else None
-            )
+            if limit is not None and segment.base_offset >= limit:
+                return
+            end_offset = following.base_offset if following else None
+            yield from _cut(segment, start_offset, target_bytes, end_offset, limit)
 
 
 def open_log(path: Path) -> LogDirectory:
@@ -94,6 +139,8 @@ def open_log(path: Path) -> LogDirectory:
         raise PipelineError(f"{path} is not a directory; specify the directory with the segments")
     inner = path / PARTITION_DIRECTORY
     directory = inner if inner.is_dir() else path
+    # Before the segments, which may grow meanwhile: so a log is never shorter than what was recorded of it.
+    recorded = recorded_end(directory)
     segments, snapshots = [], []
     for found in sorted(directory.iterdir()):
         stem = found.name.removesuffix(SUFFIX)
@@ -106,17 +153,24 @@ def open_log(path: Path) -> LogDirectory:
             f"{directory} is not a metadata log: it contains neither segments (20 digits and {SUFFIX})"
             " nor snapshots (.checkpoint)"
         )
-    return LogDirectory(directory, tuple(segments), tuple(sorted(snapshots)))
+    return LogDirectory(directory, tuple(segments), tuple(sorted(snapshots)), recorded)
 
 
 def _cut(
-    segment: Segment, start_offset: int, target_bytes: int, end_offset: int | None
+    segment: Segment,
+    start_offset: int,
+    target_bytes: int,
+    end_offset: int | None,
+    limit: int | None,
 ) -> Iterator[LogSpan]:
     """What is damaged stands within a span, or at the end of the last one: reading that says what is wrong."""
     position, base = 0, segment.base_offset
     for at, end in _borders(segment, end_offset):
         if end <= start_offset:
             position, base = at, end
+        elif limit is not None and end >= limit:
+            yield LogSpan(str(segment.path), position, at, base, end, is_last=False)
+            return
         elif at - position >= target_bytes:
             yield LogSpan(str(segment.path), position, at, base, end, is_last=False)
             position, base = at, end

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from quorum_node.records.batches import PREFIX_BYTES, Batch, CorruptBatch, split_batches
-from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
+from quorum_pipeline.files.log_directory import LogDirectory, LogSpan, open_log
 from quorum_pipeline.files.next_batch import next_batch
 
 PIECE_BYTES = 1 << 20
@@ -73,10 +73,34 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
 
 
 def damaged_tail(log: LogDirectory) -> Damage | None:
-    """What stands behind the last whole batch, if it is no batch that is being written. Raises OSError."""
+    """Damage behind the last complete batch; a batch that is being written is none. Raises PipelineError, OSError."""
     if not log.segments:
         return None
-    return next((each for each in read_span(log.tail()) if isinstance(each, Damage)), None)
+    damage = next((each for each in read_span(log.tail) if isinstance(each, Damage)), None)
+    return damage or lost_records(log)
+
+
+def lost_records(log: LogDirectory) -> Damage | None:
+    """The log ends below the offset up to which its node synced it. Raises PipelineError, OSError."""
+    if not _ends_too_early(log):
+        return None
+    # The node lowers its record before it truncates: the log may have been truncated after the record was read.
+    again = open_log(log.path)
+    if again.recorded is None or not _ends_too_early(again):
+        return None
+    tail = again.tail
+    reason = (
+        f"the log ends here, but its node has synced it up to offset {again.recorded.end_offset}"
+    )
+    return Damage(tail.path, tail.position, tail.base_offset, again.recorded.end_offset, reason)
+
+
+def _ends_too_early(log: LogDirectory) -> bool:
+    return (
+        bool(log.segments)
+        and log.recorded is not None
+        and log.end_offset() < log.recorded.end_offset
+    )
 
 
 def _whole_piece(file: BinaryIO, position: int, end_position: int) -> bytes:

@@ -26,6 +26,7 @@ from quorum_pipeline.audit.log_matching import (
 from quorum_pipeline.files.audited_archive import AuditRange
 from quorum_pipeline.files.audited_span import Audited, AuditSpan, mark_of
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.files.log_span import lost_records
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.spark.state_job import where
 
@@ -131,6 +132,7 @@ def audit_logs(stages: Stages, replicas: Sequence[Replica]) -> LogAudit:
         for each in mine
         for finding in _damage(replica.name, each.found)
     ]
+    findings += [each for replica in replicas for each in _lost(replica)]
     return LogAudit(
         matched,
         (*findings, *matched.findings),
@@ -146,6 +148,12 @@ def _damage(name: str, found: Audited) -> Iterator[Finding]:
         yield Finding(name, found.place, position, offset, reason)
     if found.more:
         yield Finding(name, found.place, None, None, f"{found.more:,} more damaged ranges")
+
+
+def _lost(replica: Replica) -> Iterator[Finding]:
+    damage = None if replica.log is None else lost_records(replica.log)
+    if damage is not None:
+        yield Finding(replica.name, damage.path, damage.position, damage.offset, damage.reason)
 
 
 def _range(replica: Replica, reads: Sequence[Read]) -> ReplicaRange:

@@ -24,8 +24,8 @@ Columns: `rows/table.py`. Only those of the query's schema are made, so a long l
 and, as in Spark's Kafka source, startingOffsets (earliest, or a number), endingOffsets (latest, or a number) and maxOffsetsPerTrigger for the
 first, second and last of them.
 
-A directory may hold records at its end that are not committed yet. Who must not see them gives an endOffset that is committed,
-or reads the quorum. Owns the link between Spark and the origins of records; decodes nothing.
+A directory may end with records that are not committed yet. Without an endOffset, reading ends after the last record that the
+directory records as committed. A directory of stock Kafka does not record this, and is read to its end. Owns the link between Spark and the origins of records; decodes nothing.
 """
 
 from __future__ import annotations

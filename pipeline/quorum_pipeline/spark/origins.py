@@ -22,7 +22,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
 from quorum_pipeline.files.log_span import PlacedBatch, damaged_tail, read_span
 from quorum_pipeline.live.controllers import Controllers
-from quorum_pipeline.spark.options import LogOptions
+from quorum_pipeline.spark.options import NO_END, LogOptions
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archived_batch import BatchIdentity
@@ -60,7 +60,9 @@ class Origin(Protocol):
 def origin_of(options: LogOptions) -> Origin:
     """What the options name."""
     if options.path is not None:
-        return DirectoryOrigin(options.path, options.span_bytes)
+        return DirectoryOrigin(
+            options.path, options.span_bytes, uncommitted=options.end_offset != NO_END
+        )
     assert options.controllers is not None  # one of the two is given
     return QuorumOrigin(options.controllers)
 
@@ -97,17 +99,21 @@ class FetchTask(LogTask):
 
 
 class DirectoryOrigin:
-    """The log of one replica."""
+    """The log of one replica. `uncommitted`: also the records that are not known to be committed."""
 
-    def __init__(self, path: Path, span_bytes: int) -> None:
+    def __init__(self, path: Path, span_bytes: int, *, uncommitted: bool = False) -> None:
         self.name = str(path)
+        self._uncommitted = uncommitted
         self._path = path
         self._span_bytes = span_bytes
 
     def bounds(self) -> tuple[int, int]:
         """See Origin."""
         log = open_log(self._path)
-        return log.start_offset, log.end_offset()
+        return (
+            log.start_offset,
+            log.end_offset() if self._uncommitted else log.readable_end_offset(),
+        )
 
     def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """See Origin."""

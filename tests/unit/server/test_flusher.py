@@ -15,6 +15,7 @@ from quorum_node.server.partition.flusher import LogFlusher
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.sync_elsewhere import SyncElsewhere
+from quorum_node.storage.synced_end import read_synced_end
 
 Result = int | StorageFailure | DiskFull
 
@@ -47,7 +48,7 @@ class RefusingLog:
     def end_sync(self) -> int:
         raise AssertionError("nothing was begun")
 
-    def settle(self) -> None:
+    def settle(self, committed_end: int = 0) -> None:
         self.settles += 1
         raise self.failure
 
@@ -72,8 +73,8 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
         heard, ended = Heard(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def settle() -> None:
-            settle_log()
+        def settle(committed_end: int = 0) -> None:
+            settle_log(committed_end)
             settled.append(log.end_offset)
             loop.call_soon_threadsafe(ended.set)
 
@@ -81,7 +82,7 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
         monkeypatch.setattr(log, "flush", flush)
         if whole:
             monkeypatch.setattr(log, "begin_sync", lambda elsewhere: False)
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
         for offset in range(5):
             data = encode_values(
                 base_offset=offset, leader_epoch=1, timestamp_ms=0, values=[b"value"]
@@ -99,6 +100,9 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
     asyncio.run(run())
     assert len(settled) <= 5
     assert flushes == (5 if whole else 0)
+    recorded = read_synced_end(tmp_path)
+    assert recorded is not None
+    assert recorded.committed_end == 4
     log.close()
 
 
@@ -112,7 +116,7 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
     async def run() -> None:
         heard = Heard()
         log = RefusingLog(failure)
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
         flusher.settle_soon()
         await asyncio.wait_for(heard.told.wait(), 10)
         assert heard.results == [failure]
@@ -143,7 +147,7 @@ def test_a_sync_that_fails_is_told_with_its_error(
 
     async def run() -> None:
         heard = Heard()
-        flusher = LogFlusher(log, heard.done, Metrics().partition(0))
+        flusher = LogFlusher(log, heard.done, Metrics().partition(0), lambda: 4)
         flusher.start(1)
         await asyncio.wait_for(heard.told.wait(), 10)
         (result,) = heard.results
@@ -174,7 +178,7 @@ def test_a_defect_in_a_flush_is_no_silent_end_of_the_thread(
 
         monkeypatch.setattr(threading, "excepthook", handle)
         log = DefectiveLog(StorageFailure("unused"))
-        LogFlusher(log, Heard().done, Metrics().partition(0)).start(1)
+        LogFlusher(log, Heard().done, Metrics().partition(0), lambda: 0).start(1)
         await asyncio.wait_for(ended.wait(), 10)
 
     asyncio.run(run())

@@ -3,7 +3,7 @@
 Most flushes are one sync of one file. The thread then makes only that call: every step of Python in the thread would have to wait for a
 busy loop (GIL). Flushes with more steps (a new segment, a seal) run completely in the thread.
 
-At most once a second, if there is something new, the thread also stores the synced end durably. It does so after the answer to a flush,
+At most once a second, if there is something new, the thread also stores the synced end and the committed end durably. It does so after the answer to a flush,
 so a commit waits for it only if it arrives in that moment.
 
 Knows how the log is flushed and the driver's ticket, nothing of what they protect.
@@ -40,14 +40,23 @@ class FlushedLog(Protocol):
 
     def end_sync(self) -> int: ...
 
-    def settle(self) -> None: ...
+    def settle(self, committed_end: int = 0) -> None: ...
 
 
 class LogFlusher:
     """At most one flush at a time: the driver starts the next one when the last has ended."""
 
-    def __init__(self, log: FlushedLog, done: FlushDone, metrics: PartitionMetrics) -> None:
+    def __init__(
+        self,
+        log: FlushedLog,
+        done: FlushDone,
+        metrics: PartitionMetrics,
+        committed_end: Callable[[], int],
+    ) -> None:
+        """`committed_end`: returns the high watermark; called on the loop's thread."""
         self._log = log
+        self._read_committed_end = committed_end
+        self._committed_end = 0
         self._settle_timer: asyncio.TimerHandle | None = None
         self._done = done
         self._metrics = metrics
@@ -82,6 +91,7 @@ class LogFlusher:
 
     def _settle_now(self) -> None:
         self._settle_timer = None
+        self._committed_end = self._read_committed_end()
         self._work.put(_SETTLE)
 
     def close(self) -> None:
@@ -111,7 +121,7 @@ class LogFlusher:
         try:
             if work == _FLUSH:
                 return self._log.flush()
-            self._log.settle()
+            self._log.settle(self._committed_end)
         except (StorageFailure, DiskFull) as failure:
             return failure
         return None

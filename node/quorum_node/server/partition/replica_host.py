@@ -131,7 +131,7 @@ class ReplicaHost:
         self.halt: Halt | None = None
         self.peers = peers
         peers.attach(partition, self)
-        self.flusher = LogFlusher(log, self._flushed, self._metrics)
+        self.flusher = LogFlusher(log, self._flushed, self._metrics, lambda: replica.high_watermark)
         device = SnapshotDevice(snapshots, self)
         self.driver = ReplicaDriver(
             replica, log, state_file, self, clock_ms, self.flusher, self, device

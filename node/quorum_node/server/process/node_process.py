@@ -352,9 +352,9 @@ class NodeProcess:
         if self._health is not None:
             await self._health.stop()
         try:
-            for partition in self._directory.partitions:
-                partition.log.flush()
-                partition.log.settle()
+            for host in self._hosted.hosts:
+                host.log.flush()
+                host.log.settle(host.driver.replica.high_watermark)
         except (StorageFailure, DiskFull) as error:
             full = isinstance(error, DiskFull)
             reason = TerminationReason.DISK_FULL if full else TerminationReason.STORAGE_FAILED

@@ -1,0 +1,21 @@
+"""The end of a log as its node recorded it: what is synced, and what is committed.
+
+Only a directory that was last written by this software has such a record (`synced-end`). Must not know segments.
+"""
+
+from pathlib import Path
+
+from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.quorum_state import has_checksum
+from quorum_node.storage.synced_end import RecordedEnd, read_synced_end
+
+
+def recorded_end(directory: Path) -> RecordedEnd | None:
+    """None if nothing is recorded, or if the record can't be trusted: it is damaged, or other software wrote the directory last.
+
+    Raises OSError.
+    """
+    try:
+        return read_synced_end(directory) if has_checksum(directory) else None
+    except StorageFailure:
+        return None
