@@ -12,10 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
-from quorum_node.storage.synced_end import RecordedEnd
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.next_batch import next_batch, whole_batch
-from quorum_pipeline.files.recorded_end import recorded_end
+from quorum_pipeline.files.recorded_end import RecordedEnd, recorded_end
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
 SUFFIX = ".log"

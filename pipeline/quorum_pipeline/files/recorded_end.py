@@ -9,6 +9,8 @@ from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.quorum_state import has_checksum
 from quorum_node.storage.synced_end import RecordedEnd, read_synced_end
 
+__all__ = ["RecordedEnd", "recorded_end"]
+
 
 def recorded_end(directory: Path) -> RecordedEnd | None:
     """None if nothing is recorded, or if the record can't be trusted: it is damaged, or other software wrote the directory last.
