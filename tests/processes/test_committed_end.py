@@ -21,6 +21,7 @@ def test_every_voter_records_what_is_committed_within_a_second_or_two(make_quoru
 
     wait_until(lambda: min(recorded()) >= end, "the committed end is recorded", 10)
     leader = quorum.leader
+    quorum.put("name", "another value")
     assert leader.terminate() == 0
     log = open_log(leader.data_dir / PARTITION_DIRECTORY)
     assert log.recorded is not None
