@@ -79,6 +79,7 @@ def _certificate(folder: Path, host: str) -> tuple[tuple[Path, Path], Path]:
     now, day = datetime.now(UTC), timedelta(days=1)
     issuer = authority(start=now - day, end=now + day)
     issued = issue(issuer=issuer, start=now - day, end=now + day, hosts=(host,))
+    folder.mkdir(parents=True, exist_ok=True)
     certificate, key, trusted = (folder / name for name in ("store.crt", "store.key", "ca.crt"))
     certificate.write_bytes(pem(issued.certificate, issuer.certificate))
     key.write_bytes(key_pem(issued.key))
