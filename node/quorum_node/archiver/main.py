@@ -60,9 +60,20 @@ def _take_to_store(
     from quorum_node.backups.object_store import connect
     from quorum_node.backups.stored_source import folder_of
 
+    scratch = parsed.scratch or _temporary_directory()
     with closing(connect(target, parsed.timeout)) as store:
         backups = folder_of(store, target)
-        return take_to_store(log, backups, parsed.scratch, parsed.keep, _version())
+        return take_to_store(log, backups, scratch, parsed.keep, _version())
+
+
+def _temporary_directory() -> Path:
+    """Looked up only if it is needed: a container with a read-only root may have none. Raises BackupError."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        raise BackupError(
+            "there is no writable directory for temporary files: specify one with --scratch, or in TMPDIR"
+        ) from None
 
 
 def _list(parsed: argparse.Namespace) -> list[str]:
@@ -215,7 +226,6 @@ def _parser() -> argparse.ArgumentParser:
         "--scratch",
         type=Path,
         metavar="DIR",
-        default=Path(tempfile.gettempdir()),
         help="with an object store: a directory for a copy of the metadata, which is deleted in the end; default TMPDIR",
     )
     _add_store_options(taking)

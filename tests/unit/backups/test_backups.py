@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -183,6 +184,24 @@ def test_damage_is_found_and_named(
     assert str(place) in said
     wanted = {"gone": "can't be read", "format": "reads format 1"}.get(damage, "damaged")
     assert wanted in said
+
+
+def test_without_a_directory_for_temporary_files_only_object_stores_need_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container with a read-only root."""
+
+    def none_is_usable() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none_is_usable)
+    (tmp_path / "folder").mkdir()
+    assert main(["list", str(tmp_path / "folder")]) == 0
+    take = ["take", "--bootstrap", "127.0.0.1:1", "--timeout", "0", "--target"]
+    assert main([*take, str(tmp_path / "folder")]) == 1
+    assert "no leader answered" in capsys.readouterr().err
+    assert main([*take, "s3://bucket/folder"]) == 1
+    assert "specify one with --scratch, or in TMPDIR" in capsys.readouterr().err
 
 
 def test_the_commands_print_a_line_each_and_a_summary(
