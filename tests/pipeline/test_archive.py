@@ -71,6 +71,8 @@ def test_a_log_is_read_archived_and_replayed(
     archive_all(archive, writer)
     assert [len(each) for each in archive.contents().ranges] == [writer.end_offset - 1, 1]
     writer.close()
+    archived = spark.read.format("metadata_archive").load(str(path)).select("offset").collect()
+    assert sorted(row.offset for row in archived) == list(range(writer.end_offset))
     offset = list(images)[-2]
     assert read_every_way(spark, path, offset, monkeypatch) == {images[offset]}
 

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.frames import changes_frame, state_frame
+from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 
 _PLAIN = """
@@ -21,6 +22,7 @@ print("found", [row.leader for row in spark.sql("SELECT leader FROM p ORDER BY p
 changes = spark.read.format("metadata_changes").option("table", "topics").option("startingVersion", 52)
 print("found", [(row.name, row._change_type) for row in changes.load(sys.argv[1]).collect()])
 print("found", spark.read.format("metadata_log").schema("offset bigint").load(sys.argv[1]).count())
+print("found", spark.read.format("metadata_archive").load(sys.argv[2]).where("offset < 52").count())
 print("found", spark.read.format("metadata_snapshot").load(sys.argv[1]).where("type = 'TopicRecord'").count())
 assert "quorum_pipeline" not in sys.modules
 """
@@ -50,9 +52,10 @@ def test_plain_pyspark_finds_all_formats(tmp_path: Path) -> None:
     write_history(writer)
     writer.snapshot()
     writer.close()
+    write_archive(tmp_path / "archive", writer.directory, 0, 30, writer.end_offset)
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
-        [sys.executable, "-c", _PLAIN, str(writer.directory)],
+        [sys.executable, "-c", _PLAIN, str(writer.directory), str(tmp_path / "archive")],
         env=environment | {"PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -63,5 +66,6 @@ def test_plain_pyspark_finds_all_formats(tmp_path: Path) -> None:
         "found [2, 2]",
         "found [('orders', 'delete')]",
         f"found {writer.end_offset}",
+        "found 52",
         "found 0",
     ], done.stderr[-3000:]

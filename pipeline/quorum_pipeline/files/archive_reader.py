@@ -68,6 +68,10 @@ class ArchiveReader:
             return Archived(0, 0, (), 0)
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
 
+    def ranges(self) -> list[OffsetRange]:
+        """The ranges that count, in order and contiguous."""
+        return self._tiles()[0]
+
     def snapshot(self, scratch: Path) -> SnapshotFile | None:
         """The snapshot before the first record, copied to a directory if necessary; None if the log began at 0
         without one.

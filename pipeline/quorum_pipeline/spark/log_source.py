@@ -43,9 +43,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import LogOptions, log_options
-from quorum_pipeline.spark.origins import LogTask, check_start, origin_of
+from quorum_pipeline.spark.origins import LogTask, Origin, check_start, origin_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,20 +76,18 @@ class MetadataLog(DataSource):
 class _Tasks:
     """What reading has in common for batch and stream."""
 
-    def __init__(self, options: LogOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: LogOptions, schema: StructType, origin: Origin | None = None
+    ) -> None:
+        """`origin`: by default what the options name."""
         self._options = options
         self._schema = schema
-        self._origin = origin_of(options)
+        self._origin = origin or origin_of(options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
-        from quorum_pipeline.rows.arrow import record_batch
-        from quorum_pipeline.rows.table import table_columns
-
         assert isinstance(partition, LogTask)
-        schema = asked_columns(self._schema, table_columns())
-        for rows in partition.rows(keep_problems=self._options.keep_problems):
-            yield record_batch(rows, schema)
+        return partition.batches(self._schema, keep_problems=self._options.keep_problems)
 
 
 class LogReader(_Tasks, DataSourceReader):
@@ -104,7 +101,7 @@ class LogReader(_Tasks, DataSourceReader):
             check_start(self._origin, wanted)
         if wanted > end or self._options.end_offset < start:
             raise PipelineError(
-                f"the log of {self._origin.name} has offsets {start} to {end}, and none of those that were asked for"
+                f"{self._origin.name} has offsets {start} to {end}, and none of those that were asked for"
             )
         if self._options.end_offset > end:
             self._origin.check_end()

@@ -25,6 +25,12 @@ class LogOptions:
     max_rows: int
     keep_problems: bool
 
+    @property
+    def named_path(self) -> Path:
+        """The path of options that need one."""
+        assert self.path is not None
+        return self.path
+
 
 _LOG_OPTIONS = (
     "path", "bootstrap", "tls", "commandConfig", "startOffset", "endOffset", "spanBytes", "maxRows", "onProblem",
@@ -40,16 +46,40 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         raise PipelineError(
             "specify either the path of a metadata log's directory, or bootstrap: host:port of controllers"
         )
+    check_credentials(options)
+    return _range_options(
+        options,
+        path_in(options) if path else None,
+        controllers_in(options) if bootstrap else None,
+    )
+
+
+_ARCHIVE_OPTIONS = (
+    "path", "startOffset", "endOffset", "maxRows", "onProblem",
+    "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger",
+)  # fmt: skip
+
+
+def archive_options(given: Mapping[str, str]) -> LogOptions:
+    """Of `metadata_archive`. Raises PipelineError."""
+    options = _as_ours(_known(given, _ARCHIVE_OPTIONS))
+    if not options.get("path"):
+        raise PipelineError("specify the path of an archive")
+    return _range_options(options, path_in(options), None)
+
+
+def _range_options(
+    options: Mapping[str, str], path: Path | None, controllers: Controllers | None
+) -> LogOptions:
     on_problem = options.get("onproblem", "fail").lower()
     if on_problem not in ("fail", "keep"):
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
-    check_credentials(options)
     start, end = _number(options, "startOffset", 0), _number(options, "endOffset", NO_END)
     if start > end:
         raise PipelineError(f"startOffset {start} is greater than endOffset {end}")
     return LogOptions(
-        path=path_in(options) if path else None,
-        controllers=controllers_in(options) if bootstrap else None,
+        path=path,
+        controllers=controllers,
         start_offset=start,
         end_offset=end,
         span_bytes=_number(options, "spanBytes", 8 << 20, least=1),

@@ -22,9 +22,13 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
 from quorum_pipeline.files.log_span import PlacedBatch, damaged_tail, read_span
 from quorum_pipeline.live.controllers import Controllers
+from quorum_pipeline.spark.asked_columns import asked_columns
 from quorum_pipeline.spark.options import NO_END, LogOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
     from quorum_pipeline.files.archived_batch import BatchIdentity
     from quorum_pipeline.rows.gathering import AnyRows
 
@@ -34,8 +38,25 @@ _OFFSETS_OF_A_TASK = 200_000
 class LogTask(InputPartition):
     """One task of a query."""
 
+    def batches(self, schema: StructType, *, keep_problems: bool) -> Iterator[pa.RecordBatch]:
+        """Its records, with the columns of the schema. Raises PipelineError, OSError."""
+        raise NotImplementedError
+
+
+class DecodingTask(LogTask):
+    """A task that decodes records."""
+
+    def batches(self, schema: StructType, *, keep_problems: bool) -> Iterator[pa.RecordBatch]:
+        """See LogTask."""
+        from quorum_pipeline.rows.arrow import record_batch
+        from quorum_pipeline.rows.table import table_columns
+
+        asked = asked_columns(schema, table_columns())
+        for rows in self.rows(keep_problems=keep_problems):
+            yield record_batch(rows, asked)
+
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
-        """Read them. Raises PipelineError, OSError."""
+        """The same as blocks of rows. Raises PipelineError, OSError."""
         raise NotImplementedError
 
 
@@ -68,7 +89,7 @@ def origin_of(options: LogOptions) -> Origin:
 
 
 @dataclass(frozen=True)
-class SpanTask(LogTask):
+class SpanTask(DecodingTask):
     """A piece of a segment."""
 
     span: LogSpan
@@ -76,14 +97,14 @@ class SpanTask(LogTask):
     end: int
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
-        """See LogTask."""
+        """See DecodingTask."""
         from quorum_pipeline.files.log_rows import span_rows
 
         return span_rows(self.span, self.start, self.end, keep_problems=keep_problems)
 
 
 @dataclass(frozen=True)
-class FetchTask(LogTask):
+class FetchTask(DecodingTask):
     """Offsets of a running quorum's log, all of them committed."""
 
     controllers: Controllers
@@ -91,7 +112,7 @@ class FetchTask(LogTask):
     end: int
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
-        """See LogTask."""
+        """See DecodingTask."""
         from quorum_pipeline.live.live_rows import live_rows
 
         with closing(self.controllers.open()) as quorum:
@@ -102,7 +123,7 @@ class DirectoryOrigin:
     """The log of one replica. `uncommitted`: also the records that are not known to be committed."""
 
     def __init__(self, path: Path, span_bytes: int, *, uncommitted: bool = False) -> None:
-        self.name = str(path)
+        self.name = f"the log of {path}"
         self._uncommitted = uncommitted
         self._path = path
         self._span_bytes = span_bytes
@@ -146,7 +167,7 @@ class QuorumOrigin:
     """The committed log of whoever leads."""
 
     def __init__(self, controllers: Controllers) -> None:
-        self.name = controllers.name
+        self.name = f"the log of {controllers.name}"
         self._controllers = controllers
 
     def bounds(self) -> tuple[int, int]:
@@ -179,7 +200,7 @@ def check_start(origin: Origin, wanted: int) -> None:
     start, end = origin.bounds()
     if wanted < start:
         raise PipelineError(
-            f"the log of {origin.name} has no offset {wanted}: it begins at {start} and ends at {end}; earlier "
+            f"{origin.name} has no offset {wanted}: it begins at {start} and ends at {end}; earlier "
             "records are in a snapshot"
         )
 
@@ -198,7 +219,7 @@ def check_history(
     theirs = origin.batch_at(offset) if ours is not None else None
     if theirs is not None and ours != theirs:
         raise PipelineError(
-            f"the archive is not of the log of {origin.name}: at offset {offset} it has a batch of {ours}, but the "
+            f"the archive is not of {origin.name}: at offset {offset} it has a batch of {ours}, but the "
             f"log one of {theirs}. The archived records were never committed, or belong to another cluster: archive "
             "this log into an empty directory"
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import SparkContext
 
 from quorum_pipeline.files.written_parts import Part, keep_deltas, keep_only
-from quorum_pipeline.spark.origins import LogTask
+from quorum_pipeline.spark.origins import DecodingTask, LogTask
 
 
 def write_tasks(
@@ -69,6 +69,7 @@ class _Writer:
         from quorum_pipeline.files.delta_tap import DeltaTap
 
         for task in tasks:
+            assert isinstance(task, DecodingTask), "a log is archived, not an archive"
             tap, stem = DeltaTap(), f"part-{uuid4()}"
             blocks = tap.through(task.rows(keep_problems=True))
             part = write_part(blocks, self.schema, stem, self.records, self.quarantine)

@@ -17,6 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.archive_source import MetadataArchive
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.log_source import MetadataLog
 from quorum_pipeline.spark.range_source import MetadataLogRanges
@@ -50,7 +51,14 @@ _TOLD_ANYWAY = (
 """What these log, with a hundred lines of Java, is raised as well: commands say it in one line."""
 # Where the JVM is started from Python it takes itself for a shell, and would draw bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
-_SOURCES = (MetadataLog, MetadataLogRanges, MetadataSnapshot, MetadataState, MetadataChanges)
+_SOURCES = (
+    MetadataArchive,
+    MetadataChanges,
+    MetadataLog,
+    MetadataLogRanges,
+    MetadataSnapshot,
+    MetadataState,
+)
 SPARK_HOME = Path(pyspark.__file__).parent
 """Of the Spark that PySpark brings."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"

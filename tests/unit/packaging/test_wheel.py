@@ -16,7 +16,10 @@ print(build_wheel(sys.argv[1]))
 """
 SHIPPED = (
     *("node/quorum_node", "operator/quorum_operator", "pipeline/quorum_pipeline"),
-    *(f"pipeline/pyspark_metadata_{name}" for name in ("log", "snapshot", "state", "changes")),
+    *(
+        f"pipeline/pyspark_metadata_{name}"
+        for name in ("log", "snapshot", "state", "changes", "archive")
+    ),
 )
 
 

@@ -1,0 +1,124 @@
+"""The data source `metadata_archive`: the records of an archive that `quorum-pipeline archive` wrote.
+
+    spark.read.format("metadata_archive").load("/var/lib/archive").groupBy("type").count().show()
+    spark.readStream.format("metadata_archive").load("/var/lib/archive")
+
+Only what counts is read: directories with a marker, once each, also while `archive --compact` merges them. A range of which
+files are missing or damaged is an error. A stream follows the archive as it grows.
+
+Columns: those of `metadata_log` without `data`. Options:
+
+    path                     the archive, in a file system that every executor mounts
+    startOffset, endOffset   from where on, up to where (exclusive); by default everything
+    onProblem                fail (default): a record in quarantine fails the query; keep: it is a row with a `problem`
+    maxRows                  streaming: so many offsets at most in one micro batch; 1 000 000
+
+and, as in Spark's Kafka source, startingOffsets (earliest, or a number), endingOffsets (latest, or a number) and
+maxOffsetsPerTrigger for startOffset, endOffset and maxRows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.spark.asked_columns import asked_columns
+from quorum_pipeline.spark.log_source import LogReader, LogStreamReader
+from quorum_pipeline.spark.options import archive_options
+from quorum_pipeline.spark.origins import LogTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from quorum_pipeline.archive.layout import OffsetRange
+    from quorum_pipeline.files.archived_batch import BatchIdentity
+
+_NOT_ARCHIVED = "data"
+
+
+class MetadataArchive(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """For `format(...)`."""
+        return "metadata_archive"
+
+    def schema(self) -> str:
+        """Every column."""
+        from quorum_pipeline.rows.table import table_ddl
+
+        return table_ddl(_NOT_ARCHIVED)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch query."""
+        options = archive_options(self.options)
+        return LogReader(options, schema, ArchiveOrigin(options.named_path))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For a streaming query."""
+        options = archive_options(self.options)
+        return LogStreamReader(options, schema, ArchiveOrigin(options.named_path))
+
+
+@dataclass(frozen=True)
+class ArchiveTask(LogTask):
+    """Offsets of an archive. The files are looked up when the task runs: they may have been merged since it was planned."""
+
+    root: Path
+    start: int
+    end: int
+
+    def batches(self, schema: StructType, *, keep_problems: bool) -> Iterator[pa.RecordBatch]:
+        """See LogTask."""
+        from quorum_pipeline.files.archived_rows import archived_rows
+        from quorum_pipeline.rows.table import table_columns
+
+        columns = {name: kind for name, kind in table_columns().items() if name != _NOT_ARCHIVED}
+        asked = asked_columns(schema, columns)
+        return archived_rows(self.root, self.start, self.end, asked, keep_problems=keep_problems)
+
+
+class ArchiveOrigin:
+    """An archive, as an Origin."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = f"the archive at {root}"
+        self._root = root
+
+    def bounds(self) -> tuple[int, int]:
+        """See Origin."""
+        ranges = self._ranges()
+        return ranges[0].start, ranges[-1].end
+
+    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
+        """See Origin. One for each directory."""
+        return [
+            ArchiveTask(self._root, max(each.start, start), min(each.end, end))
+            for each in self._ranges()
+            if each.start < end and each.end > start
+        ]
+
+    def batch_at(self, offset: int) -> BatchIdentity | None:
+        """See Origin."""
+        return self._reader().batch_of(offset)
+
+    def check_end(self) -> None:
+        """See Origin. Only what is whole is archived."""
+
+    def _ranges(self) -> Sequence[OffsetRange]:
+        ranges = self._reader().ranges()
+        if not ranges:
+            raise PipelineError(f"{self._root} is not an archive, or an empty one")
+        return ranges
+
+    def _reader(self) -> ArchiveReader:
+        return ArchiveReader(LocalFiles(), str(self._root))
