@@ -24,7 +24,7 @@ _PARTS, _ROUNDS_EACH = 12, 25
 @pytest.mark.timeout(400)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", _SHORT)
-def test_whatever_is_done_the_quorum_settles(env: KindEnv, seed: int) -> None:
+def test_the_quorum_settles_after_random_concurrent_changes(env: KindEnv, seed: int) -> None:
     run_round(env, draw(seed, DRAWN), print)
 
 

@@ -67,7 +67,7 @@ def comes_back_and_stays_out(env: KindEnv) -> None:
     stays("the healed replica is out", out, for_s=20)
 
 
-def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_destroyed(
+def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_data_is_deleted(
     env: KindEnv,
 ) -> None:
     quorum = env.create_under_load(3)

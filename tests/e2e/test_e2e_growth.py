@@ -52,7 +52,7 @@ def is_whole(env: KindEnv) -> None:
 
 
 @pytest.mark.long
-def test_five_killed_leaders_come_back_without_a_move(env: KindEnv) -> None:
+def test_five_killed_leaders_restart_and_no_member_is_replaced(env: KindEnv) -> None:
     env.create_under_load(3)
     kill_leader(env, times=5)
     assert env.prove_nothing_lost().voter_changes == 2
@@ -89,7 +89,7 @@ def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: KindEnv) 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(env: KindEnv) -> None:
+def test_any_member_can_be_retired_and_is_replaced_under_a_new_id(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     leader = env.voter(leader=True)
     quorum.patch({"retire": [leader.id]})

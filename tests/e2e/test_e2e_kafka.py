@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.requirement("OP-04", "K853-06", "KV3-06")
-def test_producers_get_over_dead_disks_of_controllers(
+def test_producers_continue_after_disk_failures_of_controllers(
     env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
     """First under the active controller, then under another one; nothing acknowledged is lost, nobody sees an error."""

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_drained_node_moves_nobody(env: KindEnv) -> None:
+def test_draining_a_node_replaces_no_member(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     incarnations = env.incarnations()
@@ -33,7 +33,7 @@ def test_a_drained_node_moves_nobody(env: KindEnv) -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_deleted_node_with_local_volumes_is_left(env: KindEnv) -> None:
+def test_members_with_local_volumes_leave_a_deleted_node(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     victim = env.voter(leader=False, described=before)
@@ -60,7 +60,7 @@ _NOT_READY_S = 120.0
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_host_without_kubelet_moves_nobody_and_a_host_that_stays_away_is_replaced(
+def test_a_member_is_replaced_only_when_its_host_stays_unavailable(
     env: KindEnv,
 ) -> None:
     """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without

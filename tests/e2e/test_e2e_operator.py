@@ -125,7 +125,7 @@ def test_deleting_the_resource_follows_its_policy(env: KindEnv, policy: str, kep
 @pytest.mark.long
 @pytest.mark.requirement("OP-02")
 @pytest.mark.parametrize("first", ["resource", "operator"])
-def test_uninstalling_in_any_order_leaves_nothing_stuck(env: KindEnv, first: str) -> None:
+def test_uninstalling_in_any_order_leaves_no_undeletable_object(env: KindEnv, first: str) -> None:
     quorum = env.create(3)
     try:
         if first == "operator":

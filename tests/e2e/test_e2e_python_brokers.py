@@ -9,7 +9,7 @@ from support.kind_env.python_kafka import PythonKafkaBrokers
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
-def test_stock_producers_and_groups_get_over_dead_controllers_and_dead_brokers(
+def test_stock_producers_and_groups_continue_after_failed_controllers_and_brokers(
     env: KindEnv,
 ) -> None:
     """Nothing acknowledged is lost, and the group that reads all the time misses nothing."""

@@ -99,7 +99,9 @@ def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(env: Env) -> No
 
 @pytest.mark.timeout(280)
 @pytest.mark.requirement("OP-03")
-def test_an_api_server_that_was_gone_ends_no_operator(env: Env, api_server: ControlPlane) -> None:
+def test_an_outage_of_the_api_server_does_not_stop_the_operator(
+    env: Env, api_server: ControlPlane
+) -> None:
     """Longer than the lease lasts: it is taken again, and what has changed meanwhile is seen."""
     operator, proxy = env.add_operator(lease=True)
     operator.start()

@@ -165,7 +165,7 @@ def test_the_cron_job_of_an_object_store_is_accepted_and_a_missing_secret_is_tol
         ),
     ],
 )
-def test_what_can_not_be_meant_is_refused_with_what_to_do(
+def test_invalid_combinations_are_refused_with_what_to_do(
     home: Home, spec: dict[str, object], words: str
 ) -> None:
     with pytest.raises(ApiError) as refused:

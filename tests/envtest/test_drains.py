@@ -55,7 +55,7 @@ def move_away(quorum: ApiServerQuorum, pod: str) -> None:
     quorum.wait_ready(3)
 
 
-def test_an_eviction_never_costs_the_majority_and_who_is_broken_holds_nobody_up(
+def test_evictions_keep_the_majority_and_a_broken_pod_blocks_no_drain(
     env: Env,
 ) -> None:
     quorum = env.create(3, disks=True, repair={"enabled": False})

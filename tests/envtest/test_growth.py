@@ -85,7 +85,7 @@ def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: Env) -> N
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_retire_swaps_a_member_for_a_fresh_id(env: Env) -> None:
+def test_retire_replaces_a_member_under_a_new_id(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     offset = quorum.last_voters_offset()
@@ -163,7 +163,7 @@ def test_retiring_the_leader_hands_leadership_over_first(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-01")
-def test_a_paused_quorum_makes_no_move_and_goes_on_when_let(env: Env) -> None:
+def test_a_paused_quorum_changes_no_member_and_continues_when_resumed(env: Env) -> None:
     quorum = env.create(3)
     quorum.patch({"paused": True, "replicas": 5})
     quorum.wait_phase("Paused", timeout_s=MOVE_TIMEOUT_S)
@@ -195,7 +195,7 @@ def test_deleting_the_resource_follows_its_policy(env: Env, policy: str, kept: i
 
 
 @pytest.mark.long
-def test_two_quorums_in_one_namespace_leave_each_other_alone(env: Env) -> None:
+def test_two_quorums_in_one_namespace_do_not_affect_each_other(env: Env) -> None:
     first = env.create(1, name="a")
     second = env.create(1, name="a-1")
     assert described(first).document["clusterId"] != described(second).document["clusterId"]

@@ -93,7 +93,7 @@ def test_two_operators_at_once_make_each_move_once(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_an_operator_that_was_away_catches_up(env: Env) -> None:
+def test_an_operator_that_restarts_applies_the_changes_it_missed(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()
     quorum = env.create(3, disks=True)
@@ -105,7 +105,7 @@ def test_an_operator_that_was_away_catches_up(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_stopped_operator_ends_in_order(env: Env) -> None:
+def test_a_stopped_operator_shuts_down_gracefully(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()
     env.create(1)

@@ -268,7 +268,7 @@ def test_a_lost_node_takes_its_pod_and_the_volume_keeps_it_pending(
     assert stand_in.ready()["spec"]["nodeName"] == where
 
 
-def test_the_kubelet_met_nothing_unexpected(cluster: ApiServerCluster) -> None:
+def test_the_kubelet_reported_no_unexpected_error(cluster: ApiServerCluster) -> None:
     unexpected: list[BaseException] = cluster.kubelet.failures
     described: Callable[[BaseException], str] = repr
     assert not [

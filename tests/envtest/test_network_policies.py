@@ -44,7 +44,7 @@ def path_of(env: Env) -> str:
 
 
 @pytest.mark.requirement("OP-01")
-def test_members_are_reached_by_whom_they_should_be(env: Env) -> None:
+def test_members_accept_connections_from_allowed_peers_only(env: Env) -> None:
     operator, _ = env.add_operator(**_HOME)
     operator.start()
     quorum = env.create(3)
@@ -72,7 +72,7 @@ def test_members_are_reached_by_whom_they_should_be(env: Env) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_what_the_chart_and_the_example_run_carries_the_labels_that_are_let_in(
+def test_pods_of_the_chart_and_the_example_have_the_labels_that_the_policy_allows(
     env: Env,
 ) -> None:
     """Brokers and the pipeline are clients by the labels of their own templates; the operator by its own."""

@@ -156,7 +156,7 @@ def test_helm_installs_upgrades_and_leaves_quorums_alone(empty: Empty) -> None:
 
 
 @pytest.mark.requirement("OP-02")
-def test_plain_manifests_install_and_go_in_one_command_each(empty: Empty) -> None:
+def test_plain_manifests_install_and_uninstall_with_one_command_each(empty: Empty) -> None:
     empty.kubectl("apply", "-f", str(chart.PLAIN))
     assert empty.api.find(_DEPLOYMENT)
     empty.add_quorum()

@@ -87,7 +87,7 @@ def pretending_exec(folder: Path, quorum: ApiServerQuorum) -> Path:
 
 @pytest.mark.requirement("OP-10")
 @pytest.mark.long
-def test_a_person_looks_pauses_hands_over_and_replaces(
+def test_the_plugin_shows_pauses_transfers_and_replaces(
     home: Home, api_server: ControlPlane, tmp_path: Path
 ) -> None:
     quorum, env = home.quorum, home.env

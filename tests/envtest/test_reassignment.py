@@ -243,7 +243,7 @@ def test_a_wrong_spec_is_refused(place: Env, case: str) -> None:
     assert says in refused.value.body
 
 
-def test_only_how_it_goes_on_can_be_changed_later(place: Env) -> None:
+def test_only_pause_and_limits_can_be_changed_later(place: Env) -> None:
     path = kube.reassignments(place.namespace, "small")
     made = place.api.apply(path, document("small", to(0, 1, 2), to(1, 1, 2)))
     assert made["spec"]["maxMovingPartitions"] == 20
@@ -260,7 +260,7 @@ def test_only_how_it_goes_on_can_be_changed_later(place: Env) -> None:
 
 
 @pytest.mark.long
-def test_the_largest_that_is_let_in_is_stored(place: Env) -> None:
+def test_the_largest_accepted_resource_is_stored(place: Env) -> None:
     replicas = range(2**31 - 16, 2**31)
     targets = [to(2**31 - 1 - each, *replicas, topic="t" * 249) for each in range(1000)]
     path = kube.reassignments(place.namespace, "largest")

@@ -104,7 +104,7 @@ def test_a_second_disk_that_fails_during_the_first_replacement(env: Env) -> None
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-07")
-def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
+def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_object_is_changed(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3, disks=True, repair=_EAGER)
@@ -145,7 +145,7 @@ def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
 
 
 @pytest.mark.long
-def test_a_crashed_process_comes_back_and_nothing_is_moved(env: Env) -> None:
+def test_a_crashed_process_is_restarted_and_no_member_is_replaced(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     holds = unmoved(quorum, before)
@@ -161,7 +161,7 @@ def test_a_crashed_process_comes_back_and_nothing_is_moved(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_frozen_process_is_no_dead_disk(env: Env) -> None:
+def test_a_frozen_process_is_not_treated_as_a_failed_disk(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     holds = unmoved(quorum, before)
@@ -174,7 +174,7 @@ def test_a_frozen_process_is_no_dead_disk(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_drained_worker_causes_no_move(env: Env) -> None:
+def test_a_drained_worker_causes_no_replacement(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -201,7 +201,7 @@ def _evicted(env: Env, path: str, eviction: dict[str, object]) -> bool:
 
 
 @pytest.mark.long
-def test_a_pod_that_waits_for_a_place_causes_no_move(env: Env) -> None:
+def test_an_unschedulable_pod_causes_no_replacement(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -215,7 +215,7 @@ def test_a_pod_that_waits_for_a_place_causes_no_move(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_deleted_worker_moves_its_member(env: Env) -> None:
+def test_the_member_of_a_deleted_worker_is_replaced(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)

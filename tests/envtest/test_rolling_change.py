@@ -87,7 +87,7 @@ def test_a_voter_that_hangs_is_the_first_and_the_others_wait_for_it(env: Env) ->
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_a_property_that_no_node_takes_stops_one_pod_and_the_correction_goes_on(
+def test_a_property_that_nodes_refuse_stops_one_pod_and_a_correction_is_rolled_out(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3)
@@ -108,7 +108,7 @@ def test_a_property_that_no_node_takes_stops_one_pod_and_the_correction_goes_on(
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_an_operator_killed_in_between_restarts_nobody_twice(
+def test_an_operator_killed_during_a_rollout_restarts_no_pod_twice(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3)

@@ -243,7 +243,7 @@ async def cut_off(port: Port, at: int) -> None:
     "count", [SHORT_INPUTS, pytest.param(100 * SHORT_INPUTS, marks=pytest.mark.long)]
 )
 @pytest.mark.timeout(900)
-def test_records_that_nobody_encrypted_let_nobody_in(count: int, tmp_path: Path) -> None:
+def test_unencrypted_tls_records_authenticate_no_client(count: int, tmp_path: Path) -> None:
     """Headers of records with any content, and bytes without any form."""
     chance = random.Random(count)
 
@@ -279,7 +279,7 @@ def token(chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("count", [SHORT_INPUTS, pytest.param(LONG_TOKENS, marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
-def test_tokens_of_any_form_let_nobody_in(count: int, tmp_path: Path) -> None:
+def test_random_tokens_authenticate_no_client(count: int, tmp_path: Path) -> None:
     chance = random.Random(count)
 
     async def play(port: Port) -> None:

@@ -125,7 +125,7 @@ def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
         finish(mixed, running=1)
 
 
-def test_the_fourth_voter_makes_up_for_a_stock_one(tmp_path: Path) -> None:
+def test_a_fourth_voter_replaces_a_failed_stock_voter(tmp_path: Path) -> None:
     """Three of four are needed: with one stock voter gone, nothing is committed without ours."""
     with Mixed(tmp_path, controllers=3) as mixed:
         quorum = mixed.quorum

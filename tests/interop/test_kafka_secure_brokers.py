@@ -12,7 +12,9 @@ from support.secured_brokers import ADMIN, SecuredBrokers
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
 
-def test_clients_that_log_in_lose_nothing_while_controllers_and_brokers_die(tmp_path: Path) -> None:
+def test_authenticated_clients_lose_nothing_while_controllers_and_brokers_fail(
+    tmp_path: Path,
+) -> None:
     """What brokers pass on for a client is judged by the client's own rights; their internal topics they make themselves."""
     with LockedQuorum(tmp_path / "quorum", 3) as quorum:
         quorum.form()

@@ -46,7 +46,7 @@ def run(main_class: str, config: Path, *arguments: str, given: str | None = None
     return done.stdout + done.stderr
 
 
-def test_the_console_tools_by_certificate_and_by_password(
+def test_console_tools_authenticate_by_certificate_and_by_password(
     brokers: TlsPythonBrokers, tmp_path: Path
 ) -> None:
     admin = tmp_path / "admin.properties"

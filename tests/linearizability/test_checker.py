@@ -55,13 +55,13 @@ def judged(group: Group, pictures: Path) -> checker.Verdict:
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_what_is_linearizable(name: str, tmp_path: Path) -> None:
+def test_linearizable_histories_are_accepted(name: str, tmp_path: Path) -> None:
     assert judged(LEGAL[name], tmp_path).result == "Ok"
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ILLEGAL)
-def test_what_is_not_and_its_picture(name: str, tmp_path: Path) -> None:
+def test_other_histories_are_rejected_with_a_picture(name: str, tmp_path: Path) -> None:
     group = ILLEGAL[name]
     group.faults.append(Fault("the fault", 1, 2))
     verdict = judged(group, tmp_path)
@@ -91,7 +91,7 @@ def test_a_write_is_open_unless_it_certainly_was_not_done(
     assert certainly_not_done(outcome) is nothing_done  # type: ignore[arg-type]
 
 
-def test_what_a_read_saw() -> None:
+def test_the_value_that_a_read_returned() -> None:
     assert values_read(Answer(200, {"value": "a", "offset": 7}), 1) == {1: "a"}
     assert values_read(Answer(404, {"code": "NOT_FOUND"}), 0) == {0: ""}
     entries = [{"name": "r1", "value": "b"}]

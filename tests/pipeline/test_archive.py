@@ -113,7 +113,9 @@ def read_every_way(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_killed_anywhere_merged_and_gone_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_archiver_killed_anywhere_resumes_and_merges(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Small micro batches; the traces of a kill at every step of one; then merging, and more records."""
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)
@@ -148,7 +150,7 @@ def test_killed_anywhere_merged_and_gone_on(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_what_can_not_be_decoded_is_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_undecodable_records_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node")
     writer.append(md.NoOpRecord(), md.NoOpRecord())
     unknown = md.UnknownMetadata(99, 3, b"\1\2")
@@ -173,7 +175,9 @@ def test_what_can_not_be_decoded_is_kept_apart(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_a_foreign_checkpoint_and_a_lost_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_archive_and_a_missing_checkpoint_are_handled(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
     uri, other = str(tmp_path / "archive"), str(tmp_path / "other")
@@ -189,7 +193,9 @@ def test_a_foreign_checkpoint_and_a_lost_one(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.long
-def test_a_log_that_begins_behind_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_that_starts_after_a_snapshot_is_archived(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
     writer.snapshot(drop_log=True)
@@ -230,9 +236,7 @@ def test_workers_and_spark_write_the_same_records(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_files_by_type_are_one_table_for_whoever_reads_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_files_by_type_are_read_as_one_table(spark: SparkSession, tmp_path: Path) -> None:
     """Spark itself, which knows nothing of this project, takes all columns from the directory."""
     count = WORTH_FILES_ROWS
     writer = LogWriter(tmp_path / "node")
@@ -253,7 +257,9 @@ def test_files_by_type_are_one_table_for_whoever_reads_them(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02", "SP-03")
-def test_an_archive_of_another_shape(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_archive_with_added_and_removed_columns_is_read_and_continued(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Columns came and went: an older archive is read, gone on with and merged; a column of another type is told."""
     writer = LogWriter(tmp_path / "node")
     write_history(writer)

@@ -15,7 +15,9 @@ from support.written_log import LogWriter, write_history
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_between_two_looks(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_stops_the_archiver_between_two_polls(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     """SIGTERM is what ends a pod, SIGINT a person at the keyboard."""
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)

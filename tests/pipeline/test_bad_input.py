@@ -96,7 +96,9 @@ def test_damage_at_the_end_of_a_log_is_told_and_another_replica_goes_on(
     assert archive.contents().quarantined == 0
 
 
-def test_a_snapshot_without_footer_is_no_beginning(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_snapshot_without_footer_is_not_used_as_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The log goes on from it: without it no state can be told, so nothing is archived."""
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
@@ -166,12 +168,12 @@ def test_a_log_of_another_history_and_directories_that_are_gone(
         ("hdfs://nowhere.invalid:1/x", "hdfs://nowhere.invalid:1/x: .*UnknownHostException"),
     ],
 )
-def test_a_destination_that_is_none(spark: SparkSession, place: str, says: str) -> None:
+def test_an_invalid_destination_is_refused(spark: SparkSession, place: str, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         Archive(spark, place).contents()
 
 
-def test_what_java_says_is_one_line(tmp_path: Path) -> None:
+def test_an_error_of_java_is_reported_in_one_line(tmp_path: Path) -> None:
     """Its stacks are for who writes Spark: a master that is none, a directory in which nothing can be made."""
     pairs(tmp_path / "node", 3).close()
     log, archive = ("--log", tmp_path / "node"), tmp_path / "archive"
@@ -253,7 +255,7 @@ def test_a_destination_that_is_full(spark: SparkSession, tmp_path: Path) -> None
         writer.close()
 
 
-def test_a_marker_is_whole_or_not_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> None:
     """It is what makes a directory count: on a full disk there is room for its name, and not for its text."""
     require_loop_disks()
     disk = LoopDisk(tmp_path / "disk", 16, kind="ext4")
@@ -271,7 +273,7 @@ def test_a_marker_is_whole_or_not_there(spark: SparkSession, tmp_path: Path) -> 
         disk.close()
 
 
-def test_a_quorum_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unavailable_quorum_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     """Every node dies under a following archive: it says so and ends with 2, and goes on when they are back."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()

@@ -125,7 +125,7 @@ def test_an_archive_of_a_running_quorum_through_a_leader_kill(
         assert b"".join(state.snapshot()) == path.read_bytes()
 
 
-def test_a_quorum_with_certificates_is_archived_by_who_shows_one(
+def test_a_quorum_with_tls_is_archived_with_a_client_certificate(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By the driver and by its tasks; a reader may not read the log, and nobody may without a certificate."""
@@ -160,7 +160,7 @@ def test_a_quorum_with_certificates_is_archived_by_who_shows_one(
 
 
 @pytest.mark.requirement("SP-07")
-def test_a_quorum_begins_anew_from_what_was_restored(tmp_path: Path) -> None:
+def test_a_quorum_starts_from_a_restored_snapshot(tmp_path: Path) -> None:
     """What came later is not there; the new quorum takes writes and grows."""
     with LocalQuorum(tmp_path / "old") as old:
         old.form()

@@ -50,7 +50,7 @@ def test_defaults_of_a_cluster_are_kept_and_a_master_that_is_named_goes_first(
 
 
 @pytest.mark.long
-def test_what_is_prepared_is_used_and_nothing_depends_on_it(
+def test_prepared_classes_are_used_and_optional(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("METADATAQUORUM_CACHE", str(tmp_path / "cache"))

@@ -99,7 +99,7 @@ def test_what_changed_between_two_offsets(spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.mark.requirement("SP-03")
-def test_what_is_wrong_is_told_as_replay_tells_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_are_the_same_as_those_of_replay(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=300)
     writer.append(broker(1), broker(2))
     writer.append(md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2)))

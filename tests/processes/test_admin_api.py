@@ -178,7 +178,7 @@ LEADER_ONLY = [
 ]
 
 
-def test_a_follower_passes_nothing_on_to_the_address_that_the_log_names(make_quorum) -> None:
+def test_a_follower_does_not_forward_requests_to_the_address_in_the_log(make_quorum) -> None:
     with Stranger() as stranger:
         quorum = make_quorum(2)
         elsewhere = f"http://127.0.0.1:{stranger.port}"

@@ -53,7 +53,7 @@ def test_describe_and_alter_from_any_server(shared_quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-27")
-def test_a_refusal_for_good_is_raised_at_once(shared_quorum: LocalQuorum) -> None:
+def test_a_non_retriable_error_is_raised_at_once(shared_quorum: LocalQuorum) -> None:
     with QuorumAdminClient(servers(shared_quorum)) as admin:
         with pytest.raises(RequestRefused, match="an id of its own") as refused:
             admin.alter_quorum([1, 1])
@@ -66,7 +66,7 @@ def test_a_refusal_for_good_is_raised_at_once(shared_quorum: LocalQuorum) -> Non
 
 @pytest.mark.slow
 @pytest.mark.requirement("K595-27")
-def test_single_changes_and_a_leader_that_dies(make_quorum) -> None:
+def test_single_changes_survive_a_failure_of_the_leader(make_quorum) -> None:
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     quorum.wait_caught_up(4)
@@ -127,7 +127,7 @@ def chatterbox() -> Iterator[int]:
     thread.join(10)
 
 
-def test_nobody_there_is_told_with_the_last_reason() -> None:
+def test_an_unreachable_quorum_is_reported_with_the_last_error() -> None:
     (port,) = free_ports(1)
     with (
         QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
@@ -136,7 +136,7 @@ def test_nobody_there_is_told_with_the_last_reason() -> None:
         admin.describe_quorum()
 
 
-def test_a_server_of_another_kind_is_not_believed(shared_quorum: LocalQuorum) -> None:
+def test_a_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> None:
     with chatterbox() as port:
         with (
             QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
@@ -148,7 +148,7 @@ def test_a_server_of_another_kind_is_not_believed(shared_quorum: LocalQuorum) ->
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x"])
-def test_addresses_that_make_no_sense(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         QuorumAdminClient([text])
     with pytest.raises(ValueError, match="bootstrap_servers is empty"):

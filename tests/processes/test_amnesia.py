@@ -55,7 +55,7 @@ def vote(
 
 
 @pytest.mark.requirement("K853-02")
-def test_a_wiped_voter_returns_as_an_observer_and_never_votes_as_its_old_self(
+def test_a_wiped_voter_returns_as_an_observer_and_never_votes_under_its_old_key(
     tmp_path: Path,
 ) -> None:
     """Both ways in which an amnesiac could do harm: acknowledging a write, and electing a leader."""

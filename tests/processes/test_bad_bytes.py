@@ -106,7 +106,7 @@ def test_what_is_no_request_closes_its_connection_and_is_counted(
     shared_quorum.put("still", str(number))
 
 
-def test_random_damage_hurts_nobody(shared_quorum: LocalQuorum) -> None:
+def test_random_damage_affects_only_its_own_connection(shared_quorum: LocalQuorum) -> None:
     rng = random.Random(SEED)
     node = shared_quorum.leader
     epoch = shared_quorum.describe()["leaderEpoch"]
@@ -199,7 +199,7 @@ def test_a_body_that_is_too_large_is_refused(shared_quorum: LocalQuorum) -> None
     assert answer.status_code == 413
 
 
-def test_a_slow_reader_holds_up_nobody(shared_quorum: LocalQuorum) -> None:
+def test_a_slow_reader_delays_no_other_client(shared_quorum: LocalQuorum) -> None:
     node = shared_quorum.leader
     with connect(node.port) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -182,7 +182,7 @@ def test_directories_are_described_and_no_replica_is_moved(brokers: PythonBroker
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_deleted_records_are_gone_from_every_live_replica_and_stay_gone(tmp_path: Path) -> None:
+def test_deleted_records_are_removed_from_every_live_replica_permanently(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 2) as brokers:
         topic = brokers.create_topic("t", [201, 202])
         for _ in range(10):

@@ -87,7 +87,7 @@ def test_a_broker_that_starts_sets_aside_what_is_not_its_own_any_more(tmp_path: 
 
 
 @pytest.mark.requirement("KV3-09")
-def test_what_is_not_replicated_is_not_shown_and_what_is_not_there_is_out_of_range(
+def test_unreplicated_records_are_not_returned_and_missing_offsets_are_out_of_range(
     tmp_path: Path,
 ) -> None:
     with (

@@ -38,7 +38,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]
         yield made
 
 
-def test_a_broker_takes_records_and_gives_them_back(brokers: PythonBrokers) -> None:
+def test_a_broker_stores_and_returns_records(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("one", [201])
     first = brokers.produce(201, topic, [b"a", b"b"])
     assert (first.error_code, first.base_offset) == (0, 0)
@@ -74,7 +74,9 @@ def test_bad_batches_and_unknown_topics_are_refused_with_kafkas_codes(
     assert brokers.read_all(201, topic) == []
 
 
-def test_producer_ids_differ_and_transactions_are_refused_in_words(brokers: PythonBrokers) -> None:
+def test_producer_ids_differ_and_transactions_are_refused_with_an_explanation(
+    brokers: PythonBrokers,
+) -> None:
     asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
 
     def given() -> int | None:

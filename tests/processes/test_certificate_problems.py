@@ -149,7 +149,7 @@ def is_ended(connection: socket.socket) -> bool:
 
 @pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("port", ["port", "admin_port"])
-def test_who_is_revoked_has_to_leave_and_can_not_come_back(
+def test_a_revoked_client_is_disconnected_and_can_not_reconnect(
     quorum: RevokingQuorum, tmp_path: Path, port: str
 ) -> None:
     """Within two looks at the file and the second that the connections are asked in."""

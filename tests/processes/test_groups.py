@@ -145,7 +145,9 @@ def described(brokers: PythonBrokers, group: str) -> str:
     return answer.groups[0].group_state
 
 
-def test_a_group_lives_and_its_offsets_survive_a_killed_coordinator(brokers: PythonBrokers) -> None:
+def test_a_group_consumes_and_its_offsets_survive_a_killed_coordinator(
+    brokers: PythonBrokers,
+) -> None:
     group = "lives"
     assert coordinator(brokers, group) == BROKER
     first = join(brokers, group)
@@ -274,6 +276,6 @@ def test_groups_are_refused_with_kafkas_codes(brokers: PythonBrokers) -> None:
 @pytest.mark.parametrize(
     ("key", "partition"), [("", 0), ("group", 47), ("polygenelubricants", 0), ("ä\U0001f600", 7)]
 )
-def test_groups_lie_where_kafka_looks_for_them(key: str, partition: int) -> None:
+def test_groups_are_on_the_partitions_where_kafka_expects_them(key: str, partition: int) -> None:
     """Java: `Utils.abs(key.hashCode()) % 50`; the second hash but one is the smallest integer."""
     assert partition_of(key, 50) == partition

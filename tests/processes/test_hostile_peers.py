@@ -150,7 +150,7 @@ def saved(node: LocalNode) -> dict[str, int]:
 
 
 @pytest.mark.requirement("K595-07", "K595-11", "K595-12")
-def test_a_quorum_that_hears_a_stranger_goes_on_as_before(
+def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
     make_quorum, stranger: FalseLeader
 ) -> None:
     """Epochs at the end of int32, leaders that lead nothing: same leader, same epoch, writes go on."""
@@ -178,7 +178,7 @@ def test_a_quorum_that_hears_a_stranger_goes_on_as_before(
 
 
 @pytest.mark.requirement("K853-07")
-def test_nobody_else_and_no_dead_address_gets_into_a_voters_entry(make_quorum) -> None:
+def test_a_voter_entry_accepts_no_foreign_and_no_unreachable_address(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader, follower = quorum.leader, quorum.followers[0]

@@ -82,14 +82,18 @@ def answers(node: LocalNode, source: str = "127.0.0.1") -> bool:
         ),
     ],
 )
-def test_the_answer_comes_before_the_body(node: LocalNode, head: bytes, status: bytes) -> None:
+def test_a_refusal_is_sent_before_the_body_is_read(
+    node: LocalNode, head: bytes, status: bytes
+) -> None:
     with connect(node, node.admin_port) as connection:
         connection.sendall(head + b"Host: x\r\nContent-Type: application/json\r\n\r\n")
         assert connection.recv(1 << 16).split()[1] == status
 
 
 @pytest.mark.parametrize("listener", ["controller", "admin"])
-def test_what_never_becomes_a_request_is_closed(node: LocalNode, listener: str) -> None:
+def test_a_connection_that_never_completes_a_request_is_closed(
+    node: LocalNode, listener: str
+) -> None:
     """A byte now and then does not keep it open."""
     kafka = listener == "controller"
     with connect(node, node.port if kafka else node.admin_port) as connection:

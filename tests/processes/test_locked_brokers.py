@@ -116,7 +116,7 @@ def test_the_administrator_writes_and_brokers_replicate_with_their_certificates(
     assert topics_seen(brokers) == {"t", "secret"}
 
 
-def test_who_may_write_writes_and_reads_nothing(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_a_principal_with_write_rights_can_not_read(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("writer"):
         wait_until(lambda: brokers.produce(201, topic, [b"w"]).error_code == 0, "the right counts")
         assert brokers.fetch(201, topic, 0).error_code == DENIED
@@ -125,7 +125,7 @@ def test_who_may_write_writes_and_reads_nothing(brokers: TlsPythonBrokers, topic
         assert delete_records(brokers, 201, "t", 0).error_code == DENIED
 
 
-def test_who_may_read_reads_and_writes_nothing(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_a_principal_with_read_rights_can_not_write(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("reader-of-t"):
         wait_until(lambda: brokers.fetch(201, topic, 0).error_code == 0, "the right counts")
         assert brokers.produce(201, topic, [b"no"]).error_code == DENIED
@@ -134,7 +134,7 @@ def test_who_may_read_reads_and_writes_nothing(brokers: TlsPythonBrokers, topic:
     assert b"no" not in brokers.read_all(201, topic)
 
 
-def test_who_may_nothing_sees_nothing(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_a_principal_without_rights_sees_nothing(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("stranger"):
         assert topics_seen(brokers) == set()
         for name in ("t", "there is none"):
@@ -153,7 +153,7 @@ def test_who_may_nothing_sees_nothing(brokers: TlsPythonBrokers, topic: UUID) ->
 
 
 @pytest.mark.parametrize("who", ["stranger", "admin", "broker-201"])
-def test_nobody_fetches_in_the_name_of_another_broker(
+def test_a_fetch_in_the_name_of_another_broker_is_refused(
     brokers: TlsPythonBrokers, topic: UUID, who: str
 ) -> None:
     body = FetchRequest(
@@ -165,7 +165,7 @@ def test_nobody_fetches_in_the_name_of_another_broker(
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_nobody_without_a_certificate_comes_in(brokers: TlsPythonBrokers) -> None:
+def test_a_client_without_a_certificate_is_refused(brokers: TlsPythonBrokers) -> None:
     with brokers.asking_as(None):
         assert brokers.metadata(201) is None
 
@@ -210,7 +210,9 @@ def test_groups_are_asked_for_with_a_right_on_the_group(brokers: TlsPythonBroker
     assert found.coordinators[0].error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_entries_are_described_to_who_may_describe_the_cluster(brokers: TlsPythonBrokers) -> None:
+def test_acl_entries_are_described_to_principals_with_describe_on_the_cluster(
+    brokers: TlsPythonBrokers,
+) -> None:
     request = DescribeAclsRequest(
         resource_type_filter=AclResource.TOPIC,
         resource_name_filter="t",

@@ -98,7 +98,7 @@ def test_voters_are_changed_in_one_partition_alone(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_a_killed_leader_of_one_partition_leaves_the_other_alone(quorum: LocalQuorum) -> None:
+def test_killing_the_leader_of_one_partition_does_not_affect_the_other(quorum: LocalQuorum) -> None:
     first, second = quorum.at(0), quorum.at(1)
     lead(quorum, 0, 1)
     lead(quorum, 1, 2)
@@ -139,7 +139,7 @@ def test_idle_partitions_share_their_fetches(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_one_disk_one_process_one_failure(make_quorum) -> None:
+def test_a_failed_disk_stops_all_partitions_of_the_process(make_quorum) -> None:
     """A log that can't be read stops the start for both partitions, and names the file."""
     quorum: LocalQuorum = make_quorum(1, quorum_partitions="2")
     form(quorum)
@@ -162,7 +162,7 @@ def damage(node: LocalNode, partition: str) -> None:
     path.write_bytes(content)
 
 
-def test_the_number_of_partitions_stays(make_quorum, tmp_path: Path) -> None:
+def test_the_number_of_partitions_can_not_be_changed(make_quorum, tmp_path: Path) -> None:
     quorum: LocalQuorum = make_quorum(1, quorum_partitions="2")
     form(quorum)
     node = quorum.nodes[1]

@@ -96,7 +96,7 @@ def test_a_second_formation_by_an_emptied_founder_is_refused(make_quorum) -> Non
 
 
 @pytest.mark.requirement("K853-06")
-def test_an_emptied_voter_comes_back_as_somebody_else(make_quorum) -> None:
+def test_an_emptied_voter_returns_under_a_new_replica_key(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     quorum.put("k", "v")

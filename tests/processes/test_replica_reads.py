@@ -95,7 +95,7 @@ def test_a_local_read_says_how_old_it_may_be(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-30")
-def test_an_observer_knows_how_well_it_keeps_up(quorum: LocalQuorum) -> None:
+def test_an_observer_reports_how_far_it_is_caught_up(quorum: LocalQuorum) -> None:
     offset = quorum.put("k", "kept up")["endOffset"]
 
     def caught_up() -> bool:
@@ -144,7 +144,7 @@ def test_kafka_clients_read_every_replica_too(quorum: LocalQuorum) -> None:
         assert values["kafka"] == f"v{number}"
 
 
-def test_a_read_on_a_follower_outlives_its_leader(quorum: LocalQuorum) -> None:
+def test_a_read_on_a_follower_survives_a_change_of_the_leader(quorum: LocalQuorum) -> None:
     offset = quorum.put("k", "before the kill")["endOffset"]
     leader, follower = quorum.leader, quorum.followers[0]
     leader.kill()

@@ -63,7 +63,7 @@ def test_a_first_user_logs_in_and_does_what_it_may(
     assert list(found.current_voters) == [1, 2]
 
 
-def test_who_may_nothing_is_known_and_refused(quorum: SaslQuorum) -> None:
+def test_an_authenticated_user_without_rights_is_refused(quorum: SaslQuorum) -> None:
     login = login_of(READER, READER_PASSWORD)
     with (
         QuorumAdminClient(quorum.servers("BARE"), 10_000, None, login) as client,
@@ -97,7 +97,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
 
 
 @pytest.mark.requirement("K631-12")
-def test_who_does_not_log_in_is_disconnected(quorum: SaslQuorum) -> None:
+def test_a_client_that_does_not_authenticate_is_disconnected(quorum: SaslQuorum) -> None:
     with (
         QuorumAdminClient(quorum.servers("BARE"), 3000) as client,
         pytest.raises(NoLeader),
@@ -128,7 +128,7 @@ def set_password(quorum: SaslQuorum, user: str, password: str) -> None:
         client.set_password(user, password)
 
 
-def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQuorum) -> None:
+def test_a_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum) -> None:
     set_password(quorum, "carol", "carols-first")
     versions = apis.API_VERSIONS
     body, kind = ApiVersionsRequest(), ApiVersionsResponse
@@ -162,7 +162,7 @@ def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQ
     with_second.close()
 
 
-def test_a_user_that_is_deleted_is_gone(quorum: SaslQuorum) -> None:
+def test_a_deleted_user_is_refused_and_disconnected(quorum: SaslQuorum) -> None:
     set_password(quorum, "dora", "doras")
     with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
         client.delete_password("dora")

@@ -28,7 +28,9 @@ def flip(path: Path, position: int) -> None:
 
 @pytest.mark.parametrize("victim", ["leader", "follower"])
 @pytest.mark.parametrize("name", ["00000000000000000000.log", "quorum-state"])
-def test_rot_in_a_file_ends_its_node_as_a_failed_disk(make_quorum, victim: str, name: str) -> None:
+def test_bit_rot_in_a_file_stops_the_node_as_a_failed_disk(
+    make_quorum, victim: str, name: str
+) -> None:
     quorum: LocalQuorum = make_quorum(3)
     quorum.form()
     for number in range(5):

@@ -76,7 +76,7 @@ def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> N
 
 
 @pytest.mark.requirement("K595-16", "K595-25")
-def test_a_zombie_leader_finds_that_it_was_removed_and_observes(make_quorum) -> None:
+def test_a_removed_zombie_leader_becomes_an_observer(make_quorum) -> None:
     quorum = make_quorum(4)
     quorum.form()
     zombie = quorum.leader

@@ -111,7 +111,7 @@ def metric(quorum: LocalQuorum, node_id: int, name: str) -> float:
 
 
 @pytest.mark.requirement("K853-08", "K631-07", "K631-06")
-def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
+def test_snapshots_are_written_downloaded_and_loaded_at_restart(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(3, **SMALL)
     quorum.form()
     with writing(quorum) as writer:

@@ -211,7 +211,7 @@ def test_two_emptied_disks_found_no_second_quorum(make_static) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("K595-19")
-def test_different_configurations_form_nothing_and_say_so(make_static) -> None:
+def test_different_configurations_form_no_quorum_and_are_reported(make_static) -> None:
     quorum = make_static(3)
     configure(quorum.nodes[2], quorum.voters_text(1, 2))
     quorum.start_all()

@@ -59,7 +59,7 @@ def assert_died_of_storage(node: LocalNode) -> None:
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("victim", ["follower", "leader"])
-def test_a_failed_disk_ends_its_replica_and_nothing_else(
+def test_a_failed_disk_stops_only_its_replica(
     make_quorum, disks: list[LoopDisk], tmp_path: Path, victim: str
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)

@@ -100,7 +100,7 @@ def shown_by(name: str, quorum: TlsQuorum) -> Issued:
         ("clear text", "it does not use TLS: is it configured as PLAINTEXT?"),
     ],
 )
-def test_who_can_not_show_who_he_is_gets_one_line_in_the_log(
+def test_a_peer_without_a_valid_certificate_is_logged_in_one_line(
     quorum: TlsQuorum, tmp_path: Path, name: str, why: str
 ) -> None:
     node = quorum.leader
@@ -121,7 +121,7 @@ def test_who_can_not_show_who_he_is_gets_one_line_in_the_log(
     assert answered(node.port, client_context(quorum.folder("admin"), ca))
 
 
-def test_over_http_a_certificate_or_the_token_will_do(quorum: TlsQuorum) -> None:
+def test_http_accepts_a_certificate_or_the_token(quorum: TlsQuorum) -> None:
     node = quorum.leader
     path = "/v1/configs/topic/t/over-http"
     body = {"value": "1", "timeoutMs": 5000}

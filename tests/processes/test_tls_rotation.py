@@ -129,7 +129,7 @@ def test_leaves_are_renewed_under_load_without_a_failed_write(quorum: TlsQuorum)
     assert writer.longest_seconds < 1.0
 
 
-def test_an_authority_is_replaced_under_load_and_the_old_one_lets_nobody_in(
+def test_an_authority_is_replaced_under_load_and_the_old_one_is_no_longer_trusted(
     quorum: TlsQuorum, tmp_path: Path
 ) -> None:
     before, old = epoch(quorum), quorum.ca
@@ -205,7 +205,7 @@ def test_voters_come_and_go_with_certificates(quorum: TlsQuorum) -> None:
     assert quorum.get("moved") == "1"
 
 
-def test_who_has_the_certificate_of_another_member_does_not_start(quorum: TlsQuorum) -> None:
+def test_a_node_with_the_certificate_of_another_member_does_not_start(quorum: TlsQuorum) -> None:
     node = quorum.followers[0]
     other = next(each for each in quorum.nodes if each != node.id)
     assert node.terminate() == 0

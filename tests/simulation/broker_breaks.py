@@ -416,7 +416,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (
         let_join_before_the_epoch_begins,
-        "tests/unit/broker/test_isr.py::test_nobody_joins_before_it_has_what_earlier_leaders_left",
+        "tests/unit/broker/test_isr.py::test_no_follower_joins_before_it_has_the_records_of_earlier_leaders",
     ),
     (
         forget_the_epoch_of_an_empty_leadership,

@@ -80,7 +80,7 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         take_any_epoch_of_a_request,
-        f"{_UNIT}epoch_bound.py::test_the_last_epoch_of_an_int32_is_nobodys",
+        f"{_UNIT}epoch_bound.py::test_the_largest_int32_epoch_is_never_used",
     ),
     (
         learn_no_distant_epoch_from_answers,

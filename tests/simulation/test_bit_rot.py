@@ -60,7 +60,7 @@ def _is_lost(host: SimulatedHost) -> bool:
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("which", ["leader", "observer"])
-def test_it_is_no_other_record_and_is_noticed(
+def test_bit_rot_yields_no_other_record_and_is_detected(
     which: str, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "SEGMENT_BYTES", (700,))

@@ -58,7 +58,7 @@ def test_what_held_is_there_for_the_next_run_and_what_failed_is_played_again(
     assert "2 of 4 histories, seeds 101 to 104, failed: 102: 209 faults" in text
 
 
-def test_afresh_knows_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+def test_afresh_neither_reads_nor_writes_earlier_results(tmp_path: Path) -> None:
     LongRun(SEEDS, SOURCES, tmp_path).played(_outcome(101))
     afresh = LongRun(SEEDS, SOURCES, None)
     assert afresh.left == list(SEEDS)
@@ -66,7 +66,7 @@ def test_afresh_knows_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     assert LongRun(SEEDS, SOURCES, tmp_path).left == [102, 103, 104]
 
 
-def test_a_directory_that_takes_nothing_stops_no_run(
+def test_an_unwritable_directory_does_not_stop_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -118,7 +118,7 @@ def test_the_digest_goes_by_contents_names_and_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_module_decides_that_is_not_in_the_digest() -> None:
+def test_every_module_that_affects_a_history_is_in_the_digest() -> None:
     """Not one that is imported only while a history is played; and nothing of what only keeps and counts."""
     command = [sys.executable, "-c", _PLAY_AND_TELL]
     played = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

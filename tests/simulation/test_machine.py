@@ -39,7 +39,7 @@ def test_each_partition_has_a_replica_key_of_its_own() -> None:
     assert keys[0].uuid != keys[1].uuid
 
 
-def test_a_crash_hits_both_and_both_come_back() -> None:
+def test_a_crash_stops_both_replicas_and_both_restart() -> None:
     world = World()
     world.machine.crash()
     assert world.up() == [False, False]

@@ -77,7 +77,7 @@ def act(on: FileSystem, folder: Path, calls: list[tuple[str, bytes, int]]) -> li
 
 
 @given(st.lists(CALL, max_size=12), st.randoms(use_true_random=False))
-def test_a_process_can_not_tell_it_from_a_real_one(
+def test_simulated_files_behave_like_real_ones(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, bytes, int]], random: Random
 ) -> None:
     real = tmp_path_factory.mktemp("real")
@@ -85,7 +85,7 @@ def test_a_process_can_not_tell_it_from_a_real_one(
 
 
 @pytest.mark.parametrize("on", [files(), POSIX], ids=["simulated", "real"])
-def test_what_is_not_there_is_said_alike(on: FileSystem, tmp_path: Path) -> None:
+def test_errors_for_missing_files_are_the_same(on: FileSystem, tmp_path: Path) -> None:
     folder = tmp_path if on is POSIX else FOLDER
     for call in (
         lambda: on.open(folder / "none", os.O_RDONLY),

@@ -39,7 +39,7 @@ def _may_elect(stall: Stall) -> bool:
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_pause_of_anything_but_the_leader_elects_nobody() -> None:
+def test_a_pause_of_a_process_other_than_the_leader_causes_no_election() -> None:
     """Followers, all processes, disks: each hears the leader before it believes its own timer."""
     check(run([1], stalls=6))
 

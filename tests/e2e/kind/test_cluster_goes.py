@@ -107,7 +107,7 @@ def containers() -> str:
     return names
 
 
-def test_distclean_leaves_nothing_of_a_running_cluster(home: Path) -> None:
+def test_distclean_removes_a_running_cluster_completely(home: Path) -> None:
     """No process, mount, network namespace, container, disk or file of it; the cache goes as `distclean` says."""
     state = str(home / "state")
     daemon_was_there = daemon.answers()

@@ -59,7 +59,9 @@ def test_three_live_voters_with_nothing_to_do_are_settled() -> None:
         (("status", "members", 2, "uuid"), "u9", "the status names voters"),
     ],
 )
-def test_anything_else_is_said(path: tuple[Any, ...], value: object, says: str | None) -> None:
+def test_every_deviation_is_reported(
+    path: tuple[Any, ...], value: object, says: str | None
+) -> None:
     resource: Any = copy.deepcopy(_RESOURCE)
     inner = resource
     for key in path[:-1]:
@@ -92,12 +94,12 @@ def test_a_stop_of_one_of_the_last_two_of_three_is_harm() -> None:
     assert "left ['q-2-1'] live of 3 voters" in told
 
 
-def test_a_stop_of_who_is_dead_anyway_is_no_harm() -> None:
+def test_stopping_a_dead_voter_is_no_harm() -> None:
     samples = [_live(10.0, "q-1-1", "q-2-1")]
     assert harm(samples, [Stop(10.5, "ScaleToZero", "q-3-1", "its disk failed")]) == []
 
 
-def test_nobody_knows_of_what_went_a_moment_ago() -> None:
+def test_a_very_recent_stop_is_not_held_against_the_operator() -> None:
     samples = [_live(8.0, "q-1-1", "q-2-1", "q-3-1"), _live(10.0, "q-1-1", "q-2-1")]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
 

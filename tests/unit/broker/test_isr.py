@@ -138,7 +138,7 @@ def test_a_follower_joins_when_it_has_what_is_committed_and_counts_from_then_on(
 
 
 @pytest.mark.requirement("KV3-10")
-def test_nobody_joins_before_it_has_what_earlier_leaders_left() -> None:
+def test_no_follower_joins_before_it_has_the_records_of_earlier_leaders() -> None:
     """The high watermark of a new leader may be far behind what the leader before it committed."""
     opened = OpenedLog(end_offset=20, high_watermark=5, epoch_starts=((1, 0),))
     env = leading(isr=(ME, B), opened=opened)
@@ -150,7 +150,7 @@ def test_nobody_joins_before_it_has_what_earlier_leaders_left() -> None:
 
 @pytest.mark.requirement("KV3-10")
 @pytest.mark.parametrize("epoch", [None, 14])
-def test_nobody_joins_who_is_fenced_or_was_restarted(epoch: int | None) -> None:
+def test_no_fenced_or_restarted_follower_joins(epoch: int | None) -> None:
     env = leading(isr=(ME, B))
     if epoch is None:
         del env.active[C]

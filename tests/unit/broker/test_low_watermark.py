@@ -35,14 +35,14 @@ def test_it_is_the_smallest_start_of_the_leader_and_its_live_followers() -> None
     assert env.replica.low_watermark == 3
 
 
-def test_who_waits_for_it_is_told_when_a_follower_says_another_start() -> None:
+def test_waiters_are_notified_when_a_follower_reports_another_start() -> None:
     env = replicated()
     assert ReadableMoved() in fetched(env, B, 0)
     assert ReadableMoved() not in fetched(env, B, 0)
     assert ReadableMoved() in fetched(env, B, 1)
 
 
-def test_a_follower_whose_broker_is_gone_holds_nobody_up() -> None:
+def test_a_follower_of_a_dead_broker_does_not_hold_back_the_low_watermark() -> None:
     env = replicated()
     fetched(env, C, 0)
     del env.active[C]

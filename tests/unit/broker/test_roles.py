@@ -93,7 +93,7 @@ def test_a_new_leader_epoch_of_the_same_leader_begins_anew() -> None:
 
 
 @pytest.mark.requirement("KV3-08")
-def test_who_waits_at_a_deposed_leader_is_sent_away() -> None:
+def test_requests_waiting_at_a_deposed_leader_are_answered_with_an_error() -> None:
     env = leading()
     env.produce()
     env.produce(acks=1)
@@ -142,7 +142,7 @@ def test_a_replica_whose_disk_failed_says_so_and_takes_no_part() -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_nobody_is_served_before_metadata_says_who_leads() -> None:
+def test_no_request_is_served_before_metadata_names_the_leader() -> None:
     env = ReplicaEnv()
     env.produce()
     assert env.errors == [BrokerError.NOT_LEADER_OR_FOLLOWER]

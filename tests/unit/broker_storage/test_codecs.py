@@ -40,7 +40,7 @@ def sealed(data: bytes, codec: int) -> bytes:
 
 @CODECS
 @pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
-def test_what_was_deflated_is_what_it_was(codec: int, size: int) -> None:
+def test_compressed_data_are_restored_unchanged(codec: int, size: int) -> None:
     random = Random(size)
     for data in (random.randbytes(size), b"abcd" * (size // 4)):
         assert inflate(codec, deflate(codec, data)) == data

@@ -79,7 +79,7 @@ def test_an_entry_is_made_once(cluster: ControlledCluster) -> None:
         entry(operation=1), entry(operation=99), entry(permission=1), entry("other", kind=CLUSTER),
     ],
 )  # fmt: skip
-def test_an_entry_that_can_not_be(cluster: ControlledCluster, bad: AclCreation) -> None:
+def test_an_invalid_entry_is_refused(cluster: ControlledCluster, bad: AclCreation) -> None:
     assert create(cluster, bad, entry()) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert len(cluster.decided) == 1
 
@@ -155,7 +155,7 @@ def test_of_a_password_only_its_keys_are_kept() -> None:
     assert cluster.image.scram.get(1, "a") is None
 
 
-def test_credentials_that_can_not_be() -> None:
+def test_invalid_credentials_are_refused() -> None:
     cluster = ControlledCluster([1])
     bad = {
         "few": upsert("few", iterations=4095),

@@ -126,7 +126,7 @@ FAULTS: list[tuple[str, int, tuple[int, ...], dict[str, Any], ErrorCode]] = [
 @pytest.mark.parametrize(
     ("broker_id", "isr", "fields", "code"), [pytest.param(*row[1:], id=row[0]) for row in FAULTS]
 )
-def test_an_isr_that_can_not_be(
+def test_an_invalid_isr_is_refused(
     cluster: ControlledCluster,
     broker_id: int,
     isr: tuple[int, ...],
@@ -139,7 +139,7 @@ def test_an_isr_that_can_not_be(
 
 
 @pytest.mark.parametrize("change", [{"fenced": 1}, {"in_controlled_shutdown": 1}])
-def test_nobody_joins_who_is_fenced_or_going(
+def test_no_fenced_or_stopping_broker_joins(
     cluster: ControlledCluster, change: dict[str, int]
 ) -> None:
     cluster.change(2, **change)

@@ -197,7 +197,7 @@ def test_a_new_process_wins_its_id_at_once_and_the_old_one_loses_with_its_next_h
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )
-def test_a_registration_that_can_not_be(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_an_invalid_registration_is_refused(fields: dict[str, Any], error: ErrorCode) -> None:
     cluster = Cluster()
     cluster.register(8)
     before = cluster.image
@@ -238,7 +238,7 @@ def test_a_lease_that_ends_fences_the_broker_and_moves_its_leaders() -> None:
 
 
 @pytest.mark.requirement("KV3-01", "KV3-06")
-def test_who_comes_back_leads_what_waited_for_it() -> None:
+def test_a_returning_broker_leads_partitions_that_waited_for_it() -> None:
     cluster = Cluster()
     (epoch,) = cluster.active(7)
     cluster.active(8)
@@ -301,7 +301,7 @@ def test_who_shuts_down_too_is_not_waited_for() -> None:
 
 
 @pytest.mark.requirement("K631-09")
-def test_who_leads_nothing_may_shut_down_at_once() -> None:
+def test_a_broker_without_leaderships_may_shut_down_at_once() -> None:
     cluster = Cluster()
     leaving, _ = cluster.active(7, 8)
     cluster.topic(((8, 7), (8, 7)))

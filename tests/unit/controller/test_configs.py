@@ -109,7 +109,7 @@ BAD: list[tuple[str, int, str, Change, ErrorCode]] = [
 @pytest.mark.parametrize(
     ("kind", "name", "change", "code"), [pytest.param(*row[1:], id=row[0]) for row in BAD]
 )
-def test_a_change_that_can_not_be(
+def test_an_invalid_change_is_refused(
     cluster: ControlledCluster, kind: int, name: str, change: Change, code: ErrorCode
 ) -> None:
     before = cluster.image.configs.by_resource

@@ -63,7 +63,7 @@ async def restart(env: PartitionEnv, broker_id: int, *, cleanly: bool, process: 
 
 
 @pytest.mark.requirement("KV3-09")
-def test_who_leaves_a_small_isr_may_still_be_elected() -> None:
+def test_a_replica_that_leaves_an_isr_below_the_minimum_may_still_be_elected() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.fail(8)

@@ -23,7 +23,7 @@ def chosen(
 
 @pytest.mark.requirement("KV3-01")
 @pytest.mark.parametrize("election", [Election.ONLINE, Election.UNCLEAN])
-def test_a_leader_that_may_stays(election: Election) -> None:
+def test_an_eligible_leader_remains_leader(election: Election) -> None:
     assert chosen(election, "123", leader=2, isr=(1, 2, 3)) == (2, CLEAN)
 
 
@@ -46,7 +46,7 @@ def test_a_leader_outside_the_isr_does_not_stay() -> None:
 
 
 @pytest.mark.requirement("KV3-01")
-def test_nobody_alive_nobody_leads() -> None:
+def test_without_a_live_replica_there_is_no_leader() -> None:
     for election in Election:
         assert chosen(election, "", leader=1, isr=(1, 2)) == (NO_LEADER, CLEAN)
 

@@ -11,7 +11,7 @@ BROKERS = st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True).map(t
 
 
 @pytest.mark.requirement("KV3-04")
-def test_a_move_keeps_who_leaves_until_everyone_new_is_in_sync() -> None:
+def test_removed_replicas_stay_until_all_new_ones_are_in_sync() -> None:
     move, isr = begin(SETTLED, (1, 2, 3), (4, 5, 1))
     assert move == Move((4, 5, 1, 2, 3), removing=(2, 3), adding=(4, 5))
     assert isr == (1, 2, 3)
@@ -26,7 +26,7 @@ def test_another_order_of_the_same_replicas_is_no_move() -> None:
     assert move.replicas == (3, 1, 2)
 
 
-def test_who_only_leaves_goes_when_the_rest_is_in_sync() -> None:
+def test_a_replica_only_removed_leaves_when_the_others_are_in_sync() -> None:
     move, isr = begin(SETTLED, (1, 3), (1, 2))
     assert end(move, isr) is None
     assert end(move, (1, 2)) == Ended((1, 2), (1, 2))

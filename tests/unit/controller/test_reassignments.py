@@ -171,7 +171,7 @@ def test_another_order_or_fewer_replicas_need_no_catching_up(cluster: Controlled
     assert moving(cluster) == ()
 
 
-def test_moves_that_can_not_be(cluster: ControlledCluster) -> None:
+def test_invalid_reassignments_are_refused(cluster: ControlledCluster) -> None:
     before = cluster.image
     assert reassign(cluster, {0: (), 1: (1, 1), 7: (1,)}) == [
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -319,7 +319,7 @@ def test_partitions_are_added(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.requirement("KV3-05")
-def test_partitions_that_can_not_be_added(cluster: ControlledCluster) -> None:
+def test_invalid_additions_of_partitions_are_refused(cluster: ControlledCluster) -> None:
     before = cluster.image
     assert add(cluster, 3, name="u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert add(cluster, 2) == ErrorCode.INVALID_PARTITIONS

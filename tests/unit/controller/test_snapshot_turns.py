@@ -119,7 +119,7 @@ def test_without_a_uuid_no_single_report_ends_the_turn_of_an_id() -> None:
     assert turns.beat(2)
 
 
-def test_nobody_begins_while_the_active_controller_writes() -> None:
+def test_no_replica_starts_while_the_active_controller_writes() -> None:
     turns = Turns()
     turns.own = SnapshotProgress(0, 0, 0, writing=True)
     assert not turns.beat(2)
@@ -127,7 +127,7 @@ def test_nobody_begins_while_the_active_controller_writes() -> None:
     assert turns.beat(2)
 
 
-def test_whoever_is_not_due_is_not_told() -> None:
+def test_a_replica_that_is_not_due_gets_no_turn() -> None:
     turns = Turns()
     assert not turns.beat(2, due=False)
     assert turns.beat(2)
@@ -173,7 +173,7 @@ def test_a_controller_alone_writes_at_once() -> None:
     assert turns.own_turn(single_voter=True) is Turn.WAIT, "an observer: it listens first"
 
 
-def test_who_is_silent_or_never_done_holds_up_nobody() -> None:
+def test_a_silent_or_unfinished_replica_delays_no_other() -> None:
     turns = Turns()
     assert turns.beat(2)
     turns.now_ms += SILENT_MS

@@ -130,7 +130,7 @@ BAD_TOPICS: list[tuple[str, dict[str, Any], ErrorCode]] = [
 @pytest.mark.parametrize(
     ("fields", "code"), [pytest.param(fields, code, id=name) for name, fields, code in BAD_TOPICS]
 )
-def test_a_topic_that_can_not_be(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_an_invalid_topic_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
     cluster = ControlledCluster([1, 2])
     create(cluster, numbered("a_b"))
     before = cluster.image
@@ -162,7 +162,9 @@ BAD_ASSIGNMENTS: list[tuple[str, tuple[tuple[int, tuple[int, ...]], ...]]] = [
 @pytest.mark.parametrize(
     "assignment", [pytest.param(assignment, id=name) for name, assignment in BAD_ASSIGNMENTS]
 )
-def test_an_assignment_that_can_not_be(assignment: tuple[tuple[int, tuple[int, ...]], ...]) -> None:
+def test_an_invalid_assignment_is_refused(
+    assignment: tuple[tuple[int, tuple[int, ...]], ...],
+) -> None:
     cluster = ControlledCluster([1, 2, 3])
     cluster.fence(3)
     topic = CreatableTopic(
@@ -187,7 +189,7 @@ def test_names_are_compared_within_a_request_too() -> None:
     }
 
 
-def test_without_a_live_broker_no_topic_can_be() -> None:
+def test_without_a_live_broker_no_topic_is_created() -> None:
     cluster = ControlledCluster([1])
     cluster.change(1, in_controlled_shutdown=1)
     (result,) = create(cluster, numbered("t"))
@@ -262,7 +264,7 @@ def test_a_topic_is_deleted_with_its_configs_and_made_again_as_another_one() -> 
     assert create(cluster, numbered("a_b"))[0].error_code == ErrorCode.NONE
 
 
-def test_deletions_that_can_not_be() -> None:
+def test_invalid_deletions_are_refused() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("t"), numbered("u"))
     before = cluster.image
@@ -288,7 +290,7 @@ def test_deletions_that_can_not_be() -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_who_may_not_create_or_delete_a_topic_does_not() -> None:
+def test_creation_and_deletion_without_rights_are_refused() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("t"), numbered("seen"))
     before = cluster.image
@@ -336,7 +338,7 @@ def test_a_right_on_one_topic_is_enough_for_it() -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_what_a_deletion_tells_whoever_may_not_delete() -> None:
+def test_errors_of_a_deletion_without_rights() -> None:
     """As stock Kafka: who may describe a topic hears its name, and whether it is there; nobody else does."""
     cluster = ControlledCluster([1])
     create(cluster, numbered("seen"), numbered("hidden"))

@@ -44,7 +44,7 @@ def test_a_second_member_makes_the_first_one_join_again() -> None:
     assert env.heartbeat(first, 1) is GroupError.ILLEGAL_GENERATION
 
 
-def test_who_does_not_join_again_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     env = GroupEnv()
     first, second = env.stable(2, rebalance_timeout_ms=5000, session_timeout_ms=30_000)
     request, _ = env.enter(rebalance_timeout_ms=5000)
@@ -76,7 +76,7 @@ def test_who_waits_for_the_others_keeps_its_session() -> None:
     assert env.joined(request).member_id == second
 
 
-def test_members_that_do_not_ask_for_their_assignment_are_out() -> None:
+def test_members_that_do_not_sync_are_removed() -> None:
     env = GroupEnv()
     first, second = env.stable(2, rebalance_timeout_ms=8000, session_timeout_ms=60_000)
     for member in (first, second):
@@ -152,7 +152,7 @@ def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_stored() -> Non
     assert env.leave((member, None)) == (GroupError.UNKNOWN_MEMBER_ID,)
 
 
-def test_an_id_that_nobody_came_back_with_is_given_up() -> None:
+def test_an_unused_member_id_expires() -> None:
     env = GroupEnv()
     env.join()
     assert env.group.pending

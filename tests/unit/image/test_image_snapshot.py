@@ -64,7 +64,7 @@ def test_one_state_gives_the_same_records_however_it_came_about(
     assert snapshot(again) == snapshot(image)
 
 
-def test_sorting_in_pieces_is_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_in_slices_equals_sorting_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [f"{n:04d}" for n in range(1000)]
     shuffled = random.Random(3).sample(keys, len(keys))
     image = image_of([config(TOPIC, name, name, "v") for name in shuffled])

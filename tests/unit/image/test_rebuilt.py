@@ -78,7 +78,7 @@ def test_replay_in_batches_of_any_size_is_the_same(values: list[bytes], sizes: l
 
 @ENTIRE
 @given(histories(transactions=False), st.integers(0, 40))
-def test_what_is_kept_does_not_change(values: list[bytes], cut: int) -> None:
+def test_an_older_image_is_not_modified(values: list[bytes], cut: int) -> None:
     kept = replayed(values[:cut])
     image, told = kept.image, snapshot(kept.image)
     replayed(values[cut:], kept)
@@ -87,7 +87,7 @@ def test_what_is_kept_does_not_change(values: list[bytes], cut: int) -> None:
 
 @ENTIRE
 @given(histories(max_size=60))
-def test_indexes_say_what_is_true(values: list[bytes]) -> None:
+def test_indexes_are_consistent_with_the_image(values: list[bytes]) -> None:
     committed = CommittedImage()
     for start in range(0, len(values), 7):
         replayed(values[start : start + 7], committed)

@@ -57,7 +57,7 @@ def test_anything_unsettled_is_not_healthy(path: list[str | int], value: object)
     assert not described(changed(path, value)).healthy(3)
 
 
-def test_waiting_in_vain_says_what_was_seen() -> None:
+def test_a_timeout_reports_the_last_observed_state() -> None:
     with pytest.raises(NotInTime, match="waited 0 s for the moon; seen last: clouds"):
         wait_for("the moon", lambda: None, timeout_s=0, seen=lambda: "clouds")
 

@@ -66,7 +66,7 @@ def valid_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("owner", [OWNER, LONGEST], ids=["usual names", "longest names"])
-def test_members_shake_hands_under_every_name_that_leads_to_them(
+def test_handshakes_succeed_under_every_name_of_a_member(
     owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     valid_now(monkeypatch)
@@ -110,7 +110,9 @@ def test_a_certificate_of_another_quorum_is_refused_on_both_sides(
         (holders.person("grafana", Role.READER), Role.READER, None),
     ],
 )
-def test_the_node_reads_from_it_who_it_is(holder: Holder, role: Role, node_id: int | None) -> None:
+def test_the_node_reads_its_identity_from_the_certificate(
+    holder: Holder, role: Role, node_id: int | None
+) -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     made = issuing.issue(OWNER, holder, authority, NOW_S).certificate
     found = identity_in(made.uris, "space", "demo")
@@ -131,7 +133,7 @@ def test_the_subject_is_what_kafkas_mapping_rules_read() -> None:
     assert said == "User:CN=demo-3-2,OU=member,O=demo.space"
 
 
-def test_two_of_a_holder_share_neither_key_nor_serial() -> None:
+def test_two_certificates_of_one_holder_share_neither_key_nor_serial() -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     one, two = (issuing.issue(OWNER, holders.operator(), authority, NOW_S) for _ in range(2))
     assert one.key_pem != two.key_pem

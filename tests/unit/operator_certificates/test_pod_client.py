@@ -90,7 +90,7 @@ def test_a_certificate_of_another_authority_is_not_believed(tmp_path: Path, trus
     assert called(tmp_path, server=member, trusted=trusted)[0] is None
 
 
-def test_without_anything_trusted_nobody_is_believed(tmp_path: Path) -> None:
+def test_without_trusted_authorities_every_certificate_is_rejected(tmp_path: Path) -> None:
     member = issuing.issue(OWNER, MEMBER, AUTHORITY, time.time())
 
     async def call() -> None:

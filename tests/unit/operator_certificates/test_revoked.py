@@ -65,7 +65,7 @@ def test_a_spec_that_says_nothing_leaves_what_is_there() -> None:
     assert judged(None, earlier=("12ab\n",)) == (None, [])
 
 
-def test_who_is_revoked_by_nobody_is_a_file_that_is_not_empty() -> None:
+def test_the_file_is_not_empty_when_nothing_is_revoked() -> None:
     """A node takes an empty one for a file that is being written."""
     text, troubles = judged(spec())
     assert text

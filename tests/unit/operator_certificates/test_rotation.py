@@ -344,7 +344,7 @@ def test_brokers_that_do_not_know_it_hold_up_the_next_authority_until_the_end_is
     assert isinstance(confirmed, steps.BeginSigning)
 
 
-def test_one_secret_or_one_member_makes_no_authority() -> None:
+def test_a_single_secret_or_member_does_not_prove_an_authority() -> None:
     """Who may write one Secret, or holds one member's key, must not become trusted by all."""
     world = settled()
     seen = world.seen()

@@ -72,7 +72,9 @@ def test_an_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -> None
     ],
     ids=str,
 )
-def test_what_no_process_notices_waits_for_the_next_restart(asked: dict[str, Any]) -> None:
+def test_changes_without_effect_on_the_process_wait_for_the_next_restart(
+    asked: dict[str, Any],
+) -> None:
     assert restart_hash(spec_of(asked)) == restart_hash(MetadataQuorumSpec())
 
 
@@ -86,7 +88,7 @@ def test_what_no_process_notices_waits_for_the_next_restart(asked: dict[str, Any
     ],
     ids=str,
 )
-def test_what_the_process_runs_with_restarts_it(asked: dict[str, Any]) -> None:
+def test_changes_of_the_process_settings_restart_the_pod(asked: dict[str, Any]) -> None:
     assert restart_hash(spec_of(asked)) != restart_hash(MetadataQuorumSpec())
 
 

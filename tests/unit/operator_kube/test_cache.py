@@ -191,7 +191,7 @@ def wakes(env: Env, *expected: str) -> Iterator[None]:
     assert set(env.woken) == {("n", name) for name in expected}
 
 
-def test_a_change_wakes_whom_it_concerns_and_nobody_else() -> None:
+def test_a_change_triggers_only_the_reconciles_it_concerns() -> None:
     env = Env()
     with wakes(env, "q"):
         env.put(PODS, pod("q-1-1-0"))

@@ -35,7 +35,7 @@ def test_marks_are_read_as_they_are_written() -> None:
 
 
 @pytest.mark.requirement("OP-07")
-def test_a_claim_is_born_with_whose_it_is_and_the_founders_with_its_replica() -> None:
+def test_a_new_claim_names_its_owner_and_that_of_the_founder_its_replica() -> None:
     marks = marks_facts(born(FOUNDER)["metadata"])
     assert marks == Marks("founder-uuid", "cluster", "uid-1", 2)
     other = marks_facts(born(stateful_set.Member(2, 1, IDENTITY))["metadata"])

@@ -50,7 +50,7 @@ def test_the_clock_is_the_servers_however_wrong_the_own_one_is(
 
 @SETTINGS
 @given(st.lists(st.floats(0.01, 3.0), min_size=2, max_size=50))
-def test_answers_of_a_steady_server_never_shake_the_clock_by_more_than_their_rounding(
+def test_answers_of_a_steady_server_change_the_clock_by_less_than_their_resolution(
     pauses: list[float],
 ) -> None:
     at, shown = 0.0, []

@@ -66,14 +66,14 @@ def test_a_node_counts_that_is_ready_and_open() -> None:
 
 
 @pytest.mark.parametrize("how", TOLERATED)
-def test_a_taint_that_is_tolerated_keeps_nobody_out(how: str) -> None:
+def test_a_tolerated_taint_does_not_exclude_a_pod(how: str) -> None:
     found = tainted("dedicated", value="quorum")
     assert not takes(found, spec())
     assert takes(found, spec(tolerations=[TOLERATED[how]]))
 
 
 @pytest.mark.parametrize("how", NOT_TOLERATED)
-def test_a_taint_that_is_not_tolerated_does(how: str) -> None:
+def test_an_untolerated_taint_excludes_a_pod(how: str) -> None:
     assert not takes(tainted("dedicated", value="quorum"), spec(tolerations=[NOT_TOLERATED[how]]))
 
 
@@ -86,7 +86,7 @@ def _silent() -> Object:
     return {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 
 
-def test_a_taint_that_is_a_wish_keeps_nobody_out() -> None:
+def test_a_prefer_no_schedule_taint_excludes_no_pod() -> None:
     assert takes(tainted("a", "PreferNoSchedule"), spec())
     assert not takes(tainted("a", "NoExecute"), spec())
 
@@ -140,7 +140,7 @@ def read(api: KeptObjects, asked: MetadataQuorumSpec) -> tuple[HostCapacity, ...
     return asyncio.run(read_host_capacities(api, asked))
 
 
-def test_nobody_looks_where_members_may_share_a_host_or_nodes_can_not_be_read() -> None:
+def test_nodes_are_not_read_when_members_may_share_a_host_or_access_is_denied() -> None:
     api = running_quorum(spread="Required")
     rooms = read(api, spec())
     assert rooms is not None

@@ -46,9 +46,7 @@ async def pause() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_hundred_who_search_at_once_read_twice_and_nobody_gets_what_was_read_before_it_asked() -> (
-    None
-):
+def test_a_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_result() -> None:
     async def work() -> None:
         reads = Reads()
         lists = NameLists(reads)
@@ -80,7 +78,7 @@ def test_collections_do_not_wait_for_each_other() -> None:
     story(work)
 
 
-def test_who_gives_up_ends_it_for_nobody_else() -> None:
+def test_a_cancelled_search_does_not_cancel_the_shared_read() -> None:
     async def work() -> None:
         reads = Reads()
         lists = NameLists(reads)

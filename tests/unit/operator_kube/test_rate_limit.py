@@ -71,7 +71,7 @@ def run_for(seconds: float, *running: Any) -> None:
     asyncio.run(run())
 
 
-def test_who_calls_without_end_is_limited() -> None:
+def test_an_endless_caller_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, server.call_without_end("a"))
@@ -79,7 +79,7 @@ def test_who_calls_without_end_is_limited() -> None:
     assert 10 < server.calls <= 10 + 20 * took_s + 1
 
 
-def test_all_together_are_limited_too() -> None:
+def test_the_sum_of_all_callers_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, *(server.call_without_end(f"r{each}") for each in range(40)))
@@ -87,7 +87,7 @@ def test_all_together_are_limited_too() -> None:
     assert 60 < server.calls <= 60 + 200 * took_s + 40
 
 
-def test_one_that_calls_without_end_keeps_no_other_waiting() -> None:
+def test_an_endless_caller_does_not_delay_other_callers() -> None:
     limiter = RateLimiter(SMALL)
 
     async def greedy() -> None:

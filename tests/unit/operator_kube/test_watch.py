@@ -188,7 +188,7 @@ def test_what_happened_while_a_watch_was_cut_off_comes_after_and_without_a_list(
 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("told_by", ["status", "event"])
-def test_a_version_that_is_gone_leads_to_a_list_and_ghosts_vanish(told_by: str) -> None:
+def test_an_expired_version_leads_to_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
     async def work() -> None:
         refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
         server = Server(

@@ -117,7 +117,7 @@ async def until(holds: Any, *, timeout_s: float) -> float:
 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", range(20))
-def test_two_never_lead_at_once_however_calls_fare(seed: int) -> None:
+def test_two_holders_never_exist_at_once_whatever_calls_return(seed: int) -> None:
     async def ten_minutes() -> tuple[int, float]:
         chance = random.Random(seed)
         store = Store()
@@ -189,7 +189,7 @@ def test_a_holder_that_gets_no_answer_stops_before_anybody_may_take_over() -> No
     virtual_time.run(story())
 
 
-def test_what_is_given_up_is_taken_at_the_next_look() -> None:
+def test_a_released_lease_is_acquired_at_the_next_attempt() -> None:
     async def story() -> float:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")

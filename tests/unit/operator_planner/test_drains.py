@@ -27,11 +27,11 @@ def test_whatever_is_evicted_a_majority_of_the_voters_stays(voters: int, others:
 
 
 @pytest.mark.parametrize("voters", range(1, 8))
-def test_when_all_is_well_some_member_may_go(voters: int) -> None:
+def test_a_healthy_quorum_allows_the_eviction_of_one_member(voters: int) -> None:
     assert voters - least_ready(voters, voters) >= 1
 
 
-def test_of_five_one_may_go_while_another_is_away() -> None:
+def test_of_five_members_one_may_be_evicted_while_another_is_unavailable() -> None:
     assert 4 - least_ready(5, 5) == 1
 
 

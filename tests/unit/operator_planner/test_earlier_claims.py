@@ -144,7 +144,7 @@ def test_claims_without_any_mark_ask_as_well() -> None:
     assert bare[0].claim.name in condition(seen)[1]
 
 
-def test_claims_that_can_never_be_run_again_keep_nobody_waiting() -> None:
+def test_unusable_claims_do_not_block_formation() -> None:
     seen = recreated().observe()
     removed = tuple(
         replace(each, claim=replace(each.claim, marks=replace(each.claim.marks, removed="left")))

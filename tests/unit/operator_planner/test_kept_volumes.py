@@ -175,8 +175,6 @@ def test_the_last_look_refuses_what_runs_or_is_a_voter(repaired: Observation) ->
         ("", None),
     ],
 )
-def test_the_time_is_read_and_what_nobody_can_read_keeps(
-    text: str | None, seconds: float | None
-) -> None:
+def test_an_unreadable_duration_keeps_the_volume(text: str | None, seconds: float | None) -> None:
     spec = MetadataQuorumSpec.model_validate({"storage": {"keepFailedFor": text}})
     assert spec.storage.keep_failed_s == seconds

@@ -150,7 +150,7 @@ def test_a_member_that_may_be_a_voter_that_is_heard_is_not_stopped(uuid: str | N
         found = replace(found, incarnations=(*found.incarnations, newcomer))
 
 
-def test_who_is_no_voter_under_any_name_is_stopped_all_the_same() -> None:
+def test_a_member_that_is_certainly_no_voter_is_stopped() -> None:
     observer = replace(member(4), uuid=None, report=None)
     found = seen(member(1), member(2), member(3))
     found = replace(found, incarnations=(*found.incarnations, observer))

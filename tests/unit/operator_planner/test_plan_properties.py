@@ -244,7 +244,7 @@ def test_a_full_disk_is_never_replaced(seed: int) -> None:
     assert status.phase.value == "DiskFull"
 
 
-def test_a_replica_that_lost_records_is_shown_and_condemned_by_nobody() -> None:
+def test_a_replica_that_lost_records_is_reported_and_not_replaced() -> None:
     model = Model(random.Random(7), Wanted(3, STORAGE))
     _converge(model)
     seen = model.observe()
@@ -265,7 +265,7 @@ def test_a_replica_that_lost_records_is_shown_and_condemned_by_nobody() -> None:
     assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
 
 
-def test_the_runs_above_reach_every_kind_of_step() -> None:
+def test_the_examples_cover_every_kind_of_step() -> None:
     wanted = {
         *("CreateIdentity", "ApplyObjects", "CreateMember", "UpdateMember", "RecordReplicaUuid"),
         *("RecordFormed", "LatchFailure", "ScaleToZero", "AddVoter", "RemoveVoter", "Wait"),

@@ -85,7 +85,7 @@ def _hurt(model: Model, each: Set, state: str) -> None:
 
 @pytest.mark.requirement("OP-07")
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_a_lost_majority_died_of_and_whatever_is_wanted_of_it_every_copy_stays(
+def test_a_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
     change: str,
 ) -> None:
     """All combinations of what may have happened to three voters."""
@@ -255,7 +255,7 @@ def test_an_answer_of_another_quorum_at_a_reused_address_condemns_nobody() -> No
     assert isinstance(plan(observed(own, member(2, "b"), member(3, "c"))), LatchFailure)
 
 
-def test_an_election_is_no_lost_quorum() -> None:
+def test_an_election_is_not_reported_as_a_lost_quorum() -> None:
     members = [
         member(each, uuid, pod=pod(each), report=answer(uuid, 9))
         for each, uuid in ((1, "a"), (2, "b"), (3, "c"))

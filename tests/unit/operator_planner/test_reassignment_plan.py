@@ -311,7 +311,7 @@ def test_it_looks_often_only_where_something_can_happen() -> None:
     assert reassign._next(arrived) == Next(0.0), "its end is written at once"
 
 
-def test_whose_turn_it_is_not_waits() -> None:
+def test_a_reassignment_waits_for_its_turn() -> None:
     now = build_status(
         Held("WaitingForTurn", "first-one moves partitions of q first"),
         PartitionReassignmentStatus(),

@@ -226,7 +226,7 @@ def lasted(each: Incarnation) -> Incarnation:
 DOWN = lasted(member(3, pod=None, report=None, volume=HOST_GONE))
 
 
-def test_what_lasted_an_hour_latches() -> None:
+def test_a_failure_that_lasted_an_hour_latches() -> None:
     assert isinstance(
         plan(observation([member(1), member(2), DOWN], silent=frozenset({3}))), LatchFailure
     )
@@ -300,7 +300,7 @@ def test_failures_of_the_last_hour_count_once_each_against_the_cap(
     reason=st.sampled_from([*sorted(CIRCUMSTANCES), "StorageFailed", "VolumeLost"]),
     enabled=st.booleans(),
 )
-def test_nobody_stops_a_voter_that_the_leader_hears(
+def test_a_voter_that_the_leader_hears_is_not_stopped(
     size: int, latched: frozenset[int], silent: frozenset[int], reason: str, enabled: bool
 ) -> None:
     """Whatever the sign, for any number of members at once: what is planned is the replacement."""

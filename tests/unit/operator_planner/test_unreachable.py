@@ -180,7 +180,7 @@ def test_a_retired_member_that_lives_waits_behind_one_that_does_not() -> None:
     assert {key.id for key in small.voters} == {2, 4, 5}
 
 
-def test_where_someone_else_is_away_the_plan_names_him() -> None:
+def test_the_plan_names_another_unreachable_member() -> None:
     small = Small(3, {3}, Wanted(3, SMALL, retire=frozenset({2})))
     step = small.run()
     assert isinstance(step, steps.Wait)
@@ -236,7 +236,9 @@ def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) 
     ids=["not long enough", "not asked for", "no repairs", "hourly cap", "zone", "zone of two"],
 )
 @pytest.mark.requirement("OP-04")
-def test_it_is_not_replaced(small: Small, blocked: str | None) -> None:
+def test_a_member_is_not_replaced_while_replacement_is_not_allowed(
+    small: Small, blocked: str | None
+) -> None:
     voters = list(small.voters)
     step = small.run()
     assert small.voters == voters
@@ -373,7 +375,7 @@ def test_who_may_come_back_is_removed_before_its_successor_of_the_same_id_is_add
     assert step.key == Key(size, f"U{size}1")
 
 
-def test_of_an_id_that_is_a_voter_twice_the_older_one_is_too_many() -> None:
+def test_of_two_voters_with_one_id_the_older_one_is_removed() -> None:
     small = Small(3, set(), Wanted(3, SMALL))
     small.members[2, 2] = member(2, 2, replaces=1)
     small.voters.append(Key(2, "U22"))

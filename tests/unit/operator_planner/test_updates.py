@@ -292,7 +292,7 @@ def is_ready_now_and_then(world: World) -> None:
     [crashes, restarts_once, is_never_ready, never_catches_up, is_ready_now_and_then],
     ids=lambda how: how.__name__,
 )
-def test_a_canary_that_fails_goes_back_and_nobody_follows(how: Callable[[World], None]) -> None:
+def test_a_failed_canary_is_rolled_back_and_no_member_follows(how: Callable[[World], None]) -> None:
     world = proven(**SOAK)
     failing(world, how)
     assert world.restarted == [2, 2], "forth and back"
@@ -457,7 +457,7 @@ def test_the_canary_that_is_replaced_is_followed_by_another() -> None:
     assert step.record.tried is None
 
 
-def test_no_canary_is_chosen_while_somebody_is_not_well() -> None:
+def test_no_canary_is_chosen_while_a_member_is_unhealthy() -> None:
     world = proven(**SOAK)
     world.ask(image="r/n:2")
     world.members[3].in_sync = False
@@ -492,5 +492,5 @@ def test_the_first_update_together_with_the_field_has_nothing_to_go_back_to() ->
 @pytest.mark.parametrize(
     "text", [None, "", "{}", "[]", '{"revision": "r", "parts": {}, "outcome": 7}']
 )
-def test_what_nobody_can_read_on_the_identity_says_nothing(text: str | None) -> None:
+def test_an_unreadable_record_on_the_identity_is_ignored(text: str | None) -> None:
     assert update_facts(text) is None

@@ -192,7 +192,7 @@ def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None
     assert env.live.writes == []
 
 
-def test_no_look_changes_a_copy() -> None:
+def test_a_reconcile_does_not_modify_a_cached_object() -> None:
     """Objects share what they have in common: a change of one would be a change of many."""
     env = Env()
     env.fail_a_disk()

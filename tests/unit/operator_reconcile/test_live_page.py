@@ -107,7 +107,7 @@ def test_it_is_bounded_whatever_there_is() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_who_does_not_lead_says_so_and_shows_nothing_old() -> None:
+def test_an_operator_without_the_lease_says_so_and_shows_no_stale_state() -> None:
     shown = read(Shown("blue", "q", status()), works=False)
     assert "another one holds the lease" in shown.text
     assert "blue/q" not in shown.text

@@ -75,14 +75,14 @@ def test_the_service_of_the_admin_api_is_asked() -> None:
 
 
 @pytest.mark.parametrize("nodes", [Reached(), Reached(SERVICE_IP, cluster_id="another")])
-def test_where_nobody_or_another_cluster_answers_the_quorum_is_lost(nodes: Reached) -> None:
+def test_the_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: Reached) -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     assert phase_after(api, nodes, seen_before=False) == "QuorumLost"
     assert SERVICE_IP in nodes.asked
 
 
-def test_ways_that_lead_nowhere_are_tried_now_and_then() -> None:
+def test_unreachable_addresses_are_retried_occasionally() -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     without_pods(api)

@@ -52,7 +52,7 @@ def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float,
 
 
 @pytest.mark.requirement("OP-03")
-def test_who_waits_for_others_has_waited_since_it_was_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_time_counts_from_the_due_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
     takes = Takes(5.0, Next)
     metrics = after(takes, 50.0, "abc", ())
@@ -81,7 +81,7 @@ def test_its_own_limit_and_its_own_pauses_are_no_waiting_for_others(
     assert told(metrics, SUM) == 0.0
 
 
-def test_who_is_held_back_after_an_error_waits_for_nobody() -> None:
+def test_the_backoff_after_an_error_is_not_counted_as_waiting() -> None:
     def fail() -> Next:
         raise Unavailable(503, "ServiceUnavailable", "")
 
@@ -90,7 +90,7 @@ def test_who_is_held_back_after_an_error_waits_for_nobody() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_looks_without_a_reason_keep_nobody_waiting_who_has_one() -> None:
+def test_periodic_reconciles_do_not_delay_triggered_ones() -> None:
     """Every call takes so long that looks at rest would take all places there are."""
     takes = Takes(10.0, Next)
     names = [f"q{number}" for number in range(100)]

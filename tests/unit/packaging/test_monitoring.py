@@ -83,14 +83,14 @@ def declared() -> dict[str, set[str]]:
     return declared_metrics.of_node() | declared_metrics.of_operator()
 
 
-def test_without_the_kinds_nothing_is_made_unless_asked_for(helm: Path) -> None:
+def test_without_the_monitoring_crds_nothing_is_created_unless_enabled(helm: Path) -> None:
     assert chart.of_kind(rendered(helm, kinds=False), *KINDS) == []
     for value in ("metrics.monitors.enabled=true", "metrics.rules.enabled=true"):
         with pytest.raises(ValueError, match="install the Prometheus operator first"):
             rendered(helm, value, kinds=False)
 
 
-def test_with_the_kinds_they_are_made_unless_refused(helm: Path) -> None:
+def test_with_the_monitoring_crds_objects_are_created_unless_disabled(helm: Path) -> None:
     names = [each["metadata"]["name"] for each in chart.of_kind(rendered(helm), *KINDS)]
     assert names == [chart.RELEASE, f"{chart.RELEASE}-members", chart.RELEASE]
     off = rendered(helm, "metrics.monitors.enabled=false", "metrics.rules.enabled=false")

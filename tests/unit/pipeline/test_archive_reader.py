@@ -112,7 +112,7 @@ def test_a_record_that_contradicts_the_others_is_told_with_directory_and_offset(
     assert replay_archive(reader(root), Moment(offset=wrong)).end_offset == wrong
 
 
-def test_what_is_no_state_is_refused(
+def test_an_invalid_state_is_refused(
     writer: LogWriter, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No archive, one with nothing in it, and one with records in quarantine."""

@@ -33,7 +33,7 @@ AFTERWARDS = [
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
 @pytest.mark.parametrize("in_transaction", [False, True])
 @pytest.mark.requirement("SP-03")
-def test_it_is_told_where_a_node_meets_it(
+def test_an_excessive_count_is_reported_where_a_node_finds_it(
     wrong: bytes, afterwards: bytes, in_transaction: bool
 ) -> None:
     begin, end = encoded(md.BeginTransactionRecord()), encoded(md.EndTransactionRecord())

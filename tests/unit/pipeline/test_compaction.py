@@ -116,7 +116,7 @@ def test_what_is_left_gives_the_same_image(
 
 @SETTINGS
 @given(histories(max_size=60), BORDERS, st.integers(1, 30))
-def test_so_it_does_with_records_of_newer_versions(
+def test_records_of_newer_versions_give_the_same_image(
     values: list[bytes], borders: list[int], block: int
 ) -> None:
     found, expected = compacting(values, borders, block), replayed(values)
@@ -143,7 +143,7 @@ BROKER_RECORDS = st.one_of(
 
 @SETTINGS
 @given(st.lists(BROKER_RECORDS, min_size=6, max_size=25), BORDERS, st.integers(1, 30))
-def test_of_brokers_what_is_overtaken_is_missed_by_nobody(
+def test_superseded_broker_records_have_no_effect_on_the_image(
     no_way_back: None, records: list[md.AnyMetadata], borders: list[int], block: int
 ) -> None:
     values = encoded(*records)
@@ -259,13 +259,13 @@ def test_a_head_that_is_longer_than_it_need_be_is_as_replay_has_it(place: int) -
     ],
     ids=["elements", "tagged fields"],
 )  # fmt: skip
-def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes) -> None:
+def test_oversized_records_are_found_even_if_superseded(value: bytes) -> None:
     values = [*encoded(*created()), value, *encoded(change(isr=(1,)))]
     with pytest.raises(BadRecord, match=r"^offset 2: .* too many"):
         compacting(values, block=100).finish()
 
 
-def test_the_more_is_left_the_longer_a_block_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_length_grows_with_the_remaining_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else most of the work would be to go through what is left, again and again."""
     monkeypatch.setattr(replaying, "BLOCK_RECORDS", 2)
     monkeypatch.setattr(replaying, "BLOCK_TIMES_LEFT", 4)
@@ -302,7 +302,7 @@ def test_an_epoch_beyond_its_type_is_as_replay_has_it() -> None:
 
 
 @pytest.mark.parametrize("place", range(19))
-def test_a_text_that_is_none_is_found_wherever_it_is_damaged(place: int) -> None:
+def test_invalid_utf_8_is_found_at_any_position(place: int) -> None:
     """It is looked at eight bytes at a time, and letter by letter at its end; a later value overtakes it."""
     first, other = encoded(config(value="x" * 19), config(value="other"))
     begin = first.index(b"x") + place
@@ -314,7 +314,7 @@ def test_a_text_that_is_none_is_found_wherever_it_is_damaged(place: int) -> None
     assert_same(compacting(values).image, replayed(values).image)
 
 
-def test_a_value_that_is_no_record_is_found_even_if_it_is_overtaken() -> None:
+def test_an_invalid_record_is_found_even_if_superseded() -> None:
     values = encoded(*created(), change(isr=(1,)), change(isr=(2,)), config())
     for index in range(2, len(values)):
         for cut in range(len(values[index])):

@@ -40,7 +40,7 @@ def test_what_a_path_without_a_scheme_means_may_be_a_setting_of_spark() -> None:
     assert not lies_here("hdfs:/a", {})
 
 
-def test_what_is_there_and_what_is_not(tmp_path: Path) -> None:
+def test_existing_and_missing_files(tmp_path: Path) -> None:
     files = LocalFiles()
     for name in ("b", "a", ".a.crc", ".hidden"):
         (tmp_path / name).write_text(name)

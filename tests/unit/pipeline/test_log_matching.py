@@ -114,7 +114,7 @@ def test_an_epoch_never_goes_back() -> None:
     assert finding.what == "epoch 1 after epoch 3"
 
 
-def test_of_two_nobody_knows_who_is_right() -> None:
+def test_two_differing_replicas_are_reported_without_a_verdict() -> None:
     a, b = replica("a", (0, 2), (2, 4), (4, 6)), replica("b", (0, 2), (2, 3), (4, 6))
     outcome = match_logs([a, b])
     assert {each.replica for each in outcome.findings} == {"a", "b"}

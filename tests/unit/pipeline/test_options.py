@@ -14,7 +14,7 @@ DEFAULTS = LogOptions(Path("/node"), None, 0, NO_END, 8 << 20, 1_000_000, keep_p
 
 
 @pytest.mark.requirement("SP-01")
-def test_what_is_not_said_and_what_is() -> None:
+def test_defaults_and_given_options() -> None:
     assert log_options({"path": "/node"}) == DEFAULTS
     given = {"PATH": "file:///node", "startOffset": "3", "endoffset": "9", "spanBytes": "5"}
     wanted = replace(DEFAULTS, start_offset=3, end_offset=9, span_bytes=5)

@@ -69,7 +69,7 @@ def test_the_bootstrapping_procedure_in_its_six_steps() -> None:
 
 
 @pytest.mark.requirement("K595-19")
-def test_who_may_not_form_a_quorum_only_looks_for_one() -> None:
+def test_a_node_that_may_not_form_a_quorum_only_searches_for_one() -> None:
     cores = Cores()
     (one,) = start(cores, "1", static=("1",))
     cores.crash(one)
@@ -110,7 +110,7 @@ def test_a_single_static_voter_forms_at_once_and_grows_when_the_config_is_gone()
     assert [node.committed_values() for node in cores.nodes.values()] == [["alone"]] * 3
 
 
-def test_other_voters_than_the_others_are_configured_with_form_nothing() -> None:
+def test_voters_with_different_configurations_form_no_quorum() -> None:
     seen: list[Output] = []
     cores = Cores(lambda node, output: seen.append(output))
     start(cores, "1", "3")

@@ -51,7 +51,9 @@ def heard_by_stranger(cores: Cores) -> Callable[[], int]:
 @pytest.mark.parametrize("leader_id", [1, 2, 3, 77])
 @pytest.mark.parametrize("ahead", [0, 1, 500, 60_000])
 @pytest.mark.parametrize("asked", ["1", "2"])
-def test_nobody_leaves_a_leader_for_a_claim(leader_id: int, ahead: int, asked: str) -> None:
+def test_a_follower_does_not_leave_its_leader_for_an_unconfirmed_one(
+    leader_id: int, ahead: int, asked: str
+) -> None:
     """Whoever it pretends to be, no epoch grows, the leader stays and the stranger hears nothing."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -257,7 +259,7 @@ def test_a_voter_whose_own_voters_are_all_gone_asks_its_bootstrap_servers(bootst
 @pytest.mark.parametrize(
     "place", [("", 9093), ("\0", 9093), ("a" * 300, 9093), ("1.2.3.4", 70_000), ("h", -1)]
 )
-def test_an_address_that_is_none_is_followed_by_nobody(place: tuple[str, int]) -> None:
+def test_an_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
     """In a request, and in an answer of a peer that lies: the voters record has a better one."""
     cores = Cores()
     cores.quorum("1", "2", "3")

@@ -71,7 +71,7 @@ def test_the_follower_tells_and_the_leader_looks_at_its_disk_and_stops() -> None
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_a_leader_learns_of_it_by_a_word_or_by_being_asked_again(says: bool) -> None:
+def test_a_leader_learns_of_corruption_from_a_report_or_a_repeated_fetch(says: bool) -> None:
     """A stock replica has no word for it: it only asks again for what it was sent."""
     cores = Watched("4")
     one = filled(cores)

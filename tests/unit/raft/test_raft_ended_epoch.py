@@ -29,7 +29,7 @@ def order_of(requests: Iterable[EndQuorumEpochRequest]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("order", [("2", "3", "4"), ("4", "3", "2"), ("3", "4", "2")])
-def test_who_has_replicated_most_comes_first(order: tuple[str, ...]) -> None:
+def test_successors_are_sorted_by_replicated_offset(order: tuple[str, ...]) -> None:
     """Each later one misses one record more; 5 has none of them."""
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4", "5")

@@ -158,7 +158,7 @@ def test_a_replica_without_an_epoch_learns_any_from_answers() -> None:
 
 
 @pytest.mark.requirement("K595-07")
-def test_nobody_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_voter_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     monkeypatch.setattr("quorum_node.raft.replica_state.MAX_EPOCH", 3)
@@ -174,7 +174,7 @@ def test_nobody_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.requirement("K595-07")
-def test_the_last_epoch_of_an_int32_is_nobodys() -> None:
+def test_the_largest_int32_epoch_is_never_used() -> None:
     """Neither of a voter that lives without a leader, nor after its restart."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -430,7 +430,7 @@ def test_update_voter_changes_endpoints_without_losing_the_quorum() -> None:
     assert change(cores, one, fenced).error is RaftError.FENCED_LEADER_EPOCH
 
 
-def test_a_change_whose_asker_is_gone_is_dropped_before_it_is_written() -> None:
+def test_a_change_whose_caller_is_gone_is_dropped_before_it_is_written() -> None:
     from quorum_node.raft.events import RequestAbandoned
 
     cores = Cores()

@@ -97,7 +97,7 @@ def test_turns_keep_their_rate_under_steady_writes() -> None:
     assert count >= 90 / config.observer_interval_ms, "turns must not be lost either"
 
 
-def test_who_is_behind_is_answered_at_once() -> None:
+def test_an_observer_that_lags_is_answered_at_once() -> None:
     cores, leader = quorum_with_crowd()
     for text in "abcdef":
         cores.propose(leader, text)

@@ -73,7 +73,7 @@ def test_a_leader_writes_its_own_new_address() -> None:
     assert one.replica.log_end == end, "once"
 
 
-def test_only_the_order_or_case_of_endpoints_is_no_news() -> None:
+def test_order_and_case_of_endpoints_cause_no_update() -> None:
     cores = Cores()
     one = cores.quorum("1")
     end = one.replica.log_end

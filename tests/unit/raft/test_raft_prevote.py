@@ -137,7 +137,7 @@ def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
 
 
 @pytest.mark.requirement("K650-02")
-def test_who_knows_pre_vote_is_no_disturbance_beside_an_older_voter() -> None:
+def test_a_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> None:
     """Cut off, it reaches nobody who could not be asked: the epoch stays."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

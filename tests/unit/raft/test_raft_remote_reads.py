@@ -116,7 +116,7 @@ def test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one() -> None:
     assert offset >= committed
 
 
-def test_a_read_goes_along_when_its_replica_becomes_leader() -> None:
+def test_a_read_continues_when_its_replica_becomes_leader() -> None:
     cores, leader, _ = quorum_with_observer()
     cores.partition(["2"], ["1", "3", "4"])
     waiting = cores.nodes["2"]
@@ -258,7 +258,7 @@ def test_a_read_wakes_up_the_voters_and_not_every_observer() -> None:
     assert observer.committed_values()[-1] == "news"
 
 
-def test_nobody_waits_for_an_abandoned_question() -> None:
+def test_an_abandoned_read_request_is_dropped() -> None:
     cores, leader, observer = quorum_with_observer()
     role = leader.replica.role
     assert isinstance(role, Leader)
@@ -303,7 +303,7 @@ def test_the_age_of_a_replica_that_lags_does_not_shrink() -> None:
     assert answer.age_ms >= 1000
 
 
-def test_a_leader_nobody_fetches_from_grows_old_too() -> None:
+def test_the_age_of_a_leader_without_fetches_grows() -> None:
     cores, leader, _ = quorum_with_observer()
     cores.partition(["1"], ["2", "3", "4"])
     cores.advance(800)
@@ -312,7 +312,7 @@ def test_a_leader_nobody_fetches_from_grows_old_too() -> None:
     assert answer.age_ms >= 800
 
 
-def test_a_new_leader_that_has_committed_nothing_yet_makes_nothing_young() -> None:
+def test_a_new_leader_without_a_commit_does_not_reset_ages() -> None:
     """It may know of less than was committed before it; it tells no high watermark until then."""
     cores, leader, observer = quorum_with_observer()
     two, three = cores.nodes["2"], cores.nodes["3"]

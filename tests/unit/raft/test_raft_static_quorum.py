@@ -215,7 +215,7 @@ def test_votes_before_the_uuids_are_known() -> None:
 
 
 @pytest.mark.requirement("K853-04")
-def test_who_has_a_voters_record_grants_nothing_to_an_id() -> None:
+def test_a_replica_with_a_voters_record_grants_no_vote_by_id_alone() -> None:
     """An emptied disk and a late starter can't elect a second leader behind a formed quorum."""
     cores = Cores()
     leader = formed(cores)

@@ -180,7 +180,7 @@ def test_a_request_for_another_key_of_the_same_id_is_refused() -> None:
 
 
 @pytest.mark.requirement("K853-06")
-def test_an_empty_disk_never_votes_as_its_old_self() -> None:
+def test_a_replica_with_an_empty_disk_never_votes_under_its_old_key() -> None:
     cores, _, two, three = leaderless()
     old_key = two.key
     cores.lose_disk(two, incarnation=2)
@@ -227,7 +227,7 @@ def test_without_a_leader_an_unknown_candidate_is_refused_and_the_voter_campaign
 
 
 @pytest.mark.requirement("K595-08")
-def test_a_voter_that_campaigned_in_vain_votes_for_an_unknown_candidate() -> None:
+def test_a_voter_whose_campaign_failed_votes_for_an_unknown_candidate() -> None:
     cores, _, two, _ = leaderless()
     cores.advance(8000)
     assert two.replica.campaigns > 0
@@ -311,7 +311,7 @@ def test_election_delays_differ() -> None:
 
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.requirement("K595-09")
-def test_a_candidate_with_a_shorter_log_puts_off_nobodys_campaign(pre_vote: bool) -> None:
+def test_a_candidate_with_a_shorter_log_delays_no_campaign(pre_vote: bool) -> None:
     """One that knows no pre-vote asks again and again, in ever newer epochs."""
     cores, _, two, _ = leaderless()
     become_unattached(two.replica, two.replica.epoch)

@@ -149,7 +149,7 @@ def test_zeros_are_no_batch() -> None:
 
 @settings(max_examples=500)
 @given(st.binary(max_size=300), st.data())
-def test_a_valid_checksum_over_nonsense_is_still_only_corrupt(
+def test_an_invalid_batch_with_a_valid_checksum_is_reported_as_corrupt(
     body: bytes, data: st.DataObject
 ) -> None:
     damaged = bytearray(batch(count=data.draw(st.integers(1, 4))))

@@ -25,7 +25,7 @@ def test_what_a_listener_may_be_called(host: str) -> None:
         "[::1]", "1:2", "fe80::%",
     ],
 )  # fmt: skip
-def test_what_nobody_can_connect_to(host: str) -> None:
+def test_unconnectable_addresses_are_refused(host: str) -> None:
     why = why_undialable(host, 9093)
     assert why is not None
     assert len(why) < 200

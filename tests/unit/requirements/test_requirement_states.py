@@ -103,7 +103,9 @@ def test_on_the_same_inputs_the_later_result_counts() -> None:
 
 
 class TestKeptResults:
-    def test_come_back_and_are_replaced_by_those_of_the_same_inputs(self, tmp_path: Path) -> None:
+    def test_stored_results_are_read_back_and_replaced_for_the_same_inputs(
+        self, tmp_path: Path
+    ) -> None:
         path = tmp_path / "folder" / "results.json"
         green, red = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, NOW)
         results.add_results(path, {"a": green, "b": green})
@@ -113,14 +115,14 @@ class TestKeptResults:
         results.add_results(path, {"a": other})
         assert results.load_history(path) == {"a": (green, other), "b": (red,)}
 
-    def test_are_those_of_the_last_few_inputs(self, tmp_path: Path) -> None:
+    def test_results_of_the_last_few_inputs_are_kept(self, tmp_path: Path) -> None:
         path = tmp_path / "results.json"
         for number in range(9):
             results.add_results(path, {"a": Result(PASSED, EARLY, f"inputs {number}")})
         kept = [result.inputs for result in results.load_history(path)["a"]]
         assert kept == [f"inputs {number}" for number in range(5, 9)]
 
-    def test_of_the_form_before_are_known_to_be_old(self, tmp_path: Path) -> None:
+    def test_results_in_the_previous_format_are_old(self, tmp_path: Path) -> None:
         path = tmp_path / "results.json"
         path.write_text('{"a": {"outcome": "passed", "at": "2026-01-01", "commit": "abc"}}')
         (result,) = results.load_results(path).values()

@@ -24,7 +24,7 @@ def exchange(mechanism: ScramMechanism, user: str, password: str) -> ClientExcha
 @pytest.mark.parametrize(
     ("user", "password"), [("alice", "pass"), ("a,b=c", "pässword, with = \n")]
 )
-def test_client_and_server_convince_each_other(
+def test_client_and_server_authenticate_each_other(
     mechanism: ScramMechanism, user: str, password: str
 ) -> None:
     record = made_from_password(mechanism, password, b"salt", 4096).record(user, mechanism)
@@ -55,7 +55,7 @@ SALT = base64.b64encode(b"salt").decode()
         ("\x80", "can't be read"),
     ],
 )
-def test_a_server_that_can_not_be_right(answer: str, why: str) -> None:
+def test_an_invalid_server_response_is_rejected(answer: str, why: str) -> None:
     with pytest.raises(ServerRefused, match=why):
         exchange(ScramMechanism.SHA_256, "alice", SECRET).last(answer.encode("latin-1"))
 

@@ -117,7 +117,7 @@ def _certificate(der: bytes) -> x509.Certificate:
     return x509.load_der_x509_certificate(der)
 
 
-def test_who_is_signed_by_another_authority_does_not_get_that_far(tmp_path: Path) -> None:
+def test_a_certificate_of_another_authority_is_rejected_in_the_handshake(tmp_path: Path) -> None:
     foreign = authority("ca-9", start=START, end=END)
     server = context(settings_for(tmp_path / "one", node(1)), server=True)
     stranger = context(settings_for(tmp_path / "two", node(2, foreign), foreign), server=False)

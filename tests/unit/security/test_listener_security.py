@@ -185,7 +185,7 @@ def test_a_listener_without_a_map_is_plain_or_what_it_is_called() -> None:
         ({**STORES, PROTOCOL_MAP: "CONTROLLER:SASL_SSL", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}, "can't use SASL"),
     ],
 )  # fmt: skip
-def test_listeners_that_can_not_be(properties: dict[str, str], why: str) -> None:
+def test_invalid_listeners_are_refused(properties: dict[str, str], why: str) -> None:
     with pytest.raises(SecuritySettingError, match=why):
         read_listeners(
             {**STORES, **properties} if "PEM" not in why else properties,

@@ -57,7 +57,7 @@ def test_what_rules_make_of_a_subject(rules: str, subject: str, name: str) -> No
 @pytest.mark.parametrize(
     "subject", ["CN=b", "xCN=a", "CN=ax", "CN=a\n", "CN=" + "a" * MAX_SUBJECT_CHARS]
 )
-def test_a_subject_that_no_rule_fits_is_nobody(subject: str) -> None:
+def test_a_subject_without_a_matching_rule_has_no_principal(subject: str) -> None:
     with pytest.raises(NoRuleFits, match="no rule"):
         parse_mapping_rules("RULE:CN=a+/x/").name_of(subject)
 

@@ -69,7 +69,7 @@ def test_serials_stand_beside_lists_in_lines_of_their_own() -> None:
         assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
 
 
-def test_an_empty_file_revokes_nobody() -> None:
+def test_an_empty_file_revokes_no_certificate() -> None:
     assert load_revoked(b"", "revoked") == NONE_REVOKED
     assert load_revoked(revocation_list(CA), "revoked") == NONE_REVOKED
 

@@ -117,14 +117,14 @@ def test_who_may_by_role(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", sorted(OPEN_TO_ALL | BY_RESOURCE))
-def test_what_is_not_asked_at_the_door(key: int) -> None:
+def test_operations_that_are_not_checked_at_the_listener(key: int) -> None:
     """Everybody passes; what is named is asked for one by one."""
     body = body_of(APIS[key], node_id=1)
     assert {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)} == EVERYBODY
 
 
 @pytest.mark.parametrize("name", [api.name for api in APIS.values() if api.request in CLAIMING])
-def test_nobody_speaks_for_another_node_not_even_a_super_user(name: str) -> None:
+def test_even_a_super_user_can_not_act_as_another_node(name: str) -> None:
     body = body_of(NAMES[name], node_id=2)
     for caller in (
         *CALLERS.values(),
@@ -149,7 +149,7 @@ def test_a_broker_with_the_id_of_a_voter_does_not_fetch_for_the_voter() -> None:
     assert lets_in(with_voters, who(Role.MEMBER, 1), fetch)
 
 
-def test_two_ids_in_one_request_are_nobodys() -> None:
+def test_a_request_with_two_node_ids_speaks_for_no_node() -> None:
     vote, other = (body_of(NAMES["Vote"], node_id=each) for each in (1, 2))
     assert isinstance(vote, VoteRequest)
     assert isinstance(other, VoteRequest)
@@ -262,7 +262,7 @@ def test_a_connection_that_was_opened_ends_at_the_member_that_was_meant() -> Non
     assert "no certificate" in str(why_not_dialled(None, 2))
 
 
-def test_without_an_authorizer_nobody_is_asked() -> None:
+def test_without_an_authorizer_no_rights_are_checked() -> None:
     open_authorizer = RequestAuthorizer(AccessSettings(AuthorizerSettings()), AclsImage())
     for api in APIS.values():
         asked = open_authorizer.request(who(None), body_of(api, node_id=1))

@@ -141,7 +141,7 @@ def test_no_other_request_is_served_before_the_login() -> None:
     )
 )
 @settings(max_examples=200, deadline=None)
-def test_nobody_gets_in_without_the_password(bodies: list[Message]) -> None:
+def test_no_login_succeeds_without_the_password(bodies: list[Message]) -> None:
     session = NEW
     for body in bodies:
         found = step(session, 1, body, CREDENTIALS)

@@ -109,13 +109,13 @@ SHORT = element(0x30, element(0x30, element(2, b"7") * 3))
         element(0x30, element(0x31, element(0x30, element(12, b"a")))),
     ],
 )
-def test_a_name_that_is_none(data: bytes) -> None:
+def test_an_invalid_name_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedDer):
         name_text(data)
 
 
 @pytest.mark.parametrize("data", [SHORT, element(0x30, b""), element(0x30, element(2, b"7"))])
-def test_a_certificate_that_is_none(data: bytes) -> None:
+def test_an_invalid_certificate_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedDer):
         subject_text(data)
 

@@ -87,7 +87,7 @@ def test_a_deposed_controllers_changes_vanish_and_their_callers_hear_not_control
 
 
 @pytest.mark.requirement("K631-02", "K631-03")
-def test_who_leads_no_more_decides_nothing_also_with_nothing_on_its_way() -> None:
+def test_a_former_leader_makes_no_decision_even_with_nothing_in_flight() -> None:
     """Nothing fails then that would tell the controller: it has to see that it leads no more."""
 
     async def test() -> None:
@@ -123,7 +123,7 @@ def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
 
 
 @pytest.mark.requirement("K631-02")
-def test_who_leads_again_in_another_epoch_begins_anew() -> None:
+def test_a_leader_of_a_new_epoch_starts_with_a_fresh_state() -> None:
     """Between two looks it may have been deposed and elected."""
 
     async def test() -> None:

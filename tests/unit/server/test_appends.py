@@ -32,7 +32,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_submit_calls_nobody_back() -> None:
+def test_submit_calls_no_callback_synchronously() -> None:
     async def body() -> None:
         called: list[str] = []
         queue = AppendQueue(

@@ -51,7 +51,7 @@ def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
     assert env.counted == ["max.connections"]
 
 
-def test_a_flood_of_silent_connections_displaces_nobody_who_has_asked_something() -> None:
+def test_a_flood_of_silent_connections_displaces_no_active_connection() -> None:
     env = Env(max_connections=16)
     asked = [env.open(f"10.0.0.{n}") for n in range(10)]
     shown = env.open("10.0.0.99")
@@ -97,7 +97,7 @@ def test_a_flood_never_closes_a_voters_connection() -> None:
     assert not late.closed
 
 
-def test_who_claims_to_be_a_voter_many_times_displaces_its_own() -> None:
+def test_repeated_claims_of_one_voter_displace_only_its_own_connections() -> None:
     env = Env(max_connections=1000, max_per_address=1000)
     for _ in range(10 * MAX_PER_VOTER):
         env.open(voter=1)

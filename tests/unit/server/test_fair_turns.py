@@ -49,7 +49,7 @@ def test_one_turn_of_the_loop_is_not_kept_for_long() -> None:
     assert all(len(each.done_at) == 100 for each in clients)
 
 
-def test_who_asks_little_is_served_before_sixty_who_never_pause() -> None:
+def test_an_occasional_client_is_served_before_sixty_busy_ones() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     for _ in range(60):
@@ -108,7 +108,7 @@ def test_a_share_of_the_time_is_all_that_they_get(share: float) -> None:
     assert max(counts) - min(counts) <= 5
 
 
-def test_a_burst_after_a_pause_waits_for_nobody() -> None:
+def test_a_burst_after_a_pause_is_served_at_once() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
     client = Client(turns, loop, 1, 0.0001)

@@ -61,7 +61,7 @@ def test_a_size_outside_the_limit_is_refused_as_soon_as_it_is_there(size: int) -
         cutter.next()
 
 
-def test_nothing_is_set_aside_for_a_promise() -> None:
+def test_no_memory_is_reserved_for_an_announced_size() -> None:
     cutter = FrameCutter(MAX_BYTES)
     tracemalloc.start()
     cutter.feed(struct.pack(">i", MAX_BYTES) + b"x")

@@ -206,7 +206,7 @@ def test_a_certificate_without_a_name_of_this_quorum_has_the_role_that_the_rules
     at_a_port(tmp_path, play, rules="RULE:^CN=ops-([a-z]+)$/$1/")
 
 
-def test_a_certificate_with_two_identities_is_nobodys(tmp_path: Path) -> None:
+def test_a_certificate_with_two_identities_has_no_identity(tmp_path: Path) -> None:
     two = ("urn:metadataquorum:ns:demo:member:2", "urn:metadataquorum:ns:demo:member:3")
 
     async def play(port: Port) -> None:
@@ -308,7 +308,7 @@ FETCH = encode_request(
     ],
     ids=["itself", "another-member", "reader", "broker", "nobody-is-bound"],
 )
-def test_who_is_taken_for_a_voter_shows_its_certificate(
+def test_a_connection_counts_as_a_voters_only_with_its_certificate(
     made: Issued, binding: bool, protected: bool, tmp_path: Path
 ) -> None:
     """A voter's connection does not give way, and its requests wait for nobody: not for whoever says that it is voter 2."""
@@ -324,7 +324,7 @@ def test_who_is_taken_for_a_voter_shows_its_certificate(
     at_a_port(tmp_path, play, binding=binding)
 
 
-def test_who_is_trusted_no_more_leaves_after_the_answer(
+def test_a_peer_no_longer_trusted_is_disconnected_after_the_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
@@ -357,7 +357,7 @@ def test_who_is_trusted_no_more_leaves_after_the_answer(
 
 
 @pytest.mark.long
-def test_who_has_an_expired_certificate_leaves(
+def test_a_peer_with_an_expired_certificate_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)

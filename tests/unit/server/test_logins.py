@@ -306,7 +306,7 @@ def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
     played(play)
 
 
-def test_nobody_is_told_that_a_password_is_wrong_before_credentials_are_loaded() -> None:
+def test_no_password_is_rejected_before_credentials_are_loaded() -> None:
     def play() -> None:
         env = Env()
         env.stored.are_loaded = False
@@ -380,7 +380,7 @@ _GOOD = [
     st.integers(1, 60),
 )
 @settings(max_examples=150, deadline=None)
-def test_no_bytes_without_the_password_log_anybody_in(frames: list[bytes], piece: int) -> None:
+def test_no_random_bytes_authenticate_without_the_password(frames: list[bytes], piece: int) -> None:
     """Whatever comes, in pieces of any size: nobody is somebody, and nothing but versions is served."""
 
     def play() -> None:

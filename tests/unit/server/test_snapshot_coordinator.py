@@ -273,7 +273,7 @@ def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
     play(test)
 
 
-def test_who_can_not_take_over_is_not_handed_to() -> None:
+def test_leadership_is_not_transferred_to_a_replica_that_can_not_lead() -> None:
     async def test() -> None:
         node = Node()
         await node.leads()

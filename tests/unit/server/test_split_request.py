@@ -119,7 +119,7 @@ async def turn() -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_news_of_one_partition_end_the_wait_of_all() -> None:
+def test_new_data_of_one_partition_complete_the_whole_request() -> None:
     async def scenario() -> None:
         quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
         asker = Node(quiet, busy, other).fetch(0, 1, 2)
@@ -238,7 +238,7 @@ def test_fetches_that_drifted_apart_end_together() -> None:
     in_loop(timed)
 
 
-def test_news_do_not_end_the_waits_of_other_requests() -> None:
+def test_new_data_do_not_complete_other_requests() -> None:
     """The follower syncs what it got before it asks again: there is nothing to join."""
 
     async def scenario() -> None:

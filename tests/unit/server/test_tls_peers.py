@@ -134,7 +134,7 @@ def test_the_member_that_was_dialled_is_asked(
         (certificate_of("member", 2, CA, end=timedelta(minutes=-1)), "its certificate has expired"),
     ],
 )
-def test_nobody_else_is_asked_and_one_line_says_why(
+def test_a_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
     there: Issued, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who is there would answer: only the member that dials looks at the certificate."""

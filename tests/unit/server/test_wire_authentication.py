@@ -31,7 +31,7 @@ def test_sasl_is_not_the_state_that_this_listener_is_in() -> None:
 
 
 @pytest.mark.parametrize(("forwarded", "error", "time_ms"), [(False, 64, -1), (True, 61, 0)])
-def test_a_token_is_refused_here_and_disabled_for_who_asked_a_broker(
+def test_delegation_token_apis_are_refused_by_controllers_and_disabled_on_brokers(
     forwarded: bool, error: int, time_ms: int
 ) -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")

@@ -52,7 +52,7 @@ def received(request: raft.OutboundRequest, answer: raft.Response) -> raft.Inbou
 
 @pytest.mark.requirement("K595-14", "K595-15")
 @pytest.mark.parametrize("error", DRAFT)
-def test_replicas_of_this_software_hear_the_drafts_name(error: RaftError) -> None:
+def test_replicas_of_this_project_get_the_drafts_error_name(error: RaftError) -> None:
     pairs: list[tuple[raft.OutboundRequest, raft.Response]] = [
         (raft.FetchRequest("c", ME, 7, 40, 6), raft.FetchResponse(error, LEADER)),
         (raft.VoteRequest("c", ME, 8, 6, 40, OTHER), raft.VoteResponse(error, LEADER)),
@@ -85,7 +85,7 @@ def test_a_private_api_answers_with_the_drafts_code(error: RaftError) -> None:
 
 @pytest.mark.requirement("K595-14")
 @pytest.mark.parametrize("error", DRAFT)
-def test_stock_replicas_hear_a_code_that_they_know(error: RaftError) -> None:
+def test_stock_replicas_get_an_error_code_that_they_know(error: RaftError) -> None:
     request = to_wire([(0, raft.BeginQuorumEpochRequest("c", 1, 8, OTHER, HERE))], 1)
     body = join(request, [raft.BeginQuorumEpochResponse(error, LEADER)], no_clock)
     part = body.topics[0].partitions[0]  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def test_answers_of_voter_changes_say_who_leads(change: Message, error: RaftErro
 
 
 @pytest.mark.requirement("K595-15")
-def test_who_asked_to_join_learns_of_another_leader() -> None:
+def test_a_replica_that_asked_to_join_learns_the_other_leader() -> None:
     request = raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False)
     answer = raft.VoterChangeResponse(RaftError.NOT_QUORUM_LEADER, LEADER, "ask 2")
     assert received(request, answer) == answer

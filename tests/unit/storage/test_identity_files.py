@@ -152,7 +152,7 @@ def test_the_data_volume_is_latched_too(tmp_path: Path) -> None:
     assert latch.places() == f"{beside} and {data / 'storage-failed'}"
 
 
-def test_a_data_volume_that_takes_no_mark_holds_nobody_up(
+def test_an_unwritable_data_volume_does_not_delay_the_latch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_meta_properties(tmp_path, META)

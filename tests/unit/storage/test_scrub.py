@@ -71,7 +71,7 @@ def test_a_segment_that_nothing_was_written_to_since_the_start_is_read_as_well(
     assert segment.path.name in str(failure)
 
 
-def test_what_is_not_synced_yet_is_nobodys_damage(tmp_path: Path) -> None:
+def test_unsynced_data_are_not_reported_as_damage(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     append(log, 2)
     log.flush()

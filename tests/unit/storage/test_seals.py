@@ -83,7 +83,7 @@ def test_a_sealed_log_is_what_a_scanned_one_is(
     assert len(list(tmp_path.glob("*.seal"))) > 5
 
 
-def test_a_damaged_seal_counts_for_nothing(tmp_path: Path) -> None:
+def test_a_damaged_seal_is_ignored(tmp_path: Path) -> None:
     fill(tmp_path)
     log = opened(tmp_path)
     wanted = facts(log)

@@ -117,7 +117,7 @@ def test_a_replica_that_ends_too_early_has_lost_the_rest() -> None:
     assert len(judge(WRITES, [], [GOOD_LOG, short]).lost) == 2
 
 
-def test_no_log_is_no_proof() -> None:
+def test_a_missing_log_is_reported() -> None:
     with pytest.raises(ValueError, match="no replica"):
         judge(WRITES, [], [])
 
