@@ -17,7 +17,7 @@ def parse_properties(text: str) -> dict[str, str]:
             continue
         key, found, value = _split(line)
         if not found:
-            raise ValueError(f"line {number} is no key=value")
+            raise ValueError(f"line {number} is not in the form key=value")
         pairs[_unescape(key)] = _unescape(value)
     return pairs
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from quorum_node.command_line import Parser
 from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.kept_loops import use_kept_loops
@@ -33,7 +34,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="quorum-pipeline",
         description="The history of a metadata quorum as tables.",
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from docs._site.pages.markdown import head, page, table
 from quorum_node import exit_codes
+from quorum_node.archiver import main as backup_main
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.quorumctl import main as quorumctl_main
 from quorum_operator.plugin import main as plugin_main
@@ -14,6 +15,7 @@ from quorum_pipeline import __main__ as pipeline_main
 
 _PROGRAMS = {
     "quorumctl": quorumctl_main,
+    "quorum-backup": backup_main,
     "kubectl quorum": plugin_main,
     "quorum-pipeline": pipeline_main,
 }

@@ -18,6 +18,7 @@ from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
 from quorum_node.backups.object_address import ObjectAddress, Place, parse_place
 from quorum_node.client.committed_log import CommittedLog, CommittedLogError, parsed_addresses
 from quorum_node.client_tls import ClientTlsError, tls_of_options
+from quorum_node.command_line import Parser
 
 _MOST_SUMMARY = 3000
 """Maximum characters of an error in the summary. Kubernetes limits a termination message to 4,096 bytes."""
@@ -166,6 +167,13 @@ def _version() -> str:
         return "unknown"
 
 
+EXIT_CODES = {
+    0: "done",
+    1: "refused or failed, or the backup is damaged; the reason is on stderr",
+    2: "wrong usage",
+}
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of backups: write 1 or more")
@@ -173,9 +181,10 @@ def _count(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="quorum-backup",
         description="Back up the metadata of a running quorum, and check backups.",
+        epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     names = parser.add_subparsers(required=True, metavar="COMMAND")
     taking = names.add_parser(

@@ -49,6 +49,10 @@ def parse_place(
 ) -> Place:
     """A directory, or `s3://bucket/prefix`. Raises BackupError."""
     if not text.startswith(SCHEME):
+        if "://" in text:
+            raise BackupError(
+                f"{text!r} is no address: write a directory, or {SCHEME}BUCKET/PREFIX"
+            )
         return Path(text)
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
     parts = [each for each in prefix.split("/") if each]

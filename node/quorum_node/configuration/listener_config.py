@@ -337,5 +337,8 @@ def _reachable(
     properties: Properties, key: Key[Any], address: ListenerAddress, hint: str
 ) -> HostPort:
     if address.host in WILDCARDS:
-        raise properties.wrong(key, f"{address.host} is not an address that others can reach{hint}")
+        why = f"{address.host} is not an address that others can reach{hint}"
+        if not properties.has(key):
+            raise ConfigError(f"{key.name} is not set, and its default can't be used: {why}")
+        raise properties.wrong(key, why)
     return HostPort(address.host.strip("[]"), address.port)

@@ -99,7 +99,8 @@ def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the configuration file {path} can't be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the configuration file {path} can't be read: {why}") from error
     try:
         pairs = parse_properties(text)
     except ValueError as error:

@@ -15,6 +15,7 @@ from quorum_node.client_tls import (
     tls_of_folder,
     tls_of_options,
 )
+from quorum_node.command_line import Parser
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
@@ -109,7 +110,7 @@ def _token(path: str | None) -> str | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="quorumctl",
         description="Look at a metadata quorum and change it, through any node's admin API.",
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),

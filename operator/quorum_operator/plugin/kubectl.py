@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ Object = dict[str, Any]
 QUORUMS = "metadataquorums.metadataquorum.dev"
 KIND = "MetadataQuorum"
 TIMEOUT_S = 60.0
+_LOG_LINE = re.compile(r"[IWE]\d{4} \d\d:\d\d:\d\d\.")
 
 
 class CommandFailed(Exception):
@@ -81,7 +83,7 @@ class Kubectl:
                 f"no answer from the API server within {TIMEOUT_S:.0f} s; try `kubectl get {QUORUMS}`"
             ) from None
         if done.returncode != 0:
-            raise CommandFailed(_explained(done.stderr.strip() or done.stdout.strip()))
+            raise CommandFailed(_explained(_without_log(done.stderr) or done.stdout.strip()))
         return done.stdout
 
 
@@ -94,8 +96,16 @@ def _missing(name: str) -> str:
     return f"{name} is not on the PATH: install kubectl, or name it in the variable KUBECTL"
 
 
+def _without_log(error: str) -> str:
+    """kubectl's error without the lines that its libraries log before it, one for each attempt."""
+    lines = error.strip().splitlines()
+    return "\n".join(line for line in lines if not _LOG_LINE.match(line)) or error.strip()
+
+
 def _explained(error: str) -> str:
     """kubectl's error with advice."""
+    if error.startswith("The connection to the server"):
+        return f"{error}\nNo cluster answers: check `kubectl config current-context`, or choose another --context"
     if "doesn't have a resource type" in error:
         return f"{error}\nThis cluster has no MetadataQuorums: install the operator, or choose another --context"
     if "(NotFound)" in error and KIND.lower() in error:

@@ -15,6 +15,7 @@ EXIT_CODES = {
     1: "refused or failed; the reason is on stderr. `logs` ends with kubectl's own code",
     2: "wrong usage",
 }
+PROGRAM = "kubectl quorum"
 HELP = """\
 kubectl quorum: inspect and change a MetadataQuorum
 
@@ -53,7 +54,7 @@ class _Parser(argparse.ArgumentParser):
     """Argument parser: usage errors refer to the help text, which is the same for all commands."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"kubectl quorum: {message}; see kubectl quorum --help", file=sys.stderr)
+        print(f"{PROGRAM}: {message}; see {PROGRAM} --help", file=sys.stderr)
         raise SystemExit(2)
 
     def format_help(self) -> str:
@@ -104,7 +105,7 @@ _PLAIN = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="kubectl quorum")
+    parser = _Parser(prog=PROGRAM)
     names = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     made = {name: names.add_parser(name) for name in (*_PLAIN, "watch", "logs", "replace")}
     made["transfer"] = names.add_parser("transfer")
@@ -114,21 +115,31 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--context")
         each.add_argument("--kubeconfig")
     made["watch"].add_argument("--interval", type=_positive, default=2.0)
-    made["watch"].add_argument("--count", type=int)
-    made["replace"].add_argument("id", type=int, metavar="ID")
-    made["transfer"].add_argument("--to", type=int)
+    made["watch"].add_argument("--count", type=_whole)
+    made["replace"].add_argument("id", type=_whole, metavar="ID")
+    made["transfer"].add_argument("--to", type=_whole)
     logs = made["logs"]
-    logs.add_argument("--id", type=int)
+    logs.add_argument("--id", type=_whole)
     logs.add_argument("-f", "--follow", action="store_true")
-    logs.add_argument("--tail", type=int, default=100)
+    logs.add_argument("--tail", type=_whole, default=100)
     logs.add_argument("--previous", action="store_true")
     return parser
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return value
 
 

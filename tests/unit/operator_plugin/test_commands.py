@@ -24,6 +24,9 @@ elif sys.argv[1] == "exec":
     print("the leader of epoch 4 handed over")
 elif sys.argv[1] == "patch" and "--context=broken" in sys.argv:
     sys.exit("Error from server (Conflict): Operation cannot be fulfilled on metadataquorums")
+if "--context=down" in sys.argv:
+    log = 'E1127 02:28:31.579017   26904 memcache.go:265] "Unhandled Error" err="refused"'
+    sys.exit(log + "\\n" + log + "\\nThe connection to the server localhost:8080 was refused")
 """
 
 
@@ -166,6 +169,24 @@ def test_a_conflict_says_that_it_can_be_repeated(
 ) -> None:
     assert main.main(["pause", "q", "--context", "broken"]) == 1
     assert "check it, and repeat" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_one_message_without_kubectls_log(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["status", "q", "--context", "down"]) == 1
+    first, advice = capsys.readouterr().err.splitlines()
+    assert first == "kubectl quorum: The connection to the server localhost:8080 was refused"
+    assert "choose another --context" in advice
+
+
+@pytest.mark.parametrize("interval", ["x", "-1", "inf"])
+def test_an_interval_is_a_number_of_seconds(
+    interval: str, kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["watch", "q", f"--interval={interval}"])
+    assert f"'{interval}' is not a number of seconds above 0; see" in capsys.readouterr().err
 
 
 def test_without_kubectl_it_says_so() -> None:

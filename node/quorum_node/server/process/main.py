@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 import uvloop
 
+from quorum_node.command_line import Parser
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
 from quorum_node.exit_codes import ExitCode, TerminationReason
@@ -138,7 +139,7 @@ def configure_logging(level: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="quorum-node",
         description="One replica of a Raft metadata quorum that speaks Kafka's protocol.",
     )

@@ -48,7 +48,8 @@ def read_token(config: NodeConfig) -> str | None:
     try:
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"admin.token.file={path}: can't be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"admin.token.file={path}: can't be read: {why}") from error
     if not token:
         raise ConfigError(f"admin.token.file={path}: the file is empty")
     return token
