@@ -32,7 +32,7 @@ _OF_A_MEMBER = Path("/etc/metadataquorum-tls")
 """Where the operator mounts the certificate of a member."""
 
 if TYPE_CHECKING:
-    Names = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no other name for it
+    Names = argparse._SubParsersAction[Parser]  # noqa: SLF001 - argparse has no other name for it
 
 
 def main(arguments: list[str] | None = None) -> int:
