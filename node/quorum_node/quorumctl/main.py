@@ -179,7 +179,7 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
     )
 
 
-def _command(names: "Names", name: str, text: str) -> argparse.ArgumentParser:
+def _command(names: "Names", name: str, text: str) -> Parser:
     parser = names.add_parser(name, help=text)
     _add_common(parser, again=True)
     return parser
