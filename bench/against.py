@@ -101,7 +101,7 @@ def measure(sources: dict[str, Path], rounds: int, seconds: float) -> list[dict[
             cluster.create()
         time.sleep(SETTLE_SECONDS)
         for turn in range(rounds):
-            # Whoever comes second finds another page cache: each is first as often as the other.
+            # The second run finds a warm page cache: each version is first equally often.
             order = [BEFORE, AFTER] if turn % 2 == 0 else [AFTER, BEFORE]
             with progress.part("round", turn):
                 figures: dict[str, Any] = {name: {} for name in order}

@@ -73,7 +73,8 @@ async def creation(cluster: Controllers, seconds: float) -> dict[str, Any]:
 async def failures(cluster: Controllers, partitions: int, kills: int) -> dict[str, Any]:
     """Two brokers with a replica of every partition fail one after the other, then controllers."""
     address = cluster.addresses()[cluster.leader()]
-    # A collection here would be taken for a pause there: only where nothing is measured.
+    # A garbage collection here would be measured as a pause of the broker: it runs only outside the
+    # measurement.
     gc.set_threshold(1_000_000)
     async with LightBrokers(cluster.addresses(), cluster.cluster_id, BROKERS) as brokers:
         async with following(cluster) as states:

@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     arguments = parser.parse_args()
-    # What was started has to end, too, when a time limit ends this.
+    # Child processes have to end, too, when a time limit ends this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     only = tuple(name for name in arguments.only.split(",") if name)
     sizes = tuple(int(size) for size in arguments.sizes.split(","))

@@ -156,7 +156,7 @@ class Measuring:
 
         for _ in range(IDLE_PARTITIONS // 500):
             self.topic(500)
-        time.sleep(10)  # what creation set off has settled; nothing tells of it
+        time.sleep(10)  # background work after the creation has no end that can be awaited
         before = cpu_seconds(self.brokers)
         time.sleep(IDLE_SECONDS)
         share = (cpu_seconds(self.brokers) - before) / IDLE_SECONDS / len(self.brokers.ports)
@@ -195,7 +195,7 @@ def measure(
     }  # fmt: skip
     for kind in (Stock, Ours):
         for part in only:
-            # A part has brokers of its own: what the one before left behind costs it nothing.
+            # Each part has its own brokers: leftovers of the previous part do not affect it.
             folder = Path(tempfile.mkdtemp(dir=root))
             brokers = kind(folder)
             try:

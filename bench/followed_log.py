@@ -85,7 +85,7 @@ class FollowedLog:
             self._fetched += batches
             self.offset = batches[-1].header.end_offset
             self.last_arrival = now
-        # What is committed and not here yet is told again with the records.
+        # A committed offset beyond the local end is reported again with the records.
         known = min(high_watermark, self.offset)
         if known > self.high_watermark:
             self.high_watermark = known

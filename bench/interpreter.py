@@ -69,7 +69,8 @@ def reason(configured: str, base: str) -> str:
     flags = [flag for flag in _FLAGS if flag in configured]
     if flags:
         return f"configured with {' and '.join(flags)}"
-    # Distributions run the profile-guided build from their own rules, which the arguments don't show.
+    # Distributions set the profile-guided build in their own rules; the configure arguments do not
+    # show it.
     return "a distribution's build" if base == "/usr" else ""
 
 
@@ -129,7 +130,7 @@ def environment(chosen: Interpreter) -> None:
         return
     print(f"{ENVIRONMENT.name}: Python {chosen.version}, {chosen.path} ({chosen.why})", flush=True)
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-    # Debian's Python has no ensurepip; our own pip installs into the other environment.
+    # Debian's Python has no ensurepip; the pip of this environment installs into the other one.
     subprocess.run([chosen.path, "-m", "venv", "--without-pip", str(ENVIRONMENT)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(ENVIRONMENT / "bin" / "python"), "install"]
     quiet = ["--quiet", "--disable-pip-version-check"]

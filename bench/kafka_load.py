@@ -48,7 +48,8 @@ class Connection(asyncio.Protocol):
         self.idle = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's own class is no subclass
+        # uvloop's transports are no subclasses of asyncio.Transport
+        self.transport = cast(asyncio.Transport, transport)
         now = time.perf_counter()
         self.transport.write(
             b"".join(self.request(client, now) for client in range(len(self.templates)))

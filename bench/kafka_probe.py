@@ -74,7 +74,7 @@ async def run(arguments: argparse.Namespace) -> list[float]:
     tasks = [asyncio.create_task(prober.probe((host, int(port)))) for host, port in pairs]
     while time.monotonic() < prober.end + 1 and not all(task.done() for task in tasks):
         await asyncio.wait(tasks, timeout=0.1)
-    for task in tasks:  # a frozen node's is still waiting
+    for task in tasks:  # the task of a frozen node is still waiting
         task.cancel()
     return sorted(prober.commits)
 

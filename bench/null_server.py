@@ -23,7 +23,8 @@ class Connection(asyncio.Protocol):
     """Cuts frames by their size and echoes the correlation id."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's own class is no subclass
+        # uvloop's transports are no subclasses of asyncio.Transport
+        self.transport = cast(asyncio.Transport, transport)
         self.buffer = b""
 
     def data_received(self, data: bytes) -> None:

@@ -62,7 +62,7 @@ def measure(options: argparse.Namespace) -> Figures:
                     shutil.copytree(folder, options.logs, dirs_exist_ok=True)
                 for operator in env.operators:
                     operator.kill()
-                api.close()  # the rest ends with the API server
+                api.close()  # the other processes end with the API server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -82,7 +82,7 @@ def _figures(fleet: Fleet, servers: dict[str, int], options: argparse.Namespace)
     lone = [fleet.newcomers([name], timeout_s=300)[0] for name in names[: options.alone]]
     many_lone = fleet.newcomers(names[: options.disks], timeout_s=600)
     say(f"Kubernetes alone: {_short(lone)} s; at once: {_short(many_lone)} s")
-    time.sleep(10)  # what they leave behind is put away
+    time.sleep(10)  # waits for the clean-up of the previous round
     one = [fleet.repair([name], timeout_s=300)[0] for name in names[: options.alone]]
     say(f"alone: {_short(one)} s")
     time.sleep(10)
@@ -236,7 +236,7 @@ def main() -> None:
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench-operator.json")
     arguments = parser.parse_args()
-    # What was started has to end, too, when a time limit ends this.
+    # Child processes have to end, too, when a time limit ends this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found = measure(arguments)
     path: Path = arguments.output

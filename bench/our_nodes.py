@@ -16,7 +16,7 @@ from support.local_quorum import LocalQuorum, wait_until
 
 STEADY_LEADER = {"quorum.snapshot.handover": "false"}
 MANY_CONNECTIONS = {
-    # All clients and members are on one address here: more than the defaults allow from one.
+    # Here all clients and members share one address: more connections than the defaults allow.
     "max.connections": "8192",
     "max.connections.per.ip": "8192",
 }

@@ -44,7 +44,7 @@ def _verdict(value: float | None, limit: float, at_most: bool) -> str:
 def save(figure: Figure, path: Path) -> None:
     """Save a picture; the same figures give the same bytes."""
     figure.savefig(path, metadata={"Date": None})
-    # Trailing blanks would be changed by every editor that opens the file.
+    # Editors remove trailing blanks and would change the file.
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line.rstrip() for line in lines) + "\n")
 

@@ -37,7 +37,7 @@ def run_parts(
         try:
             for what, figures in work(root):
                 took(name, what, figures)
-        except Exception as error:  # the rest of the benchmark is worth having
+        except Exception as error:  # the other parts are still useful
             found["failed"][name] = repr(error)[:300]
             say(f"{name} failed: {error!r}")
         shutil.rmtree(root, ignore_errors=True)

@@ -89,7 +89,7 @@ def main() -> None:
         say(part, 0, f"begins, {(time.monotonic() - started) / 60:.0f} minutes after the start")
         try:
             results[part] = measure()
-        except Exception as error:  # the page keeps what it said of this part
+        except Exception as error:  # the page keeps the previous results of this part
             say(part, 0, f"failed: {error!r}")
         arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
@@ -146,7 +146,7 @@ def compare(results: dict[str, Any], arguments: argparse.Namespace) -> None:
         {name: expected_seconds(name, arguments) for name in names}, arguments.rounds
     )
     for number in range(arguments.rounds):
-        # Another order each round: nobody always runs on the heels of the same neighbour.
+        # Another order in each round, so that no system always follows the same one.
         for name in names[number % len(names) :] + names[: number % len(names)]:
             with progress.part(name, number):
                 rounds.append(one_round(name, number, arguments))
@@ -181,7 +181,7 @@ def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
                 result.faults[fault] = [one_fault(cluster, fault) for _ in range(count)]
                 shown = [round(ms) for ms in result.faults[fault]]
                 say(name, number, f"{fault} of the leader: {shown} ms")
-    except Exception as error:  # the other systems and rounds are worth having
+    except Exception as error:  # the other systems and rounds are still useful
         result.failed = repr(error)[:300]
         say(name, number, f"failed: {error!r}")
     finally:

@@ -106,7 +106,7 @@ class ZooKeeperCluster(Cluster):
         raise TimeoutError("ZooKeeper has no leader")
 
     def await_whole(self) -> None:
-        # A server says that it follows only once it has what the leader had (Zab's synchronization phase).
+        # A server reports that it follows only after Zab's synchronization phase.
         for _ in range(1200):
             modes = re.findall(r"Mode: (\w+)", "".join(ask(member, "srvr") for member in MEMBERS))
             if sorted(modes) == ["follower", "follower", "leader"]:

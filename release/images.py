@@ -80,7 +80,8 @@ def rewritten(saved: Path, name: str, version: str, time_s: int, output: Path) -
     blobs.append(_bytes(manifest))
     reference = {
         "org.opencontainers.image.ref.name": f"metadataquorum-{name}:{version}",
-        # containerd takes the name from here alone; without it the image has none after an import.
+        # containerd reads the name from this annotation only; without it an imported image has no
+        # name.
         "io.containerd.image.name": f"docker.io/library/metadataquorum-{name}:{version}",
     }
     index = {

@@ -49,7 +49,8 @@ class Alterations:
 
     def _means(self, target: tuple[ReplicaKey, ...], wanted: list[SimulatedHost]) -> bool:
         if any(entry.uuid is None and self._replicas_of(entry.id) > 1 for entry in target):
-            # Its disk was lost since: an entry with the id alone matches the dead replica as well
+            # Its disk was lost in the meantime: an entry with the id alone matches the dead replica
+            # as well.
             return False
         difference = compare(tuple(host.key for host in wanted), target)
         return not difference.new and not difference.removing

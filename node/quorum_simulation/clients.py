@@ -116,7 +116,7 @@ class Clients:
             return
         proposal_id = self._id()
         count = 1 if self._random.random() < 0.8 else self._random.randint(2, 5)
-        # Some are long, so that what is not synced spans several sectors.
+        # Some values are long, so that unsynced data span several sectors.
         fill = b"." * self._random.randrange(1500) if self._random.random() < 0.1 else b""
         values = tuple(b"%d-%d-%d%s" % (writer, number, part, fill) for part in range(count))
         self._writes[proposal_id] = (writer, number, count)

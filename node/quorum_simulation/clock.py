@@ -34,7 +34,7 @@ class Clock:
     def delay_until(self, deadline_ms: float) -> float:
         """Simulated milliseconds until the monotonic clock shows `deadline_ms`; 0.0 if it has."""
         missing_ms = deadline_ms - self.monotonic_ms()
-        # A little later, so that rounding never leaves the clock just short of the deadline.
+        # A little later, so that rounding never stops the clock just before the deadline.
         return missing_ms / self.rate + ROUNDING_MS if missing_ms > 0 else 0.0
 
     def run_at(self, rate: float) -> None:

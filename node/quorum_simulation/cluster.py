@@ -87,7 +87,7 @@ class Cluster:
         earlier = self.hosts.get(_static_address(id))
         machine = Machine(Random(self.random.randrange(1 << 60)), Clock(self.scheduler))
         host = self.add_replica(machine, id, founder=False, witness=witness, in_place=True)
-        # Answers that are on their way to the earlier one are for an earlier run.
+        # Responses in transit to the earlier host belong to an earlier run.
         host.run = earlier.run if earlier is not None else 0
         return host
 
@@ -101,7 +101,8 @@ class Cluster:
     ) -> SimulatedHost:
         key, incarnation = self._next_key(id)
         address = _static_address(id) if in_place else f"{id}-{incarnation}"
-        # controller.quorum.voters are the servers to ask as well; who rolls them away has to name such servers.
+        # controller.quorum.voters is also the list of servers to ask, so an operator that removes
+        # it has to set such servers.
         static = [_static_address(other) for other in self.static_ids] if in_place else []
         known = [each for each in dict.fromkeys((*static, *self.hosts)) if each != address]
         config = RaftConfig(

@@ -89,7 +89,8 @@ class SimulatedDisk:
         if data is None:
             raise KeyError(f"{id} is not durable")
         if self.machine.is_rotten:
-            data = self.machine.as_written(path)  # it may be an older one, which no start reads
+            # it may be an older one, which is never read at a start
+            data = self.machine.as_written(path)
         known = self.snapshots.get(id)
         if known is not None and known.data == data:
             return known

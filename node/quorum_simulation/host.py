@@ -181,7 +181,7 @@ class SimulatedHost:
         self.cluster.watch.started(self)
         try:
             self._load()
-        except StorageFailure as error:  # in a segment that was taken unread
+        except StorageFailure as error:  # in a segment that was opened without reading it
             self.driver.flush_failed(error)
             return
         self.driver.start()
@@ -305,7 +305,8 @@ class SimulatedFlusher:
         try:
             host.log.sync_begins()
         except (StorageFailure, DiskFull) as error:
-            failed = error  # the log has failed meanwhile: the thread that flushes is told so, as it is in a process
+            # the log has failed meanwhile: the flush thread gets the error, as in a real process
+            failed = error
         host.cluster.scheduler.after(host.disk.sync_took_ms(), self._done, host.run, ticket, failed)
 
     def _done(self, run: int, ticket: int, failed: StorageFailure | DiskFull | None) -> None:

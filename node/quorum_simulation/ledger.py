@@ -53,7 +53,8 @@ class Ledger:
     def keep(self, kept: Kept) -> None:
         """Raises OSError if it can't be written."""
         line = json.dumps(_encoded(kept), separators=(",", ":")) + "\n"
-        # One call for each line, behind whatever is there: an interruption tears no line, nor do two runs.
+        # One appending call per line: neither an interruption nor a concurrent run can leave a
+        # partial line.
         os.write(self._fd, line.encode())
         self.kept.setdefault(kept.outcome.seed, kept)
 
@@ -63,7 +64,7 @@ class Ledger:
             try:
                 kept = _decoded(json.loads(line))
             except (ValueError, LookupError, TypeError):
-                continue  # a machine that lost its power tore it; the seed is played again
+                continue  # a partial line after a power failure; the seed is run again
             self.kept.setdefault(kept.outcome.seed, kept)
         if text and not text.endswith("\n"):
             os.write(self._fd, b"\n")

@@ -69,7 +69,7 @@ class SimulatedLog:
 
     def truncate_to(self, end_offset: int) -> None:
         if end_offset <= self._log.segments[-1].base_offset:
-            self._settle()  # segments go: that waits for a sync that is under way
+            self._settle()  # segments are deleted: wait for a sync in progress
         self._log.truncate_to(end_offset)
         self._forget(bisect_right(self._bases, self._log.end_offset - 1), len(self._bases))
 

@@ -145,7 +145,7 @@ class Machine:
         self.went_back = True
         self._held = [max(0, replica.log.end_offset) for replica in self.replicas]
         self.files.restore(image)
-        # The image may be of a disk on which they had turned over, though they are gone from there since.
+        # The image may contain flipped bits that were overwritten on the disk since.
         found = [(rot, self.files.file(rot.path)) for rot in self._rotten]
         self._rotten = [replace(rot, file=file) for rot, file in found if file is not None]
 

@@ -134,8 +134,8 @@ class MembershipPlan:
         voters = leader.replica.voters.latest.voters
         newcomers = [host for host in self.wanted if host.key not in voters]
         surplus = [key for key in voters.ordered_keys if not self._is_wanted(key)]
-        # The dead ones leave first, then witnesses, which must not become too many; of one id the newest:
-        # the older one waits for its successor.
+        # Dead voters are removed first, then witnesses, of which there must not be too many. Of two
+        # voters with one id the newest comes first: the older one waits for its successor.
         surplus.reverse()
         surplus.sort(key=lambda key: (self._is_alive(key), not self._is_witness(key)))
         if not newcomers and not surplus:
@@ -145,7 +145,8 @@ class MembershipPlan:
                 self._want_something_else(leader)
             return
         doubled = newcomers and self._is_doubled(leader, newcomers[0])
-        # No leader sees a death in the moment that it happens: a voter fewer might be one too few.
+        # A leader does not detect a death at once: removing another voter meanwhile might be one
+        # too many.
         may_shrink = len(voters) > 1 and bool(surplus) and not self.death_is_news()
         leaves_first = self._remove_first and surplus and self._may_go_first(voters, surplus[0])
         if newcomers and not (may_shrink and (leaves_first or doubled)):

@@ -95,7 +95,7 @@ class Network:
         if waiting is None or self._is_lost(source.address, waiting.source.address):
             return
         if isinstance(response, FetchResponse) and response.range is not None:
-            # What travels is the bytes; the range was for the sender's own driver.
+            # Only bytes are transferred; the range was for the sender's own driver.
             response = FetchResponse(
                 response.error,
                 response.leader,

@@ -78,7 +78,7 @@ class Recovery:
     def _join(self) -> None:
         self._plan.ended = True
         self._old = list(self._plan.wanted)
-        for host in self._others():  # removed, and only waiting to be switched off
+        for host in self._others():  # removed, and not stopped yet
             host.machine.retired = True
             host.machine.crash()
         observers = [self._new_host() for _ in range(self._random.randint(1, 3))]
@@ -148,7 +148,7 @@ class Recovery:
         ours, theirs = host.replica, leader.replica
         if ours.epoch == theirs.epoch and ours.high_watermark == theirs.high_watermark:
             return True
-        # A leader of old voters that has a majority of them asks nobody, and so hears of nothing.
+        # A leader of old voters with a majority of them sends no requests, and so learns nothing.
         return not self._has_seen(host) and ours.leader_id != NO_LEADER
 
     def _count(self) -> None:

@@ -110,7 +110,8 @@ def _results(seeds: list[int], processes: int) -> Iterator[Iterable[Outcome | Fa
     if min(processes, len(seeds)) <= 1:
         yield map(run_seed, seeds)
         return
-    # A seed plays the same history everywhere, also where a set of strings is walked through.
+    # A seed gives the same history in every process, also where the order of a set of strings
+    # matters.
     os.environ["PYTHONHASHSEED"] = "0"
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes, _leave_interrupts_to_the_parent) as pool:

@@ -140,7 +140,7 @@ class SimulatedSnapshots:
             counts["downloaded"] += 1
             self._frozen(id)
             event = SnapshotInstalled(id, bounds.voters, bounds.kraft_version)
-        # A crash may come between the rename and what follows from it.
+        # A crash may come between the rename and the actions after it.
         self._later(3, self._tell, event)
 
     def _tell(self, event: SnapshotInstalled | SnapshotRejected) -> None:
@@ -159,7 +159,7 @@ class SimulatedSnapshots:
     def live(self) -> None:
         """Write snapshots and delete what they make superfluous, again and again."""
         if self._host.cluster.controlled:
-            return  # the state that is written here is not that of the controller
+            return  # this is not a snapshot of the controller's state
         pause_ms = 300 if self._host.cluster.clients.slow else 120
         self._later(pause_ms, self._consider)
 
@@ -195,7 +195,7 @@ class SimulatedSnapshots:
         bounds = SnapshotBounds(0, 1 if voters is not None else 0, voters)
         if host.random.random() < 0.2:
             host.driver.handle(PrefixObsolete(begun))  # much too early: it must be refused
-        # Begun on the worker's thread: an error there is the worker's.
+        # Started on the worker's thread, where an error belongs to the worker.
         self._later(2, self._write, begun, bounds, state.values())
 
     def wanted_end_offset(self, state: ServiceState) -> int:
@@ -211,7 +211,7 @@ class SimulatedSnapshots:
     def _freeze(self, id: SnapshotId, writer: SnapshotWriter) -> None:
         self._writing.discard(id)
         if self.size_bytes(id) is not None:
-            writer.abort()  # downloaded meanwhile
+            writer.abort()  # downloaded in the meantime
         else:
             writer.freeze()
             self._host.cluster.snapshot_counts["written"] += 1

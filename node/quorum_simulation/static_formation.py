@@ -38,7 +38,8 @@ class StaticFormation:
     def begin(self, size: int) -> None:
         """All voters, started one after the other."""
         self._active = True
-        # A static set of one holds nobody who could keep a second machine of that id from founding anew.
+        # With a single static voter nothing prevents a second machine with that id from forming a
+        # quorum of its own.
         self.kept = self.kept and size > 1
         self._size = size
         for host in self._plan.found_static(size):
@@ -136,7 +137,7 @@ class StaticFormation:
         if self._losable() <= 0 or host not in self._plan.wanted:
             return
         if self._cluster.with_witness and not host.config.witness:
-            return  # the others that may lead could lack what the witness has
+            return  # the voters that may lead could lack the witness's records
         self._emptied += 1
         self._note("empty the disk of", host)
         host.machine.retired = True

@@ -96,7 +96,7 @@ class Application:
         await asyncio.gather(*self._ending, return_exceptions=True)
         if self._lease is not None:
             await self._lease.stop()
-            self._end_work()  # it may have been taken just then
+            self._end_work()  # the lease may have been acquired in the meantime
         if self._page is not None:
             await self._page.stop()
         if self._runner is not None:

@@ -55,7 +55,7 @@ class Attempts:
         entries = self._of(generation)
         for key, each in list(entries.items()):
             pause = max(each.retry_at - each.last_at, 0.0)
-            # A clock that was set back must not hold anything for longer than that.
+            # After the clock was set back, no entry may delay a retry for longer than this.
             if not each.last_at - pause <= now <= each.retry_at + pause + REMEMBERED_S:
                 del entries[key]
         return tuple(

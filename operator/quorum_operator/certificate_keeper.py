@@ -227,7 +227,8 @@ class CertificateKeeper:
         settled = (isinstance(step, Settled) or idle) and not changed
         again_s = REFUSED_S if refused else WAIT_S
         if settled:
-            again_s = self._quiet_s * random.uniform(0.8, 1.2)  # not all quorums at once
+            # spread over time, so that not all quorums are checked at once
+            again_s = self._quiet_s * random.uniform(0.8, 1.2)
         told = account(facts, step, refused if missing is None else "")
         if missing is not None:
             told = replace(told, troubles=(missing, *told.troubles))
@@ -286,7 +287,7 @@ class CertificateKeeper:
         if facts.issued is not None:
             newest, signing = (newest + 1, newest + 1) if newest else (0, 0)
         brokers = tuple(each.name for each in opened.holders if each.role is Role.BROKER)
-        # Nobody knows an authority before the first.
+        # The first authority needs no confirmation: no broker can know an earlier one.
         informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
         return replace(
             facts,

@@ -222,7 +222,8 @@ class Executor:
         name = self._owner.claim(self._owner.member(step.node_id, step.number))
         claim = paths.namespaced("persistentvolumeclaims", self._owner.namespace, name)
         if await self._api.get(claim) is not None:
-            # A new member begins with an empty disk: it would be given whatever this one holds.
+            # A new member starts with an empty disk. With this claim it would start with existing
+            # data.
             raise AlreadyExists(
                 409, "AlreadyExists", f"PersistentVolumeClaim {name} already exists"
             )
@@ -257,7 +258,7 @@ class Executor:
 
     async def _rebuild_member(self, step: steps.RebuildMember) -> Outcome:
         lone = step.claim
-        # What was seen may be some time ago: a claim that was marked meanwhile is not run again.
+        # The observation may be outdated: a claim that was marked since must not be used again.
         changed = await self._claims.release(lone)
         if changed is not None:
             return Outcome(True, f"changed meanwhile: {changed}")
@@ -337,7 +338,7 @@ class Executor:
         each = self._incarnation(target.name)
         await self._claims.mark_stopped(each, why)
         if each.failed is not None and each.failed.reason not in CIRCUMSTANCES:
-            # A proof is never taken back, so the judgement can't have become wrong meanwhile.
+            # A proof is never taken back, so no newer observation can contradict it.
             return await self._annotate(target, notes, replicas=0)
         return await self._annotate_as_seen(target, notes, replicas=0)
 
@@ -345,14 +346,15 @@ class Executor:
         notes: dict[str, str | None] = {names.ANNOTATION_FAILED: facts.latch_text(latch)}
         each = self._incarnation(target.name)
         if latch.reason in CIRCUMSTANCES:
-            # It may be taken back: the claim follows when the StatefulSet says so, and before the member is stopped.
+            # This latch can be taken back: the claim is marked after the StatefulSet, and before
+            # the member is stopped.
             return await self._annotate_as_seen(target, notes)
         await self._claims.mark(each, uuid=each.uuid, failed=latch)
         return await self._annotate(target, notes)
 
     async def _unlatch(self, target: steps.Target, latched_at: float) -> Outcome:
         each = self._incarnation(target.name)
-        # The claim first: what it still calls failed would be latched again.
+        # The claim first: while it is marked failed, the member would be latched again.
         await self._claims.mark(each, failed=None)
         times = facts.taken_back_text((*each.taken_back, latched_at))
         notes = {names.ANNOTATION_FAILED: None, names.ANNOTATION_TAKEN_BACK: times}

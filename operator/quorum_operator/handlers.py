@@ -25,19 +25,20 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         settings.persistence.finalizer = f"{PREFIX}/operator"
         settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
         settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
-        settings.posting.enabled = False  # events are posted by the reconcile, on the resource
-        settings.peering.standalone = True  # every step is safe with two operators alive
-        settings.scanning.disabled = True  # the definition is there before the operator
+        settings.posting.enabled = False  # the reconcile posts events, on the resource
+        settings.peering.standalone = True  # all steps are safe with two operators running
+        settings.scanning.disabled = True  # the CRD exists before the operator starts
         settings.watching.server_timeout = 240
         settings.watching.connect_timeout = 10
-        settings.watching.inactivity_timeout = 150  # a bookmark comes every minute
+        settings.watching.inactivity_timeout = 150  # the server sends a bookmark every minute
         settings.watching.reconnect_backoff = 1
         settings.networking.error_backoffs = [0.2, 0.5, 1, 2, 5]
         await application.start()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
-        # The same source of credentials as our own client; asked again when they are refused.
+        # The same source of credentials as the operator's own client. kopf asks again when they are
+        # refused.
         found = load_configuration()
         scheme, _space, token = authorization(found).partition(" ")
         return kopf.ConnectionInfo(

@@ -53,7 +53,7 @@ class KeptReports:
         if health is None or silent or not all(map(_is_well, incarnations)):
             self._kept = None
             return
-        # Not all quorums in the same second.
+        # Spread over time, so that not all quorums are polled in the same second.
         until = now + PERIOD_S * random.uniform(0.8, 1.2)
         self._kept = _Kept(until, _marks(incarnations), health, incarnations)
 

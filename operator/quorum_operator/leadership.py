@@ -174,7 +174,7 @@ class Leadership:
             async with asyncio.timeout(self._terms.call_s):
                 self._own = await self._claimed(own)
         except (Conflict, AlreadyExists, NotFound):
-            return False  # someone was faster: the next look shows whom
+            return False  # another operator changed it first: the next attempt reads the new holder
         except (ApiError, TimeoutError) as error:
             _log.warning("lease not renewed", error=str(error) or type(error).__name__)
             return False

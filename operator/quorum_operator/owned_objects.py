@@ -64,7 +64,8 @@ class OwnedObjects:
             live = await self._api.get(path)
             patch = None if live is None else removals(wanted, live)
             if patch is not None:
-                # Applying leaves what others have added; here it would change what the object does.
+                # An apply keeps fields that others added. Here they would change what the object
+                # does.
                 await self._api.merge(path, {"metadata": {}, **patch})
             await self._api.apply(path, wanted)
         except ApiError as error:

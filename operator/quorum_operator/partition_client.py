@@ -95,7 +95,7 @@ class PartitionClient:
             if not isinstance(told, Answer):
                 return told
             if told.code != ErrorCode.NOT_LEADER or answer.code == NO_ANSWER:
-                answer = told  # the leader's word says more than that of the others
+                answer = told  # the leader's answer takes precedence
         return answer
 
     async def _post_to(

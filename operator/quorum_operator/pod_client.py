@@ -85,7 +85,7 @@ def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> 
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # An authority of the user's own may be signed by another one, which nobody has to trust here.
+    # The user's authority may be an intermediate one, whose issuer need not be trusted here.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if trusted_pem:
         context.load_verify_locations(cadata=trusted_pem)

@@ -21,7 +21,7 @@ _QUANTITY = re.compile(
 )
 
 
-# Few different sizes are compared over and over: every step of a plan compares those of all claims.
+# Few different sizes are compared very often: every plan compares those of all claims.
 @lru_cache(maxsize=256)
 def value_of(text: str) -> Fraction | None:
     """The exact value; None for an invalid quantity."""

@@ -91,7 +91,7 @@ class ReassignmentReconciler:
         path = paths.namespaced(REASSIGNMENT_PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
-            # The watch may miss its end, and is later than this look.
+            # The watch may miss the deletion, and reports it later than this read.
             self._turns.forget(Place(namespace, name))
             return Next(gone=True)
         try:
@@ -172,7 +172,7 @@ class ReassignmentReconciler:
     ) -> None:
         if status == earlier:
             return
-        # A merge patch keeps what it does not name; the lists are replaced as they are.
+        # A merge patch keeps fields that it does not name, and replaces lists as a whole.
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         version = resource["metadata"]["resourceVersion"]
         try:
@@ -225,7 +225,7 @@ def _next(outcome: Outcome) -> Next:
     if isinstance(outcome, Held):
         return Next(TURN_PERIOD_S if outcome.reason == WAITING_FOR_TURN else None)
     if isinstance(outcome.step, Finished):
-        return Next(0.0)  # until the status says so; then the worker ends
+        return Next(0.0)  # until the status says so; then the worker exits
     if outcome.paused and not outcome.found.moving:
-        return Next()  # nothing happens before the spec changes, and that wakes it
+        return Next()  # nothing to do until the spec changes, which triggers a reconcile
     return Next(RETRY_REFUSED_S if outcome.refusal else FOLLOW_PERIOD_S)

@@ -128,9 +128,7 @@ class Reconciler:
         if due is not None:
             return due
         if known is not None and checked is not None:
-            known.checked = (
-                checked  # what the glance has checked the live look has to check as well
-            )
+            known.checked = checked  # the live read has to check the same points as the cached one
         return await self._pass(namespace, name)
 
     async def _glance(self, namespace: str, name: str) -> Next | None:
@@ -162,10 +160,10 @@ class Reconciler:
                 quorum=name,
                 error=str(error) or type(error).__name__,
             )
-            return None  # whatever it is, it is told by the live look, which meets it as well
+            return None  # the live read meets the same error and reports it
         if changes_something(step) or self._marks.due(seen) or not same(status, earlier):
             return None
-        if not known.is_moving(now):  # else the copies may be of a moment before a refusal
+        if not known.is_moving(now):  # otherwise the cached objects may be older than a refusal
             known.attempts.settled(seen.generation, seen.now)
         self._metrics.set_status(namespace, name, status)
         return _wait(known, step)
@@ -200,7 +198,7 @@ class Reconciler:
                 await self._reporter.hold(path, resource, blocked(by_api("reading", error)))
             raise
         except Exception as error:
-            # A bug, or an object that nobody expected: it is told where people look, and not only in the log.
+            # A bug or an unexpected object: reported on the resource, and not only in the log.
             text = (
                 f"{type(error).__name__}: {error}; see the operator's log. The reconcile is retried"
             )
@@ -295,7 +293,7 @@ class Reconciler:
             known.checked = (
                 0,
                 float("-inf"),
-            )  # Services, policies and the configuration follow from it
+            )  # services, policies and the configuration are derived from it
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]

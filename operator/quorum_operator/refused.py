@@ -32,7 +32,8 @@ def is_frozen(error: ApiError) -> bool:
 def by_api(subject: str, error: ApiError) -> Refused:
     """The rejection by the API server."""
     if isinstance(error, Conflict | NotFound):
-        # Somebody was faster: the next look sees what is. Only when that goes on is it news.
+        # Another client changed it first: the next reconcile reads the change. Only repeated
+        # conflicts are reported.
         return Refused(subject, "Conflict", f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
     reason = _reason(error)
     message = f"{error.message.rstrip('. ')}. {advice_on(reason)}".strip()

@@ -109,7 +109,7 @@ class Reporter:
         if same(status, earlier):
             return
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # A merge patch keeps what it does not name: what is gone must be named.
+        # A merge patch keeps fields that it does not name, so removed fields are set to null.
         for key, old in (resource.get("status") or {}).items():
             new = body.setdefault(key, None)
             if isinstance(old, dict) and isinstance(new, dict):
@@ -143,7 +143,7 @@ def _conditions(resource: Object) -> list[Condition]:
         try:
             kept.append(Condition.model_validate(each))
         except ValueError:
-            continue  # somebody else wrote it: it is not ours to keep
+            continue  # written by another client: not retained
     return kept
 
 

@@ -65,13 +65,13 @@ async def _run(settings: Settings) -> None:
 async def _operate(settings: Settings, stop: asyncio.Event) -> None:
     registry = kopf.OperatorRegistry()
     handlers.register(registry, Application(settings))
-    identity: Any = socket.gethostname()  # kopf's type of it is not public
+    identity: Any = socket.gethostname()  # kopf does not export the type
     await kopf.operator(
         registry=registry,
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=list(settings.namespaces),
         stop_flag=stop,
-        # kopf would ask for the user's name, which a numeric user of a container does not have.
+        # By default kopf uses the user's name, which a container's numeric user does not have.
         identity=identity,
     )

@@ -123,7 +123,7 @@ class TrustedCa(CrdModel):
     @property
     def _place(self) -> TrustedObject:
         found = self.secret or self.config_map
-        assert found is not None  # the API server has refused it
+        assert found is not None  # the API server refuses other values
         return found
 
 
@@ -171,7 +171,7 @@ class RevokedList(CrdModel):
     @property
     def _place(self) -> RevokedObject:
         found = self.secret or self.config_map
-        assert found is not None  # the API server has refused it
+        assert found is not None  # the API server refuses other values
         return found
 
 

@@ -49,7 +49,7 @@ class TokenChecks:
 
     def _note(self, uid: str, digest: str, took: bool, now: float) -> None:
         if len(self._taken) > MOST_PODS:
-            self._taken.clear()  # pods that are gone; the others are asked once more
+            self._taken.clear()  # mostly deleted pods; the others are checked once more
         if took:
             self._taken[uid] = digest
             self._refused.pop(uid, None)

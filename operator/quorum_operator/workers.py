@@ -111,7 +111,7 @@ class Workers:
         tasks = [worker.task for worker in self._workers.values()]
         for task in tasks:
             task.cancel()
-        for place in self._workers:  # a task that has not begun yet does not do it
+        for place in self._workers:  # a task that has not started yet does not run its own clean-up
             self._metrics.forget(Reconciled(self._kind, *place))
         return asyncio.gather(*tasks, return_exceptions=True)
 
@@ -144,7 +144,7 @@ class Workers:
             error = type(caught).__name__
             _log.warning("reconcile failed", kind=self._kind, name=name, error=str(caught) or error)
         except Exception as caught:
-            # A bug must not end the worker: the next look may well go another way.
+            # A bug must not end the worker: the next reconcile may succeed.
             error = type(caught).__name__
             _log.exception("reconcile failed", kind=self._kind, name=name)
         finally:
@@ -173,13 +173,14 @@ class Workers:
             own_s = limit.take()
             await asyncio.sleep(own_s)
             async with self._place(wake, rests=rests and not wake.any.is_set()):
-                # Who was held back waits for nobody, and what its own limit has cost is no other one's doing.
+                # The backoff after an error is not waiting, nor is the delay by the resource's own
+                # rate limit.
                 if not failures:
                     self._metrics.waited(max(now() - wake.due_at(ended_at, due_at) - own_s, 0.0))
                 wake.clear()
                 due, error = await self._reconcile(resource)
             if due.gone and not wake.any.is_set():
-                break  # woken meanwhile: there may be a new one of that name
+                break  # triggered meanwhile: a new resource of that name may exist
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s
             if failures:

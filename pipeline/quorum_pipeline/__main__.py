@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 command = import_module(f"quorum_pipeline.commands.{name}")
                 command.add_arguments(found)
     parsed = parser.parse_args(given)
-    # States are millions of objects without cycles: looking for cycles among them takes as long as making them.
+    # A state consists of millions of objects without cycles. Garbage collection among them would
+    # take as long as creating them.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         run: Callable[[argparse.Namespace], int] = command.run

@@ -67,9 +67,9 @@ def _made(function: _Function, **options: Any) -> _Function:
 
 
 def _kept(function: _Function, types: tuple[Any, ...], **options: Any) -> _Function:
-    function.__qualname__ += f".{_VERSION}"  # a part of the name under which it is kept
+    function.__qualname__ += f".{_VERSION}"  # part of the cache file's name
     njit: Callable[..., Callable[[_Function], _Function]] = numba.njit
     try:
         return njit(*types, cache=True, **options)(function)
-    except RuntimeError:  # nowhere to keep it
+    except RuntimeError:  # no cache directory is available
         return njit(*types, **options)(function)

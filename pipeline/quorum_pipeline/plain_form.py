@@ -16,8 +16,8 @@ UNUSUAL = -2
 if TYPE_CHECKING:
     int64 = uint64 = int
 else:
-    int64 = np.int64  # in compiled code the sum of a byte and a number would be of another type
-    uint64 = np.uint64  # as an index it is not looked at whether it counts from the end
+    int64 = np.int64  # numba gives the sum of a byte and a Python int another type
+    uint64 = np.uint64  # an unsigned index avoids the check for negative values
 
 
 class Unusual(Exception):
@@ -67,7 +67,8 @@ def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
     The record begins at `at`, its batch ends at `end`, and its offset is `delta` more than that of the batch.
     """
     size, at = plain_uvarint(data, at, end)
-    # Zigzag: an even number is half of it. Attributes, no timestamp delta, the offset delta, no key, the value, no headers.
+    # Zigzag: an even number is half of it. Then attributes, timestamp delta 0, offset delta, no
+    # key, value, no headers.
     record_end = at + (size >> 1)
     if size < 0 or size & 1 or record_end > end or at + 2 >= end or data[uint64(at + 1)]:
         return UNUSUAL, UNUSUAL

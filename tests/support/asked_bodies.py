@@ -43,7 +43,7 @@ def request_of(api: Api, node_id: int = 1) -> Message:
     """The smallest request that the newest version can encode."""
     body: Any = body_of(api, node_id)
     found: Message = body
-    if api is ALTER_PARTITION:  # the newest version has another field for it
+    if api is ALTER_PARTITION:  # the newest version has replaced this field
         (topic,) = body.topics
         partition = replace(topic.partitions[0], new_isr=())
         found = replace(body, topics=(replace(topic, partitions=(partition,)),))

@@ -224,7 +224,8 @@ def main() -> None:
     tls = client_context(Path(folder[0]), Path(folder[0]) / "ca.crt") if folder else None
     attack = Attack((host, int(kafka_port)), (host, int(admin_port)), tls)
     ATTACKS[name](attack)
-    time.sleep(0.3)  # gives the threads time to start; the reader of the line starts measuring
+    # gives the threads time to start; the measurement begins when this line is read
+    time.sleep(0.3)
     print("under way", flush=True)
     sys.stdin.read()
     attack.over.set()

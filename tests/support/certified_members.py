@@ -39,7 +39,8 @@ class CertifiedMembers(UncertifiedMembers):
     """One authority, and a folder for each member."""
 
     def __init__(self, folder: Path) -> None:
-        # Most quorums of tests need none, and the library takes a while to load.
+        # Imported here: most quorums of tests need no certificates, and the library takes a while
+        # to load.
         from support.made_certificates import authority
 
         self._folder = folder

@@ -21,7 +21,7 @@ CRDS = tuple(sorted((ROOT / "crds").glob("*.yaml")))
 WATCHED = ROOT / "manifests" / "watched-namespace.yaml"
 RELEASE = "metadataquorum"
 NAMESPACE = "metadataquorum-system"
-# A helm that was compiled from its module does not know which Kubernetes it was made for.
+# A helm that was compiled from its module has no default Kubernetes version.
 KUBE_VERSION = "1.34.0"
 
 CLUSTER_SCOPED = frozenset(

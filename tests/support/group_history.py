@@ -136,7 +136,7 @@ class History:
                 client.syncing = None
                 assert isinstance(synced, Synced)
                 if synced.error is GroupError.NONE:
-                    # A static one that came back has the assignment of the id before.
+                    # A static member that returned has the assignment of its previous member id.
                     assert synced.assignment in (b"", client.member.encode()) or client.instance
 
     def check(self) -> None:

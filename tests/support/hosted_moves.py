@@ -47,7 +47,7 @@ class Moves:
 
     async def prepare(self) -> None:
         """Register everyone, create the topic."""
-        for _ in range(1000):  # it takes over when its first record is applied
+        for _ in range(1000):  # it becomes active when its first record is applied
             if self.node.controller.controller.is_active:
                 break
             await asyncio.sleep(0.01)

@@ -60,7 +60,8 @@ class SimulatedController:
         with running(SimulatedLoop(host)):
             self.appends = AppendQueue(self._propose, self._settled, metrics)
             self.applier = _Applier(host.log, self, metrics)
-            # Of a replica host it needs the driver, the appends and the applier, which are here.
+            # Of a replica host it needs the driver, the appends and the applier, which this class
+            # has.
             replica = self._replica = LedReplica(cast(ReplicaParts, self))
             self.active = ActiveController(
                 replica,

@@ -40,7 +40,7 @@ class DiskFaults:
         if host is None:
             return False
         host.machine.break_disk()
-        # It may be idle: the failure is seen at the latest when its operator looks.
+        # The process may be idle: its operator detects the failure after a while at the latest.
         self._context.later(200, 600, self._context.bury, host)
         return True
 

@@ -22,7 +22,7 @@ def survives_without(cluster: Cluster, plan: MembershipPlan, gone: SimulatedHost
     if gone not in plan.wanted:
         return False
     if cluster.with_witness and not gone.config.witness:
-        return False  # the last copy that a leader can have might be lost with it
+        return False  # it may have the last copy that a leader could use
     return all(_survives_in(each, cluster, plan, gone) for each in cluster.partitions)
 
 
@@ -56,7 +56,7 @@ def _set_survives(
     if not keys:
         return True
     if gone.key not in keys:
-        keys = (*keys, gone.key)  # wanted: it may be in the process of being added
+        keys = (*keys, gone.key)  # a wanted member: it may be in the process of being added
     leaving = [key for key in keys if key not in wanted and key != gone.key]
     for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
         hosts = [cluster.host_of(key) for key in left if key != gone.key]

@@ -97,7 +97,7 @@ class ForgeryFaults:
         key, epoch = self._key(), host.replica.epoch
         if self._random.random() < 0.5:
             return DiscoverBrokersRequest(key, self._random.randrange(1 << 50), NOBODY)
-        # In its own name it may say so; that is the voter itself, as far as anybody can tell.
+        # Not in the voter's own name: such a request can't be distinguished from the voter's.
         stranger = ReplicaKey(key.id, UUID(int=self._random.randrange(1 << 100)))
         return UpdateVoterRequest(CLUSTER_ID, stranger, (NOBODY,), 1000, epoch)
 

@@ -40,7 +40,7 @@ class LinkFaults:
         others = [a for a in self._cluster.hosts if a != leader.address]
         struck = self._cut({(leader.address, other) for other in others}, both_ways=True)
         if self._random.random() < 0.5:
-            # Resets still arrive: the other hosts know at once, while the old leader does not.
+            # Resets still arrive: the other hosts detect the cut at once, the old leader does not.
             self._context.reset_connections(leader.address)
         return struck
 
@@ -50,7 +50,7 @@ class LinkFaults:
         if leader is None:
             return False
         voters = leader.replica.voters.latest.voters
-        room = majority(len(voters)) - 2  # besides the leader
+        room = majority(len(voters)) - 2  # in addition to the leader
         side = {leader.address}
         up_hosts = self._context.up_hosts()
         for host in self._random.sample(up_hosts, len(up_hosts)):
@@ -60,7 +60,7 @@ class LinkFaults:
                 room -= is_voter
         pairs = {(a, b) for a in side for b in self._cluster.hosts if b not in side}
         if self._random.random() < 0.7:
-            # The other hosts know at once, while those on this side keep their leader.
+            # The other hosts detect the cut at once; those on this side keep their leader.
             self._cluster.network.close_between({(b, a) for a, b in pairs})
         return self._cut(pairs, both_ways=True)
 

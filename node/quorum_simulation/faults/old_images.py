@@ -114,7 +114,7 @@ def _may_campaign(other: SimulatedHost, leader: SimulatedHost) -> bool:
     if other is leader:
         return False
     if other.key not in replica.voters.latest.voters:
-        return False  # an observer, by what it knows
+        return False  # an observer, according to its own state
     follows = isinstance(replica.role, Follower) and replica.leader_id == leader.key.id
     same_voters = replica.voters.latest.offset == leader.replica.voters.latest.offset
     return not (follows and same_voters and replica.epoch == leader.replica.epoch)

@@ -55,7 +55,8 @@ class PowerFaults:
         """It may have had nothing to write."""
         if host.up and host.run == run and host.machine.files.calls_left is not None:
             host.machine.crash()
-        host.machine.files.calls_left = None  # nobody would start it after a cut that comes later
+        # otherwise a later cut would leave the host down for good
+        host.machine.files.calls_left = None
         self._context.later(5, 1000, self._context.restart, host)
 
     def _in_a_start(self) -> bool:

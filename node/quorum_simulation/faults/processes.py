@@ -66,7 +66,7 @@ class ProcessFaults:
             return False
         host = self._context.some_leader() if random.random() < 0.4 else None
         host = host or self._context.one_of(hosts)
-        # Long enough, now and then, for the others to elect a leader behind a frozen one's back.
+        # Sometimes long enough for the others to elect a leader while the old one is frozen.
         longest_ms = 2500 if random.random() < 0.6 else 6000
         now_ms = self._context.cluster.scheduler.now_ms
         host.machine.frozen_until_ms = now_ms + 100 + random.random() * longest_ms

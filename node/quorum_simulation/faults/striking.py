@@ -124,7 +124,7 @@ class Faults:
             self.count += 1
             self._cluster.disturbed()
             self.history.append(f"{now_ms:9.1f} ms  {kind.name} while {phase}")
-        # The longer it takes, the more room is left to get somewhere.
+        # The pauses grow with the length of the history, so that the quorum makes progress.
         patience = 1 + self.count / 15
         delay_ms = (50 + self._random.random() * 400) * patience
         self._cluster.scheduler.after(delay_ms, self._arm)
@@ -136,7 +136,7 @@ class Faults:
             host.machine.keeps_mark = True
             self._context.later(20, 800, self._context.restart, host)
         elif host.halted is HaltReason.DISK_FULL and host.disk.full:
-            return  # started again when its disk is mended
+            return  # restarted when its disk is repaired
         elif host.halted in (HaltReason.SHUTDOWN, HaltReason.DISK_FULL):
             self._context.later(20, 800, self._context.restart, host)
         else:

@@ -81,7 +81,7 @@ class StoredFile:
             disk = older[: self.clean_bytes].ljust(self.clean_bytes, b"\0")
             disk += self.content[self.clean_bytes : limit]
             if cut:
-                disk += older[limit:]  # it began before the truncation
+                disk += older[limit:]  # the sync began before the truncation
             self._older = None if disk == self.content[:limit] else disk
         self.clean_bytes = limit
         self._was_cut = cut
@@ -111,7 +111,7 @@ class StoredFile:
         if older is None and clean == len(content):
             return bytes(content)
         if older is not None and random.random() < 0.5:
-            return older  # neither the truncation nor what came after it
+            return older  # neither the truncation nor later writes reached the disk
         kept = content[:clean] if older is None else older[:clean].ljust(clean, b"\0")
         if older is None and not shuffled:
             return bytes(torn(content, clean))
@@ -121,7 +121,8 @@ class StoredFile:
             over = b"" if older is None or self._was_cut else older
             arrived = bytes(kept) + torn_tail(content, over, clean, random)
         if older is not None and not self._was_cut:
-            arrived += older[len(arrived) :]  # written over in place: no byte of the file goes away
+            # overwritten in place: the file does not become shorter
+            arrived += older[len(arrived) :]
         return arrived
 
     def lose_power(self, random: Random, *, shuffled: bool, torn: Torn) -> None:

@@ -46,8 +46,9 @@ class CommitIsDurable(Invariant):
         if host is None:
             return False
         if host.disk.broken or not host.up:
-            return True  # what a dead machine had can't be disproved; it acknowledged it alive
+            # the data of a dead machine can't be checked; it was alive when it acknowledged
+            return True
         if host.log.start_offset >= batch[1]:
-            return True  # a snapshot stands for it, which holds only what was committed
+            return True  # covered by a snapshot, which contains committed records only
         end_offset = host.log.durable_end_offset()
         return end_offset >= batch[1] and host.log.batch_at(batch[0]) == batch

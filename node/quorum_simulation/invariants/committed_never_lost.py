@@ -48,8 +48,8 @@ class CommittedNeverLost(Invariant):
 
     def role(self, host: SimulatedHost, change: RoleChanged) -> None:
         if change.role is RoleName.LEADER:
-            # A leader of an old epoch that nobody needs any more may come late, and lacks what newer
-            # ones committed: it can't commit anything.
+            # A leader of a superseded epoch may appear late without the records of newer epochs: it
+            # can't commit anything.
             ends = [end for epoch, end in self._ends if epoch < change.leader_epoch]
             self._check_end(host, max(ends, default=0), "became leader")
 
@@ -74,7 +74,7 @@ class CommittedNeverLost(Invariant):
 
     def _check_end(self, host: SimulatedHost, end_offset: int, what: str) -> None:
         if end_offset <= host.log.start_offset:
-            return  # a snapshot stands for all of it
+            return  # covered by a snapshot completely
         last = host.log.batch_at(end_offset - 1)
         if last is None or self.committed.get(last[0]) != last:
             raise Violation(

@@ -89,7 +89,7 @@ class EpochsNeedAReason(Invariant):
     def _check(self, candidate: SimulatedHost, epoch: int) -> None:
         leader = self._leaders.get(self._newest)
         if leader is None or not leader.is_leader or leader.replica.halted:
-            return  # one that halts has told it already
+            return  # a halting replica has already resigned its epoch
         if self.cluster.scheduler.now_ms - self.cluster.forged_end_ms < CAMPAIGN_MS:
             return
         voters = candidate.replica.voters.latest.voters.ordered_keys

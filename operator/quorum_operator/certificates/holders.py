@@ -30,7 +30,7 @@ class Holder:
     def subject(self, owner: Owner) -> tuple[tuple[str, str], ...]:
         """O, OU and CN, in the order in which they are encoded."""
         organization = f"{owner.name}.{owner.namespace}"
-        # The end tells incarnations apart.
+        # The last attribute distinguishes incarnations.
         return (
             ("O", organization),
             ("OU", self.role.value),

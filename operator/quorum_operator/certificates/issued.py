@@ -55,7 +55,7 @@ def request(owner: Owner, holder: Holder, issuer: IssuerRef) -> Object:
         },
         "uris": [holder.identity(owner).uri()],
         "usages": ["digital signature", "client auth", "server auth"],
-        # What Java and OpenSSL read; a new key with each certificate.
+        # A format that Java and OpenSSL read. Each certificate gets a new key.
         "privateKey": {
             "algorithm": "ECDSA",
             "size": 256,

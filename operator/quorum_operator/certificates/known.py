@@ -28,7 +28,7 @@ def known_authorities(seen: Seen) -> tuple[Read, ...]:
         found |= {
             each.fingerprint: each for each in _of_most(bundles) if each.fingerprint not in extras
         }
-    if seen.issued is not None:  # what the spec names is who issues then
+    if seen.issued is not None:  # the issuer in the spec issues the certificates then
         found |= {each.fingerprint: each for each in seen.named.trusted}
     return tuple(found.values())
 

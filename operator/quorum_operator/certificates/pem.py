@@ -79,7 +79,7 @@ def _read(block: bytes) -> Read:
     """Kept, because each look of the operator sees the same certificates: what it reads depends on the bytes alone."""
     try:
         found = x509.load_pem_x509_certificate(block)
-        found.public_key()  # it is read when it is asked for, and may be no key
+        found.public_key()  # the key is parsed lazily and may be invalid
         names = _alternative_names(found)
         der = found.public_bytes(serialization.Encoding.DER)
         common = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

@@ -76,7 +76,7 @@ def revoked(
     if len(made.text.encode()) > MOST_BYTES:
         text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes: name fewer or shorter lists, or serials. {_STAYS}"
         troubles.append(Trouble("RevokedTooLong", text))
-        # Serials are what somebody writes in a hurry: they count whatever the lists are.
+        # Serials are typed by people in a hurry, so they take effect even if the lists are invalid.
         made = Revoked(at_once, is_whole=False)
     return made, tuple(troubles)
 
@@ -100,7 +100,7 @@ def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
         return Trouble("RevokedMissing", f"{what} has no {key}: {asked}")
     content = data[key]
     if content.strip() and not content.endswith(b"\n"):
-        content += b"\n"  # an object is written as a whole: it is not cut off
+        content += b"\n"  # complete without a final newline: an object is always written as a whole
     try:
         load_revoked(content, f"{what}: {key}")
         return _parts(content.decode())
@@ -128,7 +128,7 @@ def _parts(text: str) -> Revoked:
     """Of a file that a node can read."""
     lists = frozenset(each.strip() + "\n" for each in _LIST.findall(text))
     lines = [line.partition("#")[0].strip() for line in _LIST.sub("", text).splitlines()]
-    if lists:  # programs write words beside a list: only what says so is a serial
+    if lists:  # Programs write text beside a list: there only marked lines are serials.
         lines = [line for line in lines if line.startswith(_SERIAL)]
     return Revoked(frozenset(_canonical(line) for line in lines if line), lists)
 

@@ -146,7 +146,7 @@ class Rotation(Trust):
         authority = signer.certificate.validity
         until = lifetimes.of_leaf(holder.role, self.seen.now, authority).not_after
         if signer.signed_until < until:
-            # A day more, so that it is not raised again for each.
+            # One more day, so that the value is not raised for each certificate.
             raised = until + lifetimes.DAY_S
             yield RaiseSignedUntil(signer.generation, signer.version, raised, why)
         leaf = self.leaves.get(holder.name)
@@ -172,7 +172,7 @@ class Rotation(Trust):
         new_end = lifetimes.of_leaf(
             holder.role, self.seen.now, signer.certificate.validity
         ).not_after
-        # Near the end of its authority a new one would hardly end later.
+        # Near the end of its authority a new certificate would hardly expire later.
         if due and new_end > leaf.certificate.validity.not_after + lifetimes.DAY_S:
             return f"{holder.name}: two thirds of its certificate's lifetime have passed"
         return None

@@ -70,7 +70,8 @@ class Trust:
         }
         usable = {each.certificate.fingerprint for each in self.usable.values() if each.certificate}
         usable |= names_of(self.issuers)
-        # While what the spec names can't be read, nobody knows who is not to be trusted any more.
+        # While the authorities in the spec can't be read, it is unknown which ones are no longer
+        # trusted.
         unsure = self.seen.issued is not None and not self.seen.named.is_whole
         kept = [
             each
@@ -88,7 +89,8 @@ class Trust:
     def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
         """Whether a running member or a Secret may have a certificate that only this authority verifies."""
         if any(each != authority and is_same_authority(each, authority) for each in self._newest):
-            return False  # it was renewed with its key: the new one proves them as well
+            # it was renewed with the same key: the new certificate verifies them as well
+            return False
         if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
             return True
         end = authority.validity.not_after if secret is None else last_end(secret)
@@ -109,7 +111,7 @@ class Trust:
         """Fingerprint of the authority that has signed it, of those that are known."""
         if leaf.certificate is None:
             return None
-        # The newest first: an authority that was renewed with its key has two certificates.
+        # The newest first: an authority that was renewed with the same key has two certificates.
         found = anchor_of((leaf.certificate, *leaf.above), (*self._newest, *self.known.values()))
         return found.fingerprint if found is not None else None
 
@@ -135,7 +137,7 @@ class Trust:
             if same and (told is None or (leaf is not None and leaf.revoked == told)):
                 continue
             if leaf is None and self.signer is not None:
-                continue  # it gets all at once
+                continue  # a new member gets all of them at once
             version = "" if leaf is None else leaf.version
             why = f"{holder.name} has {'other revoked certificates' if same else 'another bundle'}"
             yield WriteBundle(holder, wanted, version, why, marks, told)

@@ -69,7 +69,7 @@ def build(
     admin_rules = [{"from": [*admin, *metrics], "ports": [_port(ADMIN_PORT)]}]
     if secured:
         admin_rules = [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
-        # A rule without peers would let everybody in.
+        # A rule without peers would admit every source.
         admin_rules += [{"from": metrics, "ports": [_port(ADMIN_PORT)]}] if metrics else []
     if stage.takes_both:
         admin_rules += [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
@@ -107,7 +107,7 @@ def build(
 
 
 def _members(owner: Owner) -> dict[str, str]:
-    # As the Services select: pods of an earlier version have no LABEL_QUORUM.
+    # The same selector as that of the Services: pods of an earlier version have no LABEL_QUORUM.
     return {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
 
 
@@ -130,7 +130,7 @@ def _peers(peers: list[NetworkPeer] | None) -> list[Rule]:
 
 def _peer(peer: NetworkPeer) -> Rule:
     found: Rule = peer.model_dump(by_alias=True, exclude_none=True, mode="json")
-    # The API server keeps no empty list and no empty map inside of a selector; the selector itself it keeps.
+    # The API server drops empty lists and maps inside a selector, but keeps the selector itself.
     return {
         name: {key: _filled(value) for key, value in part.items() if value}
         for name, part in found.items()

@@ -71,7 +71,7 @@ def resources(spec: MetadataQuorumSpec) -> dict[str, Any] | None:
 def _with_parts(spec: MetadataQuorumSpec, parts: str) -> MetadataQuorumSpec:
     earlier = _parsed(parts)
     if earlier is None:
-        return spec  # what nobody can read any more is no revision to hold on to
+        return spec  # an unreadable revision is ignored
     return spec.model_copy(
         update={
             "image": earlier.image,

@@ -21,7 +21,7 @@ def _admin(stage: TlsStage) -> list[dict[str, Any]]:
     port = admin_port(stage is TlsStage.CLOSED)
     if not stage.takes_both:
         return [{"name": "admin", "port": port, "targetPort": "admin"}]
-    # By number: pods of the stages before and after call other ports by these names.
+    # By number: in the previous and the next stage these port names refer to other ports.
     plain = {"name": "admin", "port": ADMIN_PORT, "targetPort": ADMIN_PORT}
     return [plain, {**plain, "name": "admin-tls"} | _both(SECURE_ADMIN_PORT)]
 

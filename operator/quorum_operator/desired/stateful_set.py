@@ -162,7 +162,7 @@ def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str
 
 
 def _selector(owner: Owner, node_id: int, number: int) -> dict[str, str]:
-    # Kubernetes copies these to the claim, where LABEL_INSTANCE must not stand.
+    # Kubernetes copies these labels to the claim, which must not have LABEL_INSTANCE.
     shared = {LABEL_NAME: owner.labels[LABEL_NAME], LABEL_QUORUM: owner.name}
     own = {LABEL_NODE_ID: str(node_id), LABEL_INCARNATION: str(number)}
     return {**shared, **own}
@@ -188,7 +188,7 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if storage.storage_class is not None:
         claim["storageClassName"] = storage.storage_class
-    # The claim is born with them: there is no moment at which nobody can tell whose it is.
+    # Set when the claim is created: its owner is known at any time.
     notes = {
         ANNOTATION_RESOURCE_UID: owner.uid,
         ANNOTATION_CLUSTER_ID: member.identity.cluster_id,
@@ -247,7 +247,8 @@ def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
     selector = {"matchLabels": {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}}
     spread = pod_template.zones(spec, selector)
     if spec.spread is not Spread.NONE:
-        # Preferred must never keep a newcomer from starting: the failed member's host may be gone.
+        # With Preferred a new member must always be able to start: the failed member's host may be
+        # gone.
         required = spec.spread is Spread.REQUIRED
         hosts: dict[str, Any] = {
             "maxSkew": 1,
@@ -256,7 +257,8 @@ def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
             "labelSelector": selector,
         }
         if required:
-            # Never two on a host: with fewer domains than this the least loaded one counts as empty, taken or not.
+            # Never two members on a host. With fewer domains than this number, Kubernetes treats
+            # the minimum as zero, so that every occupied host exceeds maxSkew.
             hosts["minDomains"] = _MORE_HOSTS_THAN_THERE_ARE
         spread = [hosts, *spread]
     if spread:
@@ -332,10 +334,10 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
         "admin.listener": f"{scheme}://0.0.0.0:{port}",
         "admin.advertised.listener": f"{scheme}://{host}:{port}",
     }
-    if not identity.tls:  # what all members share may change while this one runs
+    if not identity.tls:  # settings that all members share may change while this one runs
         own |= tls.properties_at(stage)
     if member.may_format:
-        # Everyone else learns the number of initial voters from the log.
+        # All other members learn the number of initial voters from the log.
         own["formation.initial.voters"] = str(identity.initial_voters)
         own["formation.founder.id"] = str(identity.founder_id)
         own["formation.founder.uuid"] = identity.founder_uuid

@@ -68,7 +68,8 @@ def properties(*, revoking: bool = False) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": f"{TLS_PATH}/ca.crt",
         "health.listener": f"http://0.0.0.0:{ADMIN_PORT}",
-        # Else a certificate would be accepted for every purpose in the quorum, whatever its role.
+        # Without an authorizer a certificate would be accepted for every operation, whatever its
+        # role.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     }
 

@@ -32,7 +32,7 @@ class ClaimWriter:
         try:
             await self._api.merge(self._path(note.claim), body)
         except (Conflict, NotFound):
-            pass  # another claim, or another version of it: the next look judges that one
+            pass  # replaced or changed meanwhile: the next reconcile decides
 
     async def mark(self, each: Incarnation, **marks: Any) -> None:
         """Write marks on a member's claim, before the same is written on its StatefulSet."""

@@ -120,7 +120,7 @@ class KubeApi:
         query = {"limit": str(NAMES_CHUNK)}
         while True:
             page = await self._call("GET", path, query, accept=NAMES)
-            # An empty list of metadata alone is null in JSON.
+            # In a list of metadata only, an empty list of items is null.
             names.update(each["metadata"]["name"] for each in page["items"] or ())
             token = page["metadata"].get("continue")
             if not token:
@@ -214,7 +214,7 @@ class KubeApi:
         return result
 
     def _authorization(self) -> dict[str, str]:
-        # Read each time: a service account's token is renewed while the operator runs.
+        # Read for each request: the service account's token is renewed while the operator runs.
         value = authorization(self._configuration)
         return {"Authorization": value} if value else {}
 

@@ -40,6 +40,6 @@ class ServerClock:
         except (TypeError, ValueError):
             return
         low, high = at - self._monotonic(), at + RESOLUTION_S - begun
-        # Within what the answer allows nothing moves: a second's rounding must not shake the clock.
+        # Within the precision of the answer (one second) the offset does not change.
         known = (low + high) / 2 if self._offset is None else self._offset
         self._offset = min(max(known, low), high)

@@ -31,6 +31,6 @@ def not_made(events: list[Object]) -> NotMade | None:
         return None
     told = str(latest.get("message") or "")
     answer = told.rpartition(_BEFORE_CAUSE)[2][:_MESSAGE_MOST].rstrip(". ")
-    # The controller has every right: whatever forbids it is a rule of admission.
+    # The controller has all rights, so any refusal comes from admission.
     reason = reason_in(answer) or ("Invalid" if " is invalid: " in answer else "AdmissionDenied")
     return NotMade(reason, f"{answer}. {advice_on(reason)}")

@@ -52,9 +52,10 @@ def classify(status: int, reason: str, message: str) -> ApiError:
     elif status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     elif status in {400, 422}:
-        # A JSON patch whose `test` fails is answered with 422: the object has moved on. Current API servers send no
-        # details with it; an object that is invalid is always named. A merge patch with the UID of an object that was
-        # deleted, when another one has its name now, is answered with 422 as well.
+        # A JSON patch whose `test` fails is answered with 422: the object has changed. Current API
+        # servers send no details in this case, while they always name an invalid object. A merge
+        # patch with the UID of a deleted object is answered with 422 as well if another object has
+        # its name now.
         tested = ("test" in message and "patch" in message) or message.startswith(_NO_DETAILS)
         replaced = "metadata.uid" in message and "immutable" in message
         kind = Conflict if tested or replaced else Invalid

@@ -118,7 +118,7 @@ def latch_facts(text: str | None) -> FailureLatch | None:
             first_sign_at=float(told.get("firstSignAt", told["at"])),
         )
     except (ValueError, KeyError, TypeError):
-        # Whatever someone wrote there: an incarnation that was called failed stays failed.
+        # Even with an edited value, an incarnation that was marked failed stays failed.
         return FailureLatch(reason="Failed", evidence=text[:200], at=0.0, first_sign_at=0.0)
 
 
@@ -259,7 +259,7 @@ def ties_of(volume: Object, selected_node: str | None = None) -> tuple[Tie, ...]
             if _names_host(rule["key"]) or value == selected_node
         ]
         if not found:
-            return ()  # reachable without a particular host
+            return ()  # accessible from any host
         ties += found
     return tuple(dict.fromkeys(ties))
 

@@ -28,12 +28,12 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
         formation = formation_of(each) or current
         wanted = stateful_set.labels(owner, *place, formation)
         yield from _of("StatefulSet", each, wanted)
-        # What a StatefulSet selects can't be changed, whatever version has made it.
+        # The selector of a StatefulSet is immutable, so its labels are wanted in any version.
         selected = each["spec"].get("selector", {}).get("matchLabels") or {}
         yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
         claim = parts.claims.get(place)
         kept = stateful_set.claim_labels(owner, *place, formation)
-        # What the version before has made is found by its labels all the same.
+        # Claims of the previous version are found by their own labels.
         there = {} if claim is None else claim["metadata"].get("labels") or {}
         older = LABEL_INSTANCE in there and LABEL_QUORUM not in there
         if older:

@@ -28,16 +28,16 @@ _VOLUME = re.compile(r'for volume "([^"]+)"')
 _NOT_ITS_OWN = re.compile(
     "|".join(
         [
-            # It is, or was a moment ago, attached somewhere else.
+            # The volume is, or just was, attached to another node.
             r"multi-attach|already (exclusively )?(attached|used|exists)|in use\b|\bbusy\b",
             r"volume ?attachment|was (attaching|detaching)|attached to (another|a different)",
-            # It takes long, or is tried at the same time.
+            # A timeout, or a concurrent attempt.
             r"timed? ?out|deadline ?exceeded|context canceled|operation with the given volume",
-            # The driver, its node or its service are not there, or refuse.
+            # The driver, its node or its service is missing or refuses.
             r"code = (unavailable|aborted|canceled|resourceexhausted|unauthenticated|permissiondenied|unimplemented)",
             r"connection refused|no such host|registered csi drivers|csinode|nodeid|forbidden",
             r"node \S+ (not found|has no|does not)|maximum number|limit\b",
-            # Something else that the mount needs.
+            # Another object that the mount needs.
             r"\b(secrets?|configmaps?)\b",
         ]
     ),

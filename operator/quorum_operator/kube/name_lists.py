@@ -26,7 +26,8 @@ class NameLists:
             task = asyncio.create_task(self._read_after(self._running.get(path), path))
             task.add_done_callback(_retrieve)
             self._next[path] = task
-        return await asyncio.shield(task)  # who gives up does not end it for the others
+        # a cancelled caller does not cancel the read for the others
+        return await asyncio.shield(task)
 
     async def _read_after(
         self, before: "asyncio.Task[frozenset[str]] | None", path: str

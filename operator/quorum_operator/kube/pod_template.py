@@ -39,7 +39,9 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     other = _program(pod) != _program(template)
     withdrawn = _may_format(pod) and not _may_format(template)
     if withdrawn and not other and _is_placed_alike(pod["spec"], template["spec"]):
-        return seen  # it comes back by itself if it crashes: another pod would run the same in the same place
+        # the kubelet restarts it after a crash: a new pod would run the same program in the same
+        # place
+        return seen
     return replace(seen, outdated=True, runs_other=other)
 
 

@@ -68,7 +68,8 @@ async def _exists(api: Reads, tie: Tie, selected: str | None) -> bool:
         label = HOSTNAME if tie.key == facts.NODE_NAME else tie.key
         if await _labelled(api, f"{label}={tie.value}", label, tie.value):
             return True
-        # An id names no Node: that the label is gone from all of them tells of the driver, not of a host.
+        # An id is no node name. If no node has the label any more, its driver removed it: that
+        # proves nothing about the host.
         unknown = tie.by_id and selected is None and not await _labelled(api, label, label)
     except ApiError:
         return True

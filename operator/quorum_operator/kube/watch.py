@@ -113,13 +113,13 @@ class Watch:
                     self._version = None
                 self._say(error)
                 if isinstance(error, ApiError) and error.status == FORBIDDEN:
-                    # An API server that has just started says so for a moment. Else an older chart grants less than
-                    # this operator asks for, and all is read live.
+                    # A starting API server answers 403 for a moment. If it lasts, an older chart
+                    # grants fewer rights, and objects are read live.
                     most_s = FORBIDDEN_RETRY_S
             except (ValueError, KeyError, TypeError) as error:
-                self._version = None  # whatever that was, it would be the same again
+                self._version = None  # a retry from the same version would fail again
                 self._say(error)
-            # One that ends at once time after time must not be asked for at once time after time.
+            # A watch that repeatedly ends at once is retried with a growing delay.
             failures = 0 if _now() - begun > LAST_RETRY_S else failures + 1
             await asyncio.sleep(delay_s(failures, FIRST_RETRY_S, most_s) if failures else 0)
 
@@ -134,7 +134,7 @@ class Watch:
         while True:
             query = self.collection.query(limit=str(CHUNK), **{"continue": token})
             page = await self._api.page(self.collection.path, query)
-            # Items of a list do not say what they are; whoever reads one by its name is told.
+            # Items of a list lack kind and apiVersion, which an object read by name has.
             kind = str(page.get("kind", "")).removesuffix("List")
             for each in page["items"] or ():
                 each.setdefault("kind", kind)

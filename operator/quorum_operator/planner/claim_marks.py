@@ -61,7 +61,9 @@ def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
         recovery = f"{each.recovery} given up" if each.recovery_given_up else str(each.recovery)
     uuid = each.uuid or marks.uuid
     if marks.uuid is not None and (each.report is None or each.report.uuid != each.uuid):
-        uuid = marks.uuid  # somebody may have edited the StatefulSet's note: only the process itself changes the mark
+        # the StatefulSet's annotation may have been edited: only the process itself changes the
+        # mark
+        uuid = marks.uuid
     return Marks(
         uuid=uuid,
         cluster_id=each.cluster_id or marks.cluster_id,
@@ -87,7 +89,7 @@ def _attached(at: Situation) -> Iterator[ClaimNote]:
             continue
         wanted = wanted_marks(each, at.seen.resource_uid)
         if "stopped" in each.notes_lost and each.replicas > 0 and each.key in at.voters:
-            # Marked for a stop that was not carried out, of what is a voter after all.
+            # Marked for a stop that was not carried out, and it is a voter after all.
             wanted = replace(wanted, fenced=None, removed=None)
         if wanted != claim.marks:
             yield ClaimNote(claim.name, claim.uid, claim.marks, wanted)

@@ -36,7 +36,7 @@ def true_replica(at: Situation, each: Incarnation) -> str | None:
         return None
     if not (_is_voter(at, each, uuid) or _says_so(each, uuid)):
         return None
-    # Or else somebody with that UUID has answered at this pod's former address.
+    # Otherwise another replica with that UUID answered at this pod's former address.
     noted = {one.uuid for one in at.seen.incarnations}
     noted |= {one.claim.marks.uuid for one in at.seen.lone_claims}
     return None if uuid in noted else uuid

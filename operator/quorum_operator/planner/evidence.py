@@ -54,8 +54,8 @@ def proof(incarnation: Incarnation) -> Sign | None:
         return Sign("VolumeFailed", f"PersistentVolume {volume.name} is Failed")
     if claim is not None and claim.phase == "Lost":
         return Sign("VolumeLost", f"PersistentVolumeClaim {claim.name} lost its volume")
-    # A claim that is not there proves nothing: it may not have been made yet. When a new, empty one
-    # takes the place of one that was in use, the process tells by its new replica UUID.
+    # A missing claim proves nothing: it may not have been created yet. When a new, empty claim
+    # replaces one that was in use, the process reports a new replica UUID.
     if incarnation.uuid is not None and report is not None and report.uuid != incarnation.uuid:
         told = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
         return Sign(REPLICA_REPLACED, told)
@@ -95,7 +95,7 @@ def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
     if failed_at is None or now - failed_at > MOUNT_FAILURE_FRESH_S:
         return None
     if pod.waiting_reason is not None and pod.waiting_reason not in _BEFORE_THE_CONTAINER:
-        return None  # the kubelet makes a container when all volumes are mounted, not before
+        return None  # the kubelet creates a container only after all volumes are mounted
     told = pod.mount_failure or "the volume can't be mounted"
     return Sign(VOLUME_NOT_MOUNTED, f"{pod.name}: {told}", pod.uid)
 

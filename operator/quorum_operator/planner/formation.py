@@ -35,7 +35,7 @@ def plan_identity(at: Situation) -> Step | None:
     if at.identity is not None:
         return plan_adoption(at)
     if at.index > 0 or at.known_voters > 0:
-        # Members without an identity: someone deleted it. Forming anew would orphan their data.
+        # Members without an identity: it was deleted. A new formation would orphan their data.
         return plan_adoption(at) or plan_missing_identity(at)
     earlier = plan_earlier(at)
     if earlier is not None:
@@ -44,7 +44,7 @@ def plan_identity(at: Situation) -> Step | None:
         return Wait(at.seen.invalid, "the spec", 5.0)
     founder = _unretired_ids(at, 1)[0]
     if at.seen.wanted.restores:
-        # Its log has all the records; the others are added to it one at a time.
+        # The restored log has all records. The other voters are added to it one at a time.
         return CreateIdentity(1, founder, 1, "a restored quorum needs an identity")
     return CreateIdentity(1, founder, at.seen.wanted.replicas, "a new quorum needs an identity")
 
@@ -54,7 +54,8 @@ def plan_new_formation(at: Situation) -> Step | None:
     identity = at.identity
     assert identity is not None
     for each in at.seen.incarnations:
-        # Their formation was given up, so it never acknowledged a write: stop, keep the claims.
+        # Their formation was abandoned before any write was acknowledged: stop them, keep the
+        # claims.
         if each.formation < identity.index and each.replicas > 0 and _never_formed(at, each):
             target = Target(each.name, each.uid, each.resource_version)
             return ScaleToZero(target, "formation given up", f"{each.name} belongs to no quorum")
@@ -65,7 +66,7 @@ def plan_new_formation(at: Situation) -> Step | None:
     if _could_do_without_founder(at):
         return None
     if at.seen.wanted.restores:
-        # It may have served for a moment: that a second one takes its place is for a person to say.
+        # It may have served briefly, so only a person may decide to start another one.
         return Wait(
             f"the founder's disk failed before the restore of {at.seen.name} was complete: delete the resource and "
             "apply it again. The backup is unchanged",
@@ -128,7 +129,8 @@ def plan_formation(at: Situation) -> Step | None:
     others = [each for each in _unretired_ids(at, MAX_ID) if each != identity.founder_id]
     present = {each.node_id for each in at.current}
     if identity.founder_id not in present and _has_begun(at):
-        # Whether it has formatted a directory is not known any more: nobody else may do so under this cluster id.
+        # It is unknown whether it has formatted a directory, so no other founder may use this
+        # cluster id.
         return Wait(
             f"the founder's StatefulSet and claim were deleted before the quorum {at.seen.name} was formed: delete "
             "the resource and apply it again. No client data was written yet",

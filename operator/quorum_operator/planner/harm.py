@@ -94,7 +94,7 @@ def _runs(each: Incarnation, reason: str) -> str | None:
 
 def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
     if each not in at.current:
-        return None  # of a formation that was given up: it is no member of this quorum
+        return None  # of an abandoned formation: it is no member of this quorum
     view = at.view
     if view is None:
         return None if why.startswith(FENCED) else UNCONFIRMED
@@ -132,7 +132,7 @@ def _of_removal(at: Situation, key: Key) -> str | None:
     if at.view is None:
         return UNCONFIRMED
     if key not in at.voters:
-        return None  # the leader refuses it: the voters are not the ones that were judged
+        return None  # the leader will refuse it: the voters have changed since the observation
     if key == at.view.leader:
         return f"voter {key.id} is the leader: leadership is transferred first"
     leader = at.by_key.get(at.view.leader)
@@ -149,7 +149,7 @@ def _goes(each: Incarnation) -> bool:
 def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     each = next((e for e in at.current if e.pod is not None and e.pod.uid == pod_uid), None)
     if each is None or each.pod is None or not each.pod.running:
-        return None  # it is gone, or its container does not run: nothing is lost
+        return None  # the pod is gone or its container does not run: stopping it loses nothing
     view, key = at.view, each.key
     if view is None:
         return None if each.recovery is not None else UNCONFIRMED

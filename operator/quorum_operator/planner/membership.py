@@ -46,7 +46,8 @@ def plan_membership(at: Situation) -> Step | None:
     blocked = change_gate(view)
     if blocked is not None:
         return Wait("a voter change is under way", blocked, RETRY_PENDING_S)
-    # Add one, remove one: who leaves may be on the host that the next newcomer waits for.
+    # Alternate additions and removals: a leaving member may occupy the host that the next new one
+    # needs.
     if not at.slots or (at.leaving and len(at.voters) > at.target):
         return _remove(at, view)
     if not at.caught_up:
@@ -83,7 +84,7 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
         if held(at.seen, step) is None:
             return step
         refused = refused or step
-    # What others of the newcomers can do now, they do; only then is the refused one all that is left.
+    # First the steps of other new members; the refused one comes last.
     if at.caught_up or refused is not None:
         return None if at.caught_up else refused
     begun = any(slot.incarnation is not None for slot in at.slots)
@@ -101,7 +102,7 @@ def _wait_for_newcomers(at: Situation) -> Wait | None:
     """Wait with growing intervals; changes of their pods wake the operator anyway."""
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
     if not newcomers:
-        # The move is held back: nothing of it is there, and whatever else is due goes on.
+        # The move is deferred before any of it was created, and other steps continue.
         return None
     youngest = max((each.created_at for each in newcomers), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
@@ -134,14 +135,15 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step | None:
     if order is ReplacementOrder.REMOVE_FIRST and _may_go_first(at, view):
         return _remove(at, view)
     if first_leaving is not None and first_leaving.why is Why.UNREACHABLE:
-        # It may come back: beside a successor of the same id there would be two of them.
+        # The replica may return: then two voters would have this id.
         return _remove(at, view)
     if all(at.stands_twice(slot.node_id) for slot in at.caught_up):
         return _remove(at, view)
     blocked = add_gate(view, order, replacing=first_leaving is not None)
     if blocked is None:
         return _add(at, view)
-    # Who leaves and is not live commits nothing: without it the others are a majority more easily, never less.
+    # A leaving voter that is not live commits nothing. Without it the others need a smaller
+    # majority.
     if first_leaving is not None and (first_leaving.dead or first_leaving.key not in at.live):
         return _remove(at, view)
     absent = ", ".join(str(key.id) for key in sorted(at.voters - at.live))

@@ -69,15 +69,15 @@ class Wanted:
     repair_enabled: bool = True
     debounce_s: float = 30.0
     max_replacements_per_hour: int = 6
-    unreachable_after_s: float | None = None  # None: members on hosts that stay away are waited for
+    unreachable_after_s: float | None = None  # None: wait for members on unavailable hosts
     recovery: Confirmation | None = None
     adopt: str | None = None
     """Cluster id whose claims of an earlier resource are adopted."""
-    leave_claims: bool = False  # claims of an earlier resource stay, and something new is founded
-    cluster_id: str | None = None  # that a new quorum is to have
-    keep_failed_s: float | None = None  # volumes of failed members; None: for ever
-    restores: bool = False  # a new quorum begins with a backup: one voter, then the others
-    tls_mode: TlsMode | None = None  # None: the spec says nothing
+    leave_claims: bool = False  # keep claims of an earlier resource unused and form a new quorum
+    cluster_id: str | None = None  # requested for a new quorum
+    keep_failed_s: float | None = None  # for volumes of failed members; None: no limit
+    restores: bool = False  # a new quorum starts from a backup: first one voter, then the others
+    tls_mode: TlsMode | None = None  # None: not set in the spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class Identity:
     formed: bool
     """The formation may be complete: no directory may be formatted as a voter any more."""
     resource_version: str = ""
-    restarting: str | None = None  # UID of the pod that was picked last (see `RestartMember`)
-    network_policy: bool = False  # formed with one: it has one unless the spec says otherwise
-    tls: bool = False  # formed with certificates: its members have them, whatever the spec says
-    migration: TlsStage = TlsStage.PLAIN  # how far one that was formed without them has come
-    update: UpdateRecord | None = None  # None: nothing is known to be proven
+    restarting: str | None = None  # UID of the pod chosen last (see `RestartMember`)
+    network_policy: bool = False  # formed with a policy: default if the spec does not set it
+    tls: bool = False  # formed with certificates; the spec can't revert this
+    migration: TlsStage = TlsStage.PLAIN  # progress of a quorum that was formed without
+    update: UpdateRecord | None = None  # None: no proven template is known
 
     @property
     def tls_stage(self) -> TlsStage:
@@ -125,8 +125,8 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
-    held_by: tuple[str, ...] = ()  # finalizers, while it is being deleted
-    running: bool = True  # its container, at this moment
+    held_by: tuple[str, ...] = ()  # finalizers that delay its deletion
+    running: bool = True  # its container runs now
     started: bool = True  # the container has run in this pod at least once
     exit_code: int | None = None
     exit_reason: str | None = None
@@ -171,17 +171,17 @@ class Marks:
     before the member is stopped.
     """
 
-    uuid: str | None = None  # replica UUID of the directory on it
+    uuid: str | None = None  # replica UUID of the directory on the volume
     cluster_id: str | None = None
-    resource_uid: str | None = None  # UID of the MetadataQuorum that it was made for
+    resource_uid: str | None = None  # UID of the MetadataQuorum that it was created for
     formation: int | None = None
     failed: FailureLatch | None = None
     fenced: str | None = None
     """Why this member was stopped: the quorum is being recovered from another one."""
-    removed: str | None = None  # why it is no member's any more
+    removed: str | None = None  # why no member uses it any more
     recovery: str | None = None
     """The annotated recovery that makes, or made, its replica the sole voter."""
-    tls: bool = False  # its replica speaks TLS only; never taken back
+    tls: bool = False  # its replica speaks TLS only; never reverted
 
     @property
     def bars(self) -> str | None:
@@ -218,7 +218,8 @@ class ClaimFacts:
     resource_version: str = ""
     network_policy: bool = False
     """Whether the quorum was formed with a NetworkPolicy. Written only when the claim is created."""
-    storage_class: str | None = None  # as the API server keeps it: the default class is named
+    # as stored by the API server, with the default class filled in
+    storage_class: str | None = None
     owners: frozenset[str] = frozenset()  # UIDs
     expandable: bool = False
     """Whether its class allows online expansion. Only read if a larger size is wanted."""
@@ -283,7 +284,7 @@ class NodeReport:
     caught_up: bool
     storage: str  # ok, failed or full
     storage_detail: str | None = None
-    log: HeldLog | None = None  # None: the node's version does not tell
+    log: HeldLog | None = None  # None: this version of the node does not report it
     certificates: LoadedCertificates | None = None
 
 
@@ -303,14 +304,14 @@ class Incarnation:
     uuid: str | None = None  # replica UUID as recorded on the StatefulSet
     failed: FailureLatch | None = None
     suspected: Suspicion | None = None
-    host: HostFacts | None = None  # only of a member whose pod is not ready
+    host: HostFacts | None = None  # only for a member whose pod is not ready
     unreachable_since: float | None = None
     """Time since which it is unreachable, from the last status."""
-    taken_back: tuple[float, ...] = ()  # when latches of this incarnation were taken back
+    taken_back: tuple[float, ...] = ()  # times at which latches of this incarnation were taken back
     stopped: str | None = None  # why the operator scaled it to zero
     replaces: int | None = None
     """Number of the failed incarnation that this one replaces."""
-    rebuilt: bool = False  # its StatefulSet was made again for its claim
+    rebuilt: bool = False  # its StatefulSet was recreated for its claim
     recovery: Survivor | None = None
     """The recovery that makes its replica the sole voter."""
     recovery_given_up: bool = False
@@ -327,7 +328,7 @@ class Incarnation:
     """TLS stage of its next process."""
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` are only on its claim and not on the StatefulSet."""
-    held_by: tuple[str, ...] = ()  # finalizers, while its StatefulSet is being deleted
+    held_by: tuple[str, ...] = ()  # finalizers that delay the deletion of its StatefulSet
     pod: PodFacts | None = None
     not_made: NotMade | None = None
     """Why the pod could not be created."""
@@ -410,7 +411,7 @@ class Templates:
 class Refusal:
     """A step that was refused or had no lasting effect, and is not retried before `retry_at` (seconds since 1970)."""
 
-    step: str  # its kind
+    step: str  # kind of the step
     subject: str
     """The affected object or voter, such as StatefulSet/demo-1-1."""
     reason: str
@@ -418,7 +419,7 @@ class Refusal:
     message: str
     retry_at: float
     since: float
-    times: int = 1  # how often in a row
+    times: int = 1  # consecutive refusals
     tell: bool = True
     """Whether it is reported, or expected to pass within moments."""
 
@@ -462,7 +463,7 @@ class Observation:
     """Services, ConfigMaps and similar objects that are missing or differ from the desired ones."""
     config_created_at: float | None = None
     """Creation time of the nodes' ConfigMap; None if it was not read."""
-    drain_floor: int | None = None  # of the disruption budget; None: not known
+    drain_floor: int | None = None  # minAvailable of the disruption budget; None: not known
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()
@@ -484,13 +485,13 @@ class Observation:
     """Number of voters in the last status; for reports, and to distinguish a lost quorum from a slow one."""
     invalid: str | None = None
     """Problems of the spec that CEL can't check, such as an unknown storage class."""
-    unmakeable: str | None = None  # what of that keeps any member from being made
+    unmakeable: str | None = None  # the problem that prevents the creation of any member
     unconfirmed_since: float | None = None
     """Time since which no describe was confirmed, from the last status."""
     refusals: tuple[Refusal, ...] = ()
     """Steps refused recently by the API server or a node."""
-    certificates: CertificatesSeen | None = None  # None: the quorum has none
-    backups: BackupsSeen | None = None  # None: the spec asks for none
-    update: UpdateWanted | None = None  # None: the spec says nothing of how updates are made
+    certificates: CertificatesSeen | None = None  # None: the quorum has no certificates
+    backups: BackupsSeen | None = None  # None: no backups in the spec
+    update: UpdateWanted | None = None  # None: spec.update is not set
     host_capacities: tuple[HostCapacity, ...] | None = None
     """Hosts that members may run on, taken or not; None: members may share hosts, or nobody has looked."""

@@ -58,7 +58,7 @@ def shortage(at: Situation) -> Shortage | None:
         return None
     made = sum(1 for slot in at.slots if slot.incarnation is not None)
     repairs = len(at.slots) - made - len(held)
-    # A replacement frees a host for the next one; members that come on top have to be there all at once.
+    # A replacement frees a host for the next one. Additional members need all hosts at once.
     wanted = max(1, at.target - len(at.voters) - made)
     free = max(_free(at, hosts) - repairs, 0)
     if free >= wanted:
@@ -93,7 +93,7 @@ def _places(each: Incarnation) -> set[str] | None:
     pod = each.pod
     runs = each.replicas > 0 and each.failed is None
     if not runs and (pod is None or pod.deleting):
-        return None  # the scheduler does not count a pod that is told to go
+        return None  # the scheduler does not count terminating pods
     if pod is not None and pod.host is not None:
         return {pod.host}
     if not runs:

@@ -131,7 +131,8 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
         return None
     if each.report is not None and each.report.uuid == each.recovered_uuid:
         return None
-    # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
+    # If the old replica still fetches, or the answer is from another cluster, another process
+    # answered at the pod's former address.
     return None if each.key in at.heard or _is_foreign(at, each) else sign
 
 
@@ -176,7 +177,7 @@ def _objects(at: Situation) -> Step | None:
     if due:
         return ApplyObjects(due, "missing or changed: " + _some(due))
     if stale and at.identity is not None and not at.identity.formed and at.view is None:
-        # No pod starts without its ConfigMap and Secret: nothing else is to be done yet.
+        # No pod starts without its ConfigMap and Secret: they come before any other step.
         return ApplyObjects(stale, "missing or changed: " + _some(stale))
     return None
 
@@ -250,7 +251,7 @@ def _start(at: Situation) -> Step | None:
         if each.replicas > 1 and each.stopped is None:
             return StartMember(target(each), f"{each.name} has {each.replicas} replicas, not one")
         voter = each.key in at.voters
-        # What a recovery stopped that was given up afterwards is as good as before.
+        # A member stopped by a recovery that was abandoned is usable again.
         fenced = each.stopped is not None and each.stopped.startswith(FENCED)
         idle = may_start_again(at, each) if fenced else each.stopped is None or voter
         wanted = each.replicas == 0 and idle

@@ -110,7 +110,7 @@ class QuorumLoss:
         rest = [
             (each.key, each)
             for each in self._at.current
-            # Nobody tells who the voters are: whatever ran may have been one.
+            # The voters are unknown: any member that ran may have been one.
             if each.name not in named and (each.replicas > 0 or not self.voters)
         ]
         return (*voters, *rest)

@@ -111,7 +111,7 @@ def held(seen: Observation, step: Step) -> Refusal | None:
 def goes_on(at: "Situation", step: Step) -> bool:
     """Whether the rules after a held step may run, because they do not depend on it."""
     if isinstance(step, steps.RecordFormed):
-        # The last initial voter may join only when this is written (design, Safety).
+        # The last initial voter may join only after this is written (design, Safety).
         return at.view is not None and at.view.formed
     return not isinstance(step, _IN_ORDER)
 

@@ -50,7 +50,7 @@ def _is_replaceable(at: Situation, each: Incarnation) -> bool:
     """Whether a new pod would use a newer template."""
     wanted, pod = at.seen.templates.get(each.name), each.pod
     if wanted is None or pod is None or not _has_template(each, wanted):
-        return False  # as long as the template is not up to date, the new pod would be like the old one
+        return False  # until the template is up to date, a new pod would be like the old one
     return pod.outdated or pod.restart_hash != wanted.restart_hash or _crashed_before(at, pod)
 
 
@@ -107,14 +107,14 @@ def plan_restart(at: Situation) -> Step | None:
     )
     if each.key is None or each.key not in at.voters:
         return restart_of(at, each.pod, reason)
-    # A voter that is down already loses nothing by a restart; it may be what mends it.
+    # Restarting a voter that is already down costs nothing and may repair it.
     blocked = restart_gate(view, each.key, at.target) if each.key in at.live else None
     if blocked is not None:
         return Wait(f"{each.name} is to restart", blocked, RETRY_RESTART_S)
     successors = sorted(at.live - {view.leader})
     if (
         each.key == view.leader and successors and not token
-    ):  # else it would refuse to hand over, too
+    ):  # it would refuse to hand over leadership as well
         return TransferLeadership(view.leader, successors[0], f"{reason}; the leader restarts last")
     return restart_of(at, each.pod, reason)
 
@@ -131,7 +131,7 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
     if wanted is None or each.pod is None or each.pod.deleting or each.failed is not None:
         return False
     if not _has_template(each, wanted):
-        return False  # its template comes first; where that is refused, a restart brings the same again
+        return False  # the template is updated first; if that is refused, a restart changes nothing
     if _refuses_token(at, each):
         return each.replicas > 0
     other = each.pod.restart_hash != wanted.restart_hash or each.pod.runs_other

@@ -130,7 +130,7 @@ class Situation:
             each.founding for each in self.current if each.key == founder and each.cluster_id
         ]
         if permission == [None]:
-            return True  # it was withdrawn
+            return True  # the permission was withdrawn after the formation
         known = self.seen.known_cluster_id in (None, cluster_id)
         return known and self.seen.known_voters >= identity.initial_voters
 
@@ -227,7 +227,8 @@ class Situation:
         away = self.reachability.replaced(self.others_are_dead)
         if away is not None and away not in reasons:
             reasons[away] = Why.UNREACHABLE
-        # The older one of a doubled id, then who is not live: the others may be too few with it, never without it.
+        # First the older voter of a duplicate id, then voters that are not live. The others may be
+        # too few with such a voter, but never without it.
         staying = sorted(
             self.voters - reasons.keys(),
             key=lambda key: (not self._has_replacement(key), key in self.live, -key.id, key.uuid),
@@ -310,7 +311,7 @@ class Situation:
         if needed <= 0:
             return ()
         retire = self.seen.wanted.retire
-        # An id whose successor is a voter already needs none; nor may an id stand three times.
+        # An id whose successor is a voter already needs none, and an id may occur at most twice.
         settled = {key.id for key in self.staying}
         succeeded = sorted(
             {
@@ -337,7 +338,7 @@ class Situation:
             each.number
             for each in self.current
             if each.node_id == node_id
-            # What a recovery put aside is no failure that happens again and again.
+            # Members fenced by a recovery do not count as repeated failures.
             if (each.failed is not None and each.failed.reason != FENCED) or each.key in away
         ]
         return max(failed, default=None)

@@ -33,7 +33,8 @@ def suspicion_of(at: Situation, each: Incarnation) -> Suspicion | None:
     known = each.suspected
     if known is not None and (known.reason, known.subject) == (sign.reason, sign.subject):
         return known
-    # Without a leader nobody tells whether the replica is heard: only what showed before goes on.
+    # Without a leader it is unknown whether the replica is heard: only an earlier suspicion
+    # continues.
     if at.view is None and not _may_form_again(at, each):
         return None
     return Suspicion(sign.reason, sign.subject, at.now)

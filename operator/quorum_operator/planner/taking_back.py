@@ -45,7 +45,7 @@ def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
     of_host = latch.reason == evidence.HOST_DELETED
     if of_host and volume is not None and volume.hosts and volume.hosts_exist:
         return f"the host of volume {volume.name} exists again"
-    # What the leader hears of a pod that is gone, or told to go, is its memory of it.
+    # For a pod that is gone or terminating, the leader's report refers to the past.
     if pod is None or pod.deleting or not pod.running:
         return None
     if each.key in at.heard:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 
-# The time of a look is in every condition of its status.
+# Every condition of a status contains the time of the reconcile.
 @lru_cache(maxsize=256)
 def text_of(at: float) -> str:
     """Seconds since 1970 as Kubernetes writes times."""

@@ -29,7 +29,7 @@ def plan_way_back(at: Situation) -> Step | None:
     if stage is TlsStage.DIALLING:
         return _record(at, TlsStage.ACCEPTING, "spec.tls.mode is Disabled")
     if _at_stage(at, TlsStage.DIALLING):
-        return None  # one that takes clear text alone could not be dialled by them
+        return None  # the members could not connect to one that accepts clear text only
     return _record(at, TlsStage.PLAIN, "spec.tls.mode is Disabled")
 
 

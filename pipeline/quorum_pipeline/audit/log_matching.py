@@ -184,7 +184,7 @@ def matching(
         for offset, number in each.lacking
         if offset < committed_end
     ]
-    # An epoch that differs makes the next one go back: that would be told twice.
+    # A differing epoch makes the next epoch decrease, which would be reported a second time.
     named = {each.replica for each in findings}
     for replica in replicas:
         if replica.name not in named:

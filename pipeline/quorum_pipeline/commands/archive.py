@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """1 if there are records in quarantine. Raises PipelineError."""
-    # From the beginning on: what ends a pod would be lost on the first process of a container.
+    # Installed first: the first process of a container ignores SIGTERM without a handler.
     with _told_by(signal.SIGTERM) as terminated:
         return _run(arguments, terminated)
 
@@ -92,8 +92,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     from quorum_pipeline.spark.session import end_session, open_session
 
     elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
-    # What is imported while Java starts costs no time, if it lets go often enough of the interpreter that has to start
-    # it.
+    # Imports while Java starts cost no time, provided that they release the interpreter often
+    # enough for the thread that starts it.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(import_module, "quorum_pipeline.spark.archive_job")

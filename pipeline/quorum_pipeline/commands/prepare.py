@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = classes_file(SPARK_HOME / "jars")
     if file is None:
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    # What `state` runs, in this process and on executors, is compiled when it is imported.
+    # The loops of the `state` command, here and on executors, are compiled at import.
     import_module("quorum_pipeline.state.squeezed")
     fresh = file.with_suffix(".new")
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             job.run(progress, progress.say)
         finally:
             session.stop()
-        # It ends when nobody holds its standard input any more.
+        # The JVM exits when its standard input is closed.
         assert java.stdin is not None
         java.stdin.close()
         try:

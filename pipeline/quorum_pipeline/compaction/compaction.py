@@ -89,7 +89,7 @@ def run_of_values(values: Sequence[bytes]) -> RecordRun:
 def run_of_batches(data: bytearray, count: int) -> RecordRun:
     """The records of whole batches, one behind the other. Raises Unusual."""
     if count > len(data):
-        raise Unusual  # before room is made for them
+        raise Unusual  # checked before memory is allocated for them
     found = np.frombuffer(data, np.uint8)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     find_values(found, begins, ends)

@@ -74,7 +74,7 @@ def _place(data: Bytes, fields: Numbers) -> None:
         return
     for index in range(at + 1, at + 1 + count * UUID_BYTES):
         if data[index]:
-            raise Unusual  # too few, or too many
+            raise Unusual  # too few or too many elements
     fields[c.DIRECTORIES] = ABSENT
 
 
@@ -111,7 +111,8 @@ def _tagged_fields(data: Bytes, at: int, end: int, version: int, fields: Numbers
                 raise Unusual
             fields[c.RECOVERY] = int8(data, at)
         elif version < 2:
-            raise Unusual  # not to be told in the newest form, where these numbers mean something
+            # not expressible in the newest version, where these values have another meaning
+            raise Unusual
         elif last <= 2:
             fields[c.ELR + last - 1] = _elements(data, at, stop)
         elif not fields[c.TAG_COUNT]:
@@ -178,7 +179,7 @@ def _change(data: Bytes, begin: int, end: int, partitions: Table) -> None:
         elif last > 8 or (last > 5 and version < 2) or array_end(data, at, stop, 4) != stop:
             raise Unusual
         elif not data[at]:
-            pass  # null: as it was
+            pass  # null: unchanged
         elif last == 0:
             fields[c.ISR] = at
         elif last == 2:
@@ -238,7 +239,7 @@ def _topic(data: Bytes, begin: int, end: int, index: int, topics: Table, names: 
     topic = row_of(topics, data, id_at, UUID_BYTES, True)
     name = row_of(names, data, begin, id_at - begin, True)
     if topics.rows[topic, c.RECORD] or names.rows[name, c.TOPIC]:
-        raise Unusual  # there twice, or a name of two topics
+        raise Unusual  # a duplicate, or one name of two topics
     names.rows[name, c.TOPIC] = topic
     topics.rows[topic, c.RECORD] = index + 1
     topics.rows[topic, c.NAME] = name

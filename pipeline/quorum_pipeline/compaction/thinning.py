@@ -80,7 +80,7 @@ def _told_fields(data: Bytes, at: int, end: int) -> int:
     for _ in range(count):
         last, at, stop = tag(data, at, end, last)
         if last > version or last > 3:
-            raise Unusual  # a field of a newer version
+            raise Unusual  # has a field of a newer version
         if last < 2:
             if stop != at + 1:
                 raise Unusual
@@ -126,7 +126,7 @@ def thin_out(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: By
     for index in range(len(begins) - 1, -1, -1):
         kind, at, end = int64(kinds[index]), begins[index] + HEAD_BYTES, ends[index]
         if end - at > MOST_BYTES:
-            continue  # stays, and is decoded
+            continue  # kept, and decoded later
         if kind == _NO_OP:
             check_tags(data, at, end)
             kept[index] = 0

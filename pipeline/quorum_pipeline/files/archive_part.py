@@ -70,7 +70,7 @@ class _Files:
         return f"{self.stem}-{number}"
 
     def _unfinished(self, stem: str) -> Path:
-        # Readers of a directory pass over such a name.
+        # Spark and Hadoop ignore hidden files in a directory.
         return self.directory / f".{stem}.parquet"
 
 
@@ -120,9 +120,10 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
         "write_page_checksum": True,
         "column_encoding": dict.fromkeys(_RISING & set(schema.names), "DELTA_BINARY_PACKED"),
         "write_statistics": [each for each in _BOUNDS if each in schema.names],
-        # A column of a block in one page: what pages cost, they cost whatever is in them.
+        # One page per column and block: the cost of a page does not depend on its content.
         "max_rows_per_page": ROWS_AT_ONCE,
-        # Parquet's own schema says all; with Arrow's beside it a reader would make dictionaries again.
+        # Parquet's own schema is complete. With Arrow's schema beside it, readers would build
+        # dictionaries again.
         "store_schema": False,
     }
 

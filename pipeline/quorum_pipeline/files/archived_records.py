@@ -50,7 +50,7 @@ def read_records(
     with ThreadPoolExecutor(parallel_stages) as pool:
         found = _whole(directory, list(pool.map(_file, _paths(directory))))
         for group in _overlapping(_among(found, start, end)):
-            # It is begun behind those that it waits for.
+            # Submitted after the tasks that it waits for.
             waiting.append(pool.submit(_joined, [pool.submit(_read, path) for path in group]))
             if len(waiting) > 1:
                 yield waiting.popleft().result()

@@ -111,7 +111,8 @@ def _open_all(directory: Path, stack: ExitStack) -> list[_Opened]:
 def _open(path: Path) -> pq.ParquetFile:
     with naming(path):
         check_footer(path)
-        # Spark writes times in a form that would else become nanoseconds, which end in the year 2262.
+        # Spark writes timestamps as INT96, by default read as nanoseconds, which end in the year
+        # 2262.
         return pq.ParquetFile(
             path, page_checksum_verification=True, coerce_int96_timestamp_unit="us"
         )

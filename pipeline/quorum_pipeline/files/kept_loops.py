@@ -26,7 +26,7 @@ def use_kept_loops() -> None:
         return
     atexit.register(_remove, copy, os.getpid())
     try:
-        # Modes are those of a directory of ours: those that can only be read would be of no use.
+        # File modes are not copied: read-only files would be of no use.
         shutil.copytree(kept, copy, copy_function=shutil.copyfile, dirs_exist_ok=True)
         for each in (copy, *copy.iterdir()):
             each.chmod(0o700)

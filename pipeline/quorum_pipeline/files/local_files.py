@@ -32,7 +32,7 @@ def local_path(uri: str) -> Path | None:
         path = rest.removeprefix("//") if rest.startswith("///") else rest
     else:
         return None
-    # Two slashes begin the name of a host.
+    # After two slashes follows a host name.
     return None if not path or path.startswith("//") else Path(os.path.normpath(path))
 
 

@@ -27,7 +27,7 @@ def span_rows(
             if found.offset < end_offset and (found.end_offset or end_offset) > start_offset:
                 if not keep_problems:
                     raise PipelineError(str(found))
-                # Damage may begin in an earlier micro batch, where it had a row, too.
+                # Damage that begins in an earlier micro batch already has a row there.
                 lost = max(found.offset, start_offset)
                 rows.add_problem(lost, UNKNOWN_EPOCH, found.position, found.reason)
         elif found.batch.header.base_offset >= end_offset:

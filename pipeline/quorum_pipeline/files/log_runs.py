@@ -41,7 +41,8 @@ def read_runs(
                 if isinstance(found, PlacedBatch):
                     header = found.batch.header
                     position, offset = found.position + header.size_bytes, header.end_offset
-                    # More of such batches may follow, and looking for a run takes longer than reading one of them.
+                    # More such batches may follow, and searching for a run takes longer than
+                    # reading one of them.
                     if position - rest.position >= PIECE_BYTES:
                         break
             else:
@@ -56,6 +57,6 @@ def _run(file: BufferedReader, position: int, end_position: int, offset: int) ->
     file.seek(position)
     found = file.readinto(data[:size].data)
     data[found:] = 0
-    # As what comes over the network is: the loops are compiled for the one or the other.
+    # Read-only, like data from the network: the loops are compiled for one of the two types.
     data.flags.writeable = False
     return first_run(data, found, position, offset)

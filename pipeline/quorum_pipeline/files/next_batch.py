@@ -54,7 +54,7 @@ def whole_batch(
         batches, _ = split_batches(content[position:end])
     except CorruptBatch:
         return None
-    # None: the file has become shorter than it was.
+    # None: the file was truncated.
     return (end, batches[0].header.end_offset) if batches else None
 
 

@@ -208,7 +208,7 @@ def _metadata(found: Span, batch: Batch, begin: int, end: int) -> Contradiction 
             try:
                 records = decode_batch(batch)
             except MalformedRecord:
-                records = []  # told record by record: which one it is
+                records = []  # decode record by record, to find the invalid one
             if len(records) == header.record_count:
                 for offset, record in enumerate(records, begin):
                     found.replay(offset, record)

@@ -38,7 +38,8 @@ def seal_all(directory: Path) -> None:
     """What another program wrote there: its names get the checksums. Raises OSError."""
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         seal(path, stem_of(path.name))
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's, of the former name
+        # Hadoop's checksum file for the earlier content
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def stem_of(name: str) -> str:
@@ -75,7 +76,7 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, PipelineError, OSError, ValueError, LookupError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # it is not to be had, and says so
+            raise  # the file can't be read; the error names it
         reason = " ".join(str(error).split())
         raise PipelineError(f"{path}: {reason}") from None
 

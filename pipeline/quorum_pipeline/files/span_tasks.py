@@ -54,7 +54,7 @@ class LogTasks:
             return PipelineError(f"{self.start.path}, offset {offset}: {wrong.reason}")
         path = str(file_of(self.log, wrong.offset))
         if path in wrong.reason:
-            return PipelineError(wrong.reason)  # damage says where it is
+            return PipelineError(wrong.reason)  # the reason contains the position
         return PipelineError(f"{path}, offset {wrong.offset}: {wrong.reason}")
 
 

@@ -119,7 +119,7 @@ def _of_run(found: CompiledSpan, each: BatchRun, at: Summary) -> Summary:
 
 
 def _run(each: BatchRun, begins: Numbers, ends: Numbers) -> RecordRun:
-    # The loops are compiled for arrays that may be written to; nothing is.
+    # A copy: the loops are compiled for writable arrays, although they write nothing.
     return known_run(each.data.copy(), begins, ends)
 
 

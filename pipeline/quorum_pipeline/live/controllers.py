@@ -52,7 +52,8 @@ class Controllers:
 
 def controllers_of(bootstrap: str, tls: str = "", command_config: str = "") -> Controllers:
     """From what was typed. Raises PipelineError."""
-    # Spark starts a process of Python for each thing that it asks a source: what reads a directory needs no client.
+    # Imported here: Spark starts a Python process for each call to a source, and reading a
+    # directory needs no client.
     from quorum_pipeline.live.quorum import parsed_addresses
 
     return Controllers(tuple(parsed_addresses(bootstrap)), tls, command_config)

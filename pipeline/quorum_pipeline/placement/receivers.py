@@ -63,7 +63,7 @@ class Receivers:
         while queue:
             lack, broker = -queue[0][0], queue[0][1]
             if lack != self._lack(broker):
-                heappop(queue)  # it has changed since; a newer entry is there
+                heappop(queue)  # outdated: a newer entry is in the queue
             elif broker in replicas:
                 passed.append(heappop(queue))
             else:

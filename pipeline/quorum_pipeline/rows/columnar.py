@@ -68,7 +68,7 @@ def fields_of(
     cls: type[Message], version: int, data: Bytes, begins: Numbers, ends: Numbers
 ) -> Fields:
     """The fields of records whose bodies are `data[begins[i]:ends[i]]`. Raises Unusual."""
-    # A class can be hashed, which the type checker takes for what its objects can.
+    # The class is hashable; the type checker applies the rule for its instances.
     program = _program(cls, version)  # type: ignore[arg-type]
     if program is None:
         raise Unusual
@@ -105,7 +105,7 @@ def _program(cls: type[Message], version: int) -> _Program | None:
     """None: it has a field of a type that the loops don't read."""
     left_out = {name: spec for name, spec in wire_fields(cls) if not spec.in_version(version)}
     declared = [(name, spec) for name, spec in wire_fields(cls) if name not in left_out]
-    # Stable: fields without a tag come first, in the order of the wire.
+    # The sort is stable: fields without a tag come first, in wire order.
     declared.sort(key=lambda each: each[1].tag is not None)
     numbers: list[tuple[int, ...]] = []
     behind: list[tuple[int, ...]] = []

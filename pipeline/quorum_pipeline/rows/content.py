@@ -54,7 +54,7 @@ def control_content(record: DecodedRecord) -> Content:
 
 
 def _type_and_version(value: bytes) -> tuple[int, int]:
-    # Both are one byte each in everything that Kafka has so far.
+    # Both take one byte each in all of Kafka's records so far.
     if len(value) >= 3 and value[1] < 0x80 and value[2] < 0x80:
         return value[1], value[2]
     kind, position = read_uvarint(value, 1)

@@ -78,7 +78,7 @@ def _declared(group: OneType, type: pa.StructType) -> pa.StructType:
         spec = specs[each.name]
         kind = each.type
         if pa.types.is_list(kind):
-            # An element is never null; what it is made of may be.
+            # An element is never null; its fields may be.
             kind = pa.list_(kind.value_field.with_nullable(False))
         may_be_null = spec.nullable_in(group.version) or plain(spec.default) is None
         fields.append(pa.field(each.name, kind, nullable=may_be_null))

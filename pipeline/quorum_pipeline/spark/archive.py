@@ -154,7 +154,7 @@ class Archive(ArchiveReader):
         self._files.upload(str(snapshot.path.resolve()), target)
 
     def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
-        # Files that are here are read here: a JVM in between takes several times as long.
+        # Local files are read in this process: through the JVM it takes several times as long.
         if self._local is not None:
             yield from super()._columns_of(range, parallel_stages)
             return
@@ -208,7 +208,7 @@ class Archive(ArchiveReader):
         """One micro batch. Raises PipelineError: records are missing or there twice, the source or the target fails."""
         wanted = self._range_of(batch_id)
         if not len(wanted):
-            return  # Spark begins with a micro batch even where the log has nothing yet
+            return  # Spark starts a micro batch even if the log has no records yet
         with _in_words(f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"):
             self._write_range(frame, wanted)
 
@@ -351,7 +351,7 @@ class Archive(ArchiveReader):
         if not done and not archived.ranges:
             return None
         last = self._range_of(max(planned))
-        # An end that was noted as written is; one that was planned may be, or not.
+        # An end in the commit log has been written; a planned one may or may not have been.
         ends = (last.end,) if max(planned) in done else (last.start, last.end)
         if archived.end not in ends and (archived.ranges or len(last)):
             raise PipelineError(

@@ -18,7 +18,8 @@ class HadoopFiles:
     """Paths are URIs, or plain paths of the default file system. Every call may raise PipelineError."""
 
     def __init__(self, session: SparkSession) -> None:
-        # PySpark has no public way to Hadoop's file systems; this one has been the same since 1.x.
+        # PySpark has no public API for Hadoop's file systems. This private one has not changed
+        # since 1.x.
         self._jvm: Any = session.sparkContext._jvm  # noqa: SLF001
         self._conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
 

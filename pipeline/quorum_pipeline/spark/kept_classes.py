@@ -11,7 +11,7 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
-# The JVM would warn of every class that it can't keep, and of a file that it can't use.
+# Suppresses the JVM's warnings about classes that it can't archive and files that it can't use.
 _QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 
 

@@ -136,7 +136,7 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         if end > begin:
             return {"offset": end, "from": begin}
         if begin < self._options.end_offset:
-            # Everything before it is read by now.
+            # Everything before this offset has been read.
             self._origin.check_end()
         return start
 

@@ -84,7 +84,7 @@ def origin_of(options: LogOptions) -> Origin:
         return DirectoryOrigin(
             options.path, options.span_bytes, uncommitted=options.end_offset != NO_END
         )
-    assert options.controllers is not None  # one of the two is given
+    assert options.controllers is not None  # exactly one of the two is set
     return QuorumOrigin(options.controllers)
 
 

@@ -143,7 +143,7 @@ def open_remote(url: str) -> SparkSession:
     try:
         _knock(url)
         session = SparkSession.builder.remote(url).getOrCreate()
-        _ = session.version  # the first call: before it nothing is connected
+        _ = session.version  # the first call opens the connection
     except (PySparkException, ValueError, OSError) as error:
         why = " ".join(str(error).split())
         raise PipelineError(f"Spark Connect at {url} can't be used: {why}") from None

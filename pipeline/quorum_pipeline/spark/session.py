@@ -27,7 +27,7 @@ from quorum_pipeline.spark.state_source import MetadataChanges, MetadataState
 from quorum_pipeline.spark.workers import start_workers
 
 _LOCAL = {
-    # Nobody else has business with the ports of a local session.
+    # Only this machine needs the ports of a local session.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -49,7 +49,7 @@ _TOLD_ANYWAY = (
     "org.apache.spark.util.Utils",
 )
 """What these log, with a hundred lines of Java, is raised as well: commands say it in one line."""
-# Where the JVM is started from Python it takes itself for a shell, and would draw bars.
+# A JVM started from Python assumes a shell and would show progress bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
 _SOURCES = (
     MetadataArchive,
@@ -124,7 +124,7 @@ def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
-    # The last of these is for the processes that Java starts.
+    # The last entry is for the processes that Java starts.
     at_birth = {
         "SPARK_SUBMIT_OPTS": java_options,
         "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,

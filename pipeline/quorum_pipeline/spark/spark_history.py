@@ -99,7 +99,7 @@ class JobHistory:
                 self.done, self.one_by_one = found.done, False
                 return [found.state(number) for number in range(len(moments))]
             except Unusual:
-                self._open.close()  # something is wrong, or not in the form that all writers use
+                self._open.close()  # an error, or not in the form that all writers use
         plan = self._source.plan(moments, slots, compiled=False)
         assert plan is not None, "every record can be reduced individually"
         reduced = self._open.enter_context(ReducedLog(self._stages, plan, buckets))

@@ -136,7 +136,8 @@ def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
                     for bucket, part in enumerate(parts)
                     if len(part)
                 ]
-    except (Unusual, PipelineError, OSError):  # what can't be read is told by who reads records
+    # errors are reported by the path that reads single records
+    except (Unusual, PipelineError, OSError):
         yield summary_key(number), SqueezedDone(number, Summary(0, 0), where(), odd=True)
         return
     yield (

@@ -57,7 +57,7 @@ class Figures:
 def part_image(nameless: frozenset[int], data: bytes) -> ClusterImage:
     found = unpacked(data)
     if not isinstance(found, tuple):
-        # Of compiled loops, whose modules are not needed for what objects do.
+        # The result of compiled loops has `state`. Their modules are not needed for other results.
         image: ClusterImage = getattr(found, "state", found).image()
         return image
     outcome, _ = found
@@ -159,7 +159,7 @@ def snapshot_values(
     level = image.features.metadata_version
     for place, record in placed(image.snapshot_messages()):
         if isinstance(record, FeatureLevelRecord) and record.name not in mine:
-            continue  # another bucket's
+            continue  # belongs to another bucket
         yield place, encode_metadata(record, record_version(type(record), level))
 
 

@@ -97,7 +97,8 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
         raise PipelineError(str(damage))
     spans = list(log.spans(log.start_offset, target, log.committed_end_offset()))
     tasks: list[Task] = [LogTask(each) for each in spans]
-    # It says what was before a log whose beginning is gone; a log from offset 0 on says all.
+    # The snapshot has the state before a log whose beginning was deleted. A log from offset 0 needs
+    # none.
     later = [each for each in log.snapshots if each.end_offset >= log.start_offset > 0]
     if not later:
         return TimelineSource(str(log.path), log.start_offset, tuple(tasks))

@@ -23,7 +23,8 @@ def prepare() -> None:
     from quorum_pipeline.rows.loops import compile_all
 
     compile_all()
-    # What is there stays; whoever looks for garbage in it finds none, and copies every page of it.
+    # Objects loaded so far are permanent. Garbage collection in the children would find none and
+    # copy every page.
     gc.freeze()
 
 

@@ -126,10 +126,9 @@ def _replicas(records: OffsetRun) -> dict[int, int]:
         return {}
     run = partitions.run
     data = np.concatenate([run.data, np.zeros(READ_AHEAD_BYTES, np.uint8)])
-    data.flags.writeable = False  # as what is read from a file: the loops are compiled for that
-    version = (
-        md.PartitionRecord.HIGHEST_VERSION
-    )  # the form in which `compaction.writing` tells them
+    # read-only like data from a file: the loops are compiled for this type
+    data.flags.writeable = False
+    version = md.PartitionRecord.HIGHEST_VERSION  # the format that `compaction.writing` produces
     found = fields_of(md.PartitionRecord, version, data, run.begins + _HEAD_BYTES, run.ends)
     field = found["replicas"]
     if not isinstance(field, Places):

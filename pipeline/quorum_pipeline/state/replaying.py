@@ -140,7 +140,7 @@ class Replaying:
 
     def _compact(self, pieces: list[Piece]) -> bool:
         """Whether it went well; else nothing has changed."""
-        # Not before it is needed: the loops are loaded, or compiled.
+        # Imported when needed: this loads or compiles the loops.
         from quorum_pipeline.compaction import compaction
         from quorum_pipeline.plain_form import Unusual
 
@@ -156,7 +156,7 @@ class Replaying:
                 return False
             left = compaction.compacted(self._left, counted)
             others = compaction.decoded(compaction.others(counted))
-            compaction.decoded(held)  # so that nothing is held that is no record
+            compaction.decoded(held)  # so that no invalid record is kept
         except (Unusual, MalformedRecord):
             return False
         self._committed.replay(others)
@@ -260,7 +260,7 @@ def _decoded(piece: Piece) -> Iterator[tuple[int, AnyMetadata]]:
     except CorruptBatch as error:
         raise BadRecord(piece.header.base_offset, str(error)) from None
     except MalformedRecord:
-        # Told record by record: which one it is.
+        # Decode record by record, to find the invalid one.
         yield from _one_by_one((each.offset, each.value or b"") for each in decode_records(piece))
 
 

@@ -101,7 +101,7 @@ def _edges(
     chosen = pa.array(rows)
     some = on[rows]
     replicas = records.field("replicas").take(
-        pa.array(rows, mask=~some)  # only what begins is told with them
+        pa.array(rows, mask=~some)  # only rows that begin a condition have replicas
     )
     columns = [
         records.field("topic_id").take(chosen), records.field("partition_id").take(chosen),
@@ -127,7 +127,7 @@ def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
     kinds, offsets = edges.column("kind").to_numpy(), edges.column("offset").to_numpy()
     on = edges.column("on").to_numpy()
     by_offset = np.lexsort((offsets, keys))
-    # NOTHING turns all conditions off, so what it stands between is no repetition.
+    # NOTHING ends all conditions, so equal values before and after it are no repetition.
     nothings = np.zeros(len(keys), np.int64)
     nothings[by_offset] = np.cumsum(kinds[by_offset] == NOTHING)
     order = np.lexsort((offsets, kinds, keys))
@@ -135,7 +135,7 @@ def thinned(edges: pa.Table, made: pa.Table, gone: pa.Table) -> pa.Table:
     same &= np.diff(nothings[order]) == 0
     again = np.concatenate([[False], same & (on[order][1:] == on[order][:-1])])
     again &= kinds[order] != NOTHING
-    # A partition of a topic that was made here had nothing before its first record.
+    # A partition of a topic created in this log had no state before its first record.
     first = np.zeros(len(keys), np.bool_)
     first[by_offset] = np.concatenate([[True], np.diff(keys[by_offset]) != 0])
     made_at = _first_offsets(topics.dictionary, made)[codes]

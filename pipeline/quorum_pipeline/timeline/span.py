@@ -123,7 +123,7 @@ class Part:
             )
         ]
         for bucket, (edges, made, gone) in enumerate(zip(*cuts, strict=True)):
-            # Of one broker all records have to meet; they are few.
+            # All records of one broker must be in one part; they are few.
             brokers = self.brokers if bucket == 0 else []
             yield Part(edges, [made], [gone], brokers)
 

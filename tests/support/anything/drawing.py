@@ -47,8 +47,8 @@ class Round:
 
 def draw(seed: int, acts: Sequence[Act]) -> Round:
     """The round of this seed."""
-    # A text seeds the generator by its hash, the same in every process; a number would give
-    # neighbours that begin alike.
+    # A string is hashed into the seed, equally in every process. Consecutive numbers would give
+    # similar sequences.
     chance = random.Random(f"anything {seed}")
     replicas = chance.choice(_SIZES)
     order, policy = chance.choice(_ORDERS), chance.choice(_POLICIES)

@@ -11,7 +11,8 @@ BY_HAND = "by-hand"
 """Stands in all that acts write into an object."""
 
 _LABELS = "app.kubernetes.io/"
-# An address is a new one when a service was deleted and made again; minAvailable follows the voters.
+# clusterIP changes when a service is recreated, and minAvailable follows the voters: neither is
+# compared.
 _SPECS = ("selector", "ports", "type", "maxUnavailable")
 
 

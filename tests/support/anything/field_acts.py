@@ -71,7 +71,7 @@ def _corrects(*fields: str) -> Answer:
 
 
 _CANARY_FAILED = Ending("Updated", "Correct the spec", _corrects("image"), status="False")
-# Without a version that all members ran, there is none to roll back to.
+# Without a version that all members ran, no rollback is possible.
 _NO_WAY_BACK = Ending("Degraded", "ImagePull|ErrImage", _corrects("image"))
 
 

@@ -69,7 +69,7 @@ def _harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> Iterator[str]:
             for name in one.live
             if name != each.name and not _stopped_between(stopped, name, one.at, each.at)
         }
-        # One or two voters can't be restarted otherwise; they may never be scaled away.
+        # With one or two voters a restart is possible only this way; scaling down never is.
         is_small_restart = size <= 2 and each.step == "RestartMember"
         if len(others) < (size - 1 if is_small_restart else size // 2 + 1):
             yield (

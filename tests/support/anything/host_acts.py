@@ -113,7 +113,7 @@ def cordon(operations: Operations, drawn: Drawn) -> Doing:
 def drain(operations: Operations, drawn: Drawn) -> Doing:
     """Drain a member's host, and uncordon it."""
     host = operations.host_of(operations.member(drawn))
-    # The operator may live there, too: it goes, as it would for anybody.
+    # The operator may run on this host: it is evicted like every other pod.
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=8s")
     operations.kubectl("drain", host, *options)
     yield f"drained {host}"

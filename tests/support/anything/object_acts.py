@@ -343,7 +343,7 @@ def recreate(operations: Operations, drawn: Drawn) -> Doing:
     """Delete the resource and apply it again, while its claims are left."""
     if not keeps_claims(operations):
         raise NothingThere("its claims would go with it")
-    # The resource stays until the pods on a host that is away have ended.
+    # The resource stays until the pods on an unavailable host have ended.
     operations.need_all_hosts()
     before = operations.quorum.resource()
     operations.delete(operations.quorum.path)

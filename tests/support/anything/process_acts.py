@@ -23,7 +23,7 @@ def kill_9_all(operations: Operations, drawn: Drawn) -> Doing:
     """Kill the processes of all members with SIGKILL."""
     killed = []
     for member in operations.members():
-        # One that is just starting has no process yet.
+        # A member that is just starting has no process yet.
         with contextlib.suppress(TestbedError):
             operations.env.faults.kill_9(member.pod)
             killed.append(member.pod)

@@ -20,10 +20,10 @@ class RoundWatch(Looking):
     """`samples`: in order of time. `problems`: processes that ended by a bug."""
 
     def __init__(self, operations: Operations) -> None:
-        # A host that is cut off, an API server that is busy: the next look may work.
+        # After a failure (a host that is cut off, a busy API server) the next sample may succeed.
         super().__init__("round-watch", _LOOK_S, NO_ANSWER)
         self._operations = operations
-        # One of its own: a handle remembers who answered last.
+        # Its own handle: a handle remembers which member answered last.
         self._quorum = Quorum(operations.api, operations.namespace, operations.name)
         self.log = OperatorLog(operations.api, operations.namespace)
         self.samples: list[Sample] = []

@@ -171,7 +171,7 @@ class Container:
         try:
             code = await process.wait()
             probes.ended.set()
-            # Its address answers nothing any more, so that a probe under way ends by itself.
+            # The address answers nothing any more, so that a probe in progress ends.
             await probing
         finally:
             probing.cancel()

@@ -129,7 +129,7 @@ class StandInPod:
             place,
             CrowdQuorum(told["cluster.id"], int(told.get("formation.initial.voters", "1"))),
         )
-        if founds:  # only its own arguments say how many there will be
+        if founds:  # only the founder's arguments contain the number of voters
             self.quorum.initial_voters = int(told["formation.initial.voters"])
         self._crowd, self._api = crowd, api
         self._began = now_text()

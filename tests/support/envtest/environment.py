@@ -120,7 +120,7 @@ class Env:
         }
         told = {**_SETTINGS, **(shared if lease else {}), **settings}
         access = self._own_access() if direct else None
-        # Another version is read anew: a copy has this one's code.
+        # Another version loads its own code: a warm copy has the code of this one.
         warm = self.warm and "PYTHONPATH" not in told
         operator = OperatorProcess(
             self.folder / name, proxy.port, self.namespace, told, warm=warm, access=access

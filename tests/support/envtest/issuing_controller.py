@@ -148,7 +148,7 @@ class IssuingController:
             try:
                 self._pass()
             except ApiError as error:
-                if error.status not in {404, 409}:  # it has changed, or is gone
+                if error.status not in {404, 409}:  # changed or deleted meanwhile
                     self.errors.append(error)
                     return
             except Exception as error:

@@ -87,7 +87,7 @@ class Kubelet:
         self._addresses.close()
         self.volumes.remove_all()
 
-    # Faults and looks that tests use.
+    # Faults and queries for tests.
 
     def runtime(self, namespace: str, pod: str) -> PodRuntime:
         """The running pod of that name. Raises LookupError."""
@@ -136,7 +136,7 @@ class Kubelet:
             try:
                 await self._once()
             except (ApiError, httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
-                # A conflict, a restart of the server, a disk: looked at again after the resync.
+                # A conflict, a restart of the server, a disk: retried at the next resync.
                 self.failures.append(error)
                 await asyncio.sleep(0.05)
 

@@ -51,7 +51,7 @@ class Mirror:
         self.objects = {key_of(item): item for item in page["items"]}
         self.synced.set()
         self._changed()
-        # A generator that is left by an exception closes its connection only if it is closed itself.
+        # A generator left by an exception keeps its connection open until it is closed explicitly.
         watch = self._api.watch(self._path, page["metadata"]["resourceVersion"])
         async with contextlib.aclosing(watch) as events:
             async for event in events:

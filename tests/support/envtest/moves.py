@@ -239,7 +239,7 @@ class TakenBack(Move):
         self._successors = tuple(
             f"{quorum.name}-{node_id}-{later}" for later in range(number + 1, number + 40)
         )
-        for each in self._successors:  # one that caught up would take the member's place
+        for each in self._successors:  # a successor that caught up would replace the member
             self._hold(each, held=True)
         pod = kube.core(quorum.namespace, "pods", f"{self._member}-0")
         self._host: str = quorum.api.get(pod)["spec"]["nodeName"]

@@ -166,7 +166,7 @@ class PodFiles:
 
 def _mountable(volume: Json) -> Path:
     path = Path(volume["spec"]["local"]["path"])
-    # By its parent's listing: a failed disk itself answers EIO, and yet it can be mounted.
+    # Checked in the parent's listing: a failed disk itself answers EIO, and yet it can be mounted.
     if path.name not in os.listdir(path.parent):
         raise MountFailed(
             f'MountVolume.SetUp failed for volume "{volume["metadata"]["name"]}" : it can not be read'

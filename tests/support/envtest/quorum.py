@@ -51,7 +51,8 @@ class ApiServerQuorum(Quorum):
         super().__init__(api, namespace, name)
         self.cluster = cluster
         self._tls = tls
-        # Plain HTTP: the certificates that a client reads cost more than its call. An address outlives its pod.
+        # Plain HTTP: loading certificates takes longer than the call. No keep-alive: an address
+        # outlives its pod.
         self._pods = httpx.Client(
             verify=False, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
@@ -84,7 +85,7 @@ class ApiServerQuorum(Quorum):
         document: dict[str, Any] = answer.json()
         return document
 
-    # What it looks like.
+    # Queries.
 
     def wait_ready(self, wanted: int, *, timeout_s: float = MOVE_TIMEOUT_S) -> Described:
         """Wait until there are `wanted` healthy voters, the status is Ready and no move is pending."""
@@ -137,7 +138,7 @@ class ApiServerQuorum(Quorum):
     def last_voters_offset(self) -> int:
         return self.voter_sets()[-1].offset
 
-    # What hurts it.
+    # Faults.
 
     def voter(self, *, leader: bool, described: Described | None = None) -> Voter:
         """The leader, or a voter that is not the leader."""

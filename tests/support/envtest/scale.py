@@ -78,7 +78,7 @@ class Fleet:
             "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10",
             "METADATAQUORUM_OPERATOR_LISTEN": f"127.0.0.1:{self._port}",
         }
-        self._env.warm = False  # a copy would have the memory of what it is copied from
+        self._env.warm = False  # a forked copy would share the memory of its parent
         return self._env.add_operator(lease=True, direct=direct, **settings, **_DIRECT)
 
     def pass_proxy_by(self, *, timeout_s: float) -> None:
@@ -182,7 +182,7 @@ class Fleet:
 
     def rest(self, seconds: float) -> Rest:
         """Count the calls of an idle operator."""
-        time.sleep(_SETTLE_S)  # what was done last is over, also for the watches
+        time.sleep(_SETTLE_S)  # waits until the last changes have reached the watches
         return self._calls_during(lambda: time.sleep(seconds))
 
     def calls_of_repair(self, name: str, *, timeout_s: float) -> Rest:
@@ -214,7 +214,7 @@ class Fleet:
     def newcomers(self, names: list[str], *, timeout_s: float) -> list[float]:
         """What Kubernetes takes by itself: seconds until the pod of a new StatefulSet with a new claim runs, ascending.
         One for each of these at once; the operator has no part in it. They are gone when this ends."""
-        self._lone += 1  # a claim that is there already would save the most of it
+        self._lone += 1  # an existing claim would avoid most of the work
         names = [f"lone{self._lone}-{name}" for name in names]
         made = [Owner(name, self._env.namespace, "") for name in names]
         began = time.monotonic()

@@ -60,7 +60,7 @@ class TcpService:
             if there is not None:
                 await _join(reader, writer, *there)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # either end is gone, or the service is closing
+            pass  # one side has closed, or the service is closing
         finally:
             self._connections.discard(task)
             await _close(writer)
@@ -75,7 +75,7 @@ class TcpService:
         for _ in known:
             self._turn += 1
             address = known[self._turn % len(known)]
-            # Without a time limit: on one machine it is there or refused at once.
+            # Without a time limit: on one machine a connection succeeds or is refused at once.
             with contextlib.suppress(OSError):
                 return await asyncio.open_connection(
                     address, self._target_port, ssl=context, server_hostname=name

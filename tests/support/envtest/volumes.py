@@ -103,7 +103,8 @@ class Volumes:
     def revive(self, name: str) -> None:
         """Repair the disk; it has the data from the time of its failure."""
         _run("umount", "--lazy", self.path(name))
-        # A namespace of a pod may still hold the failed mount, so it gets the same bytes anew.
+        # A mount namespace of a pod may still hold the failed mount, so the content is copied to a
+        # new one.
         image = self._image(name)
         copy = image.with_suffix(".revived")
         shutil.copyfile(image, copy)

@@ -106,7 +106,7 @@ def log(data: bytes) -> None:
         assert 0 <= scan.valid_bytes <= len(content)
         assert scan.valid_bytes + scan.torn_bytes == len(content)
         _read(content[: scan.valid_bytes])
-    _read(content)  # as it comes in a fetch: nobody has looked at it yet
+    _read(content)  # as in a fetch response: not validated yet
 
 
 def snapshot(data: bytes) -> None:

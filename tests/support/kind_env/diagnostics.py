@@ -47,7 +47,7 @@ def _collect_quorum(kubectl: "_Kubectl", quorum: Quorum) -> None:
 def _asked(quorum: Quorum, pod: str, path: str) -> object:
     try:
         return quorum.fetch_from(pod, path)
-    except Exception as error:  # whatever it is, the other questions are still asked
+    except Exception as error:  # any error: the remaining queries still run
         return repr(error)
 
 

@@ -105,7 +105,7 @@ class Load:
 
         def enough() -> bool:
             if not self.reads.exists():
-                return False  # the reader has not begun yet
+                return False  # the reader has not started yet
             answered = sum(isinstance(event, history.Read) for event in history.load(self.reads))
             return answered >= at_least and self.acknowledged() >= at_least
 

@@ -44,7 +44,8 @@ class PodConnections:
                 try:
                     return self._ask(address, kept, path, timeout_s)
                 except NotConnected:
-                    pass  # it may have been closed since, and a GET may be repeated
+                    # the connection may have been closed in the meantime, and a GET may be repeated
+                    pass
             return self._ask(address, self._connected(address), path, timeout_s)
 
     def close(self) -> None:

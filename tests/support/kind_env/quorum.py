@@ -167,7 +167,7 @@ class Quorum:
                 return self._fetch(pod, path, timeout_s, secured=known)
             except NO_ANSWER:
                 self._secured.pop(pod, None)
-        # The pod of this name may be another one by now, with other ports.
+        # Another pod may have this name by now, with other ports.
         found = self.api.get(kube.core(self.namespace, "pods", pod))
         answer = self._fetch(pod, path, timeout_s, secured=_is_secured(found))
         self._secured[pod] = _is_secured(found)

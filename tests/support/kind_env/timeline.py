@@ -95,7 +95,7 @@ def _looked(step: Step) -> str:
         return ""
     try:
         return step.watch()
-    except Exception as error:  # the step itself fails if it matters; this is only for the eye
+    except Exception as error:  # only for the report; if it matters, the step itself fails
         return repr(error)
 
 

@@ -139,7 +139,8 @@ class Client(threading.Thread):
             return True
         if not certainly_not_done(outcome):
             group.add(Operation(self._number, node, values, {}, began, ended, open=True))
-            # The open operation goes on to the end: whoever acts from here on is somebody else.
+            # The pending operation continues to the end: later operations are those of a new
+            # client.
             self._number = self._shared.new_number()
         return False
 
