@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from support import chart
+from support.dashboard_plots import draw
 from support.envtest.environment import Env
 from support.envtest.kube_api import Json
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
@@ -101,7 +102,10 @@ class Prometheus:
 
 
 @pytest.mark.timeout(600)
-def test_each_query_of_the_dashboard_is_answered(env: Env, tmp_path: Path) -> None:
+def test_each_query_of_the_dashboard_is_answered(
+    env: Env, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Also draws the panels, for people to look at."""
     (port,) = free_ports(1)
     operator, _ = env.add_operator(METADATAQUORUM_OPERATOR_LISTEN=f"127.0.0.1:{port}")
     operator.start()
@@ -130,13 +134,22 @@ def test_each_query_of_the_dashboard_is_answered(env: Env, tmp_path: Path) -> No
             lambda: prometheus.has("metadataquorum_operator_repairs_total == 1", begun),
             timeout_s=30,
         )
-        empty = []
-        for panel in json.loads(_DASHBOARD.read_text())["panels"]:
-            for target in panel.get("targets", []):
-                query = target["expr"].replace("$namespace", ".*").replace("$quorum", ".*")
-                if not prometheus.samples(query, begun) and panel["title"] not in _NOT_IN_THIS_RUN:
-                    empty.append((panel["title"], query))
+
+        def samples(expression: str) -> list[Json]:
+            query = expression.replace("$namespace", ".*").replace("$quorum", ".*")
+            return prometheus.samples(query, begun)
+
+        panels = json.loads(_DASHBOARD.read_text())["panels"]
+        empty = [
+            (panel["title"], target["expr"])
+            for panel in panels
+            for target in panel.get("targets", [])
+            if not samples(target["expr"]) and panel["title"] not in _NOT_IN_THIS_RUN
+        ]
         assert empty == []
+        picture = tmp_path / "dashboard.png"
+        draw(panels, samples, begun, picture)
+        record_property("picture", str(picture))
         phases = {
             series["metric"]["phase"]
             for series in prometheus.samples("metadataquorum_operator_quorum_phase == 1", begun)
