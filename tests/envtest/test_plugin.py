@@ -105,7 +105,7 @@ def test_the_plugin_shows_pauses_transfers_and_replaces(
 
     assert "is paused" in terminal.run("pause", "q")
     wait_for("it is paused", lambda: "Paused: " in terminal.run("status", "q"), timeout_s=30)
-    assert "paused already" in terminal.run("pause", "q")
+    assert "already paused" in terminal.run("pause", "q")
     assert "goes on" in terminal.run("resume", "q")
     quorum.wait_ready(3)
 

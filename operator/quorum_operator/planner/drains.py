@@ -31,6 +31,12 @@ def plan_guard(at: Situation) -> Step | None:
     wanted = least_ready(len(at.voters), at.target, others)
     if wanted == found:
         return None
-    beside = f" and {others} other members" if others else ""
-    reason = f"{len(at.voters)} voters{beside}: a drain leaves at least {wanted} pods ready"
+    beside = f" and {_counted(others, 'other member')}" if others else ""
+    voters = _counted(len(at.voters), "voter")
+    reason = f"{voters}{beside}: a drain leaves at least {_counted(wanted, 'pod')} ready"
     return GuardDrains(wanted, reason)
+
+
+def _counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 voter`, `3 voters`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
