@@ -176,7 +176,7 @@ class RevokedList(CrdModel):
 
 
 class RevokedSpec(CrdModel):
-    """Certificates that are refused before their end."""
+    """Certificates that are refused although they have not expired."""
 
     serials: list[Annotated[str, Field(max_length=128, pattern=_SERIAL)]] | None = Field(
         default=None,
@@ -258,7 +258,7 @@ class TlsSpec(CrdModel):
     )
     revoked: RevokedSpec | None = Field(
         default=None,
-        description="Certificates that members refuse before their end. The first time that it is set members restart one at a time;"
+        description="Certificates that members refuse although they have not expired. When it is set for the first time, members restart one at a time;"
         " every later change of it, or of an object that it names, reaches them without a restart.",
     )
 

@@ -189,7 +189,7 @@ def test_an_error_of_java_is_reported_in_one_line(tmp_path: Path) -> None:
         assert "\tat " not in done.stderr
         assert "Traceback" not in done.stderr
     done = run_pipeline("archive", "--compact", "--to", tmp_path / "none")
-    assert (done.returncode, "is no archive, or an empty one" in done.stderr) == (2, True)
+    assert (done.returncode, "is not an archive, or is empty" in done.stderr) == (2, True)
 
 
 def test_executors_that_fail_are_told_in_one_line(

@@ -111,7 +111,7 @@ def _verify(parsed: argparse.Namespace) -> list[str]:
             source = stored_backup(store, place)
             if source is None or source.manifest is None:
                 raise BackupError(
-                    f"{place} is no backup: name one as `quorum-backup list` prints it"
+                    f"{place} is not a backup: give a name that `quorum-backup list` prints"
                 )
             return [_verified(source.files, source.manifest)]
     return [_verified(DirectoryFiles(place), read_manifest(place))]

@@ -51,17 +51,17 @@ def parse_place(
     if not text.startswith(SCHEME):
         if "://" in text:
             raise BackupError(
-                f"{text!r} is no address: write a directory, or {SCHEME}BUCKET/PREFIX"
+                f"{text!r} is not an address: write a directory, or {SCHEME}BUCKET/PREFIX"
             )
         return Path(text)
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
     parts = [each for each in prefix.split("/") if each]
     if not bucket or not {".", ".."}.isdisjoint(parts):
-        raise BackupError(f"{text!r} is no address: write {SCHEME}BUCKET/PREFIX, without '..'")
+        raise BackupError(f"{text!r} is not an address: write {SCHEME}BUCKET/PREFIX, without '..'")
     if endpoint is not None and (
         not endpoint.startswith(("http://", "https://")) or "@" in endpoint
     ):
         raise BackupError(
-            "the endpoint is not a URL: write such as https://s3.example.com:9000, without credentials"
+            "the endpoint is not a URL: write for example https://s3.example.com:9000, without credentials"
         )
     return ObjectAddress(bucket, "/".join(parts), endpoint, region, path_style)

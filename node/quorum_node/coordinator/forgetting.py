@@ -110,7 +110,7 @@ class Forgetting:
             if len(over) < len(known) or group.state is not GroupState.EMPTY or is_unstable:
                 self.forget_offsets(group.group_id, over)
             elif group.pending:
-                """Somebody is about to come in."""
+                """A member is about to join."""
             elif known or not group.is_new:
                 self.forget_group(group)
             else:

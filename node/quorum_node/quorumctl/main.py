@@ -112,7 +112,7 @@ def _token(path: str | None) -> str | None:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="quorumctl",
-        description="Look at a metadata quorum and change it, through any node's admin API.",
+        description="Inspect and change a metadata quorum, through any node's admin API.",
         epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     _add_common(parser)

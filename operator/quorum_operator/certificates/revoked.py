@@ -29,7 +29,7 @@ _MOST_DIGITS = 40
 _FIRST_LINE = "# Revoked certificates, as spec.tls.revoked says\n"
 _SERIAL = "serial="
 _LIST = re.compile(r"-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----\n?")
-_STAYS = "Who is revoked stays so, and what else spec.tls.revoked says counts"
+_STAYS = "Certificates that are revoked already stay revoked, and all other entries take effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def revoked(
             lists |= judged.lists
     made = Revoked(frozenset(serials), frozenset(lists), not troubles)
     if len(made.text.encode()) > MOST_BYTES:
-        text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes: name fewer or shorter lists, or serials. {_STAYS}"
+        text = f"what spec.tls.revoked names is longer than {MOST_BYTES} bytes in total: name fewer or shorter lists, or fewer serials. {_STAYS}"
         troubles.append(Trouble("RevokedTooLong", text))
         # Serials are typed by people in a hurry, so they take effect even if the lists are invalid.
         made = Revoked(at_once, is_whole=False)
@@ -92,10 +92,10 @@ def file_for(wanted: Revoked | None, earlier: Iterable[str]) -> str | None:
 
 
 def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
-    asked = f"spec.tls.revoked names it for {key}, which is to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
+    asked = f"spec.tls.revoked names it for {key}, which has to hold revocation lists (CRL) in PEM, or serials. {_STAYS}"
     data = _data(there)
     if data is None:
-        return Trouble("RevokedMissing", f"{what} is not there: {asked}")
+        return Trouble("RevokedMissing", f"{what} does not exist: {asked}")
     if key not in data:
         return Trouble("RevokedMissing", f"{what} has no {key}: {asked}")
     content = data[key]
@@ -105,7 +105,7 @@ def _read(what: str, key: str, there: Object | None) -> Revoked | Trouble:
         load_revoked(content, f"{what}: {key}")
         return _parts(content.decode())
     except UnicodeDecodeError:
-        return Trouble("RevokedUnreadable", f"{what}: {key} is no text. {_STAYS}")
+        return Trouble("RevokedUnreadable", f"{what}: {key} is not text. {_STAYS}")
     except CertificateProblem as error:
         return Trouble("RevokedUnreadable", f"{error}. {_STAYS}")
 

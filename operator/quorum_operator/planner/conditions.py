@@ -339,7 +339,11 @@ def trust_pending(found: CertificatesSeen | None) -> Finding:
 def tls_blocked(found: CertificatesSeen | None) -> Finding:
     """TlsBlocked: whether an object in spec.tls can't be used."""
     if found is None or not found.troubles:
-        message = "what spec.tls names can be used" if found is not None else "no certificates"
+        message = (
+            "all objects that spec.tls names can be used"
+            if found is not None
+            else "no certificates"
+        )
         return Finding(TLS_BLOCKED, False, "NothingBlocked", message)
     told = "; ".join(each.message for each in found.troubles)
     return Finding(TLS_BLOCKED, True, found.troubles[0].reason, told)

@@ -137,7 +137,7 @@ def _of_removal(at: Situation, key: Key) -> str | None:
         return f"voter {key.id} is the leader: leadership is transferred first"
     leader = at.by_key.get(at.view.leader)
     if key in at.live and leader is not None and _goes(leader):
-        return f"the pod of {leader.name}, which leads, is gone, or told to go"
+        return f"the pod of {leader.name}, which leads, is gone or terminating"
     return remove_gate(at.view, key, at.target)
 
 
@@ -158,7 +158,7 @@ def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
     if each.recovery is None:
         going = [e.name for e in at.current if e.key in at.voters and e is not each and _goes(e)]
         if going:
-            return f"the pod of voter {going[0]} is gone, or told to go"
+            return f"the pod of voter {going[0]} is gone or terminating"
         return restart_gate(view, key, at.target)
     left = len(at.live) - 1
     if len(at.voters) > 1 and left < majority(len(at.voters)):

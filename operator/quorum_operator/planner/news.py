@@ -116,5 +116,5 @@ def _blocked(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> lis
     if now == before:
         return []
     if not now[0]:
-        return [News("Normal", "TlsUnblocked", "what spec.tls names can be used again")]
+        return [News("Normal", "TlsUnblocked", "all objects that spec.tls names can be used again")]
     return [News("Warning", f"Tls{now[0]}", now[1])]

@@ -34,7 +34,7 @@ class Shortage:
         named = f" ({', '.join(self.hosts[:_NAMED])}{more})" if self.hosts else ""
         return (
             f"spec.spread is Required, and of the {len(self.hosts)} hosts that members may run on{named} {self.free} are"
-            f" free, where {self.wanted} must be"
+            f" free, but {self.wanted} are needed"
         )
 
 

@@ -173,4 +173,4 @@ def _on_screen(lines: list[str], height: int) -> list[str]:
 
 def _follow(call: Call) -> str:
     space = f" -n {call.kubectl.namespace}" if call.kubectl.namespace else ""
-    return f"kubectl quorum watch {call.name}{space} shows how it goes"
+    return f"kubectl quorum watch {call.name}{space} shows the progress"

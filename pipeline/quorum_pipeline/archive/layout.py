@@ -64,7 +64,7 @@ def parse_marker(text: str) -> Marker:
         deltas = int(document.get("delta_rows", 0))
         return Marker(int(document["rows"]), int(document["quarantined"]), deltas)
     except (KeyError, TypeError):
-        raise ValueError(f"{text!r} is no marker") from None
+        raise ValueError(f"{text!r} is not a marker") from None
 
 
 def marker_text(told: Mapping[str, Any]) -> str:
@@ -76,7 +76,7 @@ def parsed_marker(text: str) -> dict[str, Any]:
     """What was told; markers of older archives have no checksum. Raises ValueError."""
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise ValueError(f"{text!r} is no marker")
+        raise ValueError(f"{text!r} is not a marker")
     checksum = document.pop(_CHECKSUM, None)
     if checksum is not None and checksum != crc32(json.dumps(document).encode()):
         raise ValueError(f"the checksum of {text!r} is wrong")

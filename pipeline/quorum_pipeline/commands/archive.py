@@ -110,9 +110,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         archive = Archive(session, arguments.to, arguments.checkpoint)
         archive.state_rows = arguments.state_rows
         if source is None and not archive.contents().ranges:
-            raise PipelineError(
-                f"{arguments.to} is not an archive, or an empty one: nothing to merge"
-            )
+            raise PipelineError(f"{arguments.to} is not an archive, or is empty: nothing to merge")
         with archive.only_writer():
             before = archive.contents()
             if source is not None:

@@ -135,7 +135,7 @@ class ArchiveReader:
         return None
 
     def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
-        assert self._local is not None, "who knows another way reads it"
+        assert self._local is not None, "the archive is in the local file system"
         return archived_batch(self._local / RECORDS / range.directory, offset)
 
     def place_of(self, offset: int) -> str:
@@ -144,7 +144,7 @@ class ArchiveReader:
         return next((self._directory(RECORDS, each) for each in found), self._uri)
 
     def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
-        assert self._local is not None, "who knows another way reads them"
+        assert self._local is not None, "the archive is in the local file system"
         return read_records(self._local / RECORDS / range.directory, parallel_stages)
 
     def _check_there(self, found: Archived, end_offset: int) -> None:
@@ -156,7 +156,7 @@ class ArchiveReader:
             raise self._empty()
 
     def _empty(self) -> PipelineError:
-        return PipelineError(f"{self._uri} is no archive, or an empty one")
+        return PipelineError(f"{self._uri} is not an archive, or is empty")
 
     def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
         names = self._files.list(f"{self._uri}/{RECORDS}")

@@ -117,7 +117,7 @@ class ArchiveOrigin:
     def _ranges(self) -> Sequence[OffsetRange]:
         ranges = self._reader().ranges()
         if not ranges:
-            raise PipelineError(f"{self._root} is not an archive, or an empty one")
+            raise PipelineError(f"{self._root} is not an archive, or is empty")
         return ranges
 
     def _reader(self) -> ArchiveReader:

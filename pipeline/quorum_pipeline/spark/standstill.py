@@ -31,8 +31,8 @@ class Standstill:
         waited_s = now_s - self._since_s
         if waited_s >= GIVEN_UP_AFTER_SECONDS:
             raise PipelineError(
-                f"given up after {waited_s:.0f} s without a step: {where()}. What is not whole is written anew the"
-                " next time"
+                f"given up after {waited_s:.0f} s without a step: {where()}. Incomplete parts are written again by the"
+                " next run"
             )
         if now_s - self._told_s >= TOLD_AFTER_SECONDS:
             self._told_s = now_s

@@ -334,7 +334,7 @@ def test_errors_are_one_line_without_credentials(
     assert "does not answer" in told(folder, "--endpoint", f"http://127.0.0.1:{closed}")
     assert "is not a URL" in told(folder, "--endpoint", "s3.example.com")
     assert "without credentials" in told(folder, "--endpoint", "http://u:a-wrong-secret@h")
-    assert "is no address" in told("s3:///x")
+    assert "is not an address" in told("s3:///x")
     assert "can't list" in told("s3://UPPER_CASE_is_no_bucket/x")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

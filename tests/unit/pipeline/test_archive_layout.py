@@ -58,7 +58,7 @@ def test_names_and_markers_are_read_as_they_are_written() -> None:
         assert parse_directory(name) is None
     assert parse_marker(Marker(7, 3).text()) == Marker(7, 3)
     for text in ("", "{", "{}", '{"rows": 1}', "[]"):
-        with pytest.raises(ValueError, match=r"is no marker|Expecting"):
+        with pytest.raises(ValueError, match=r"is not a marker|Expecting"):
             parse_marker(text)
 
 

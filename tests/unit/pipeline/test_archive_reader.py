@@ -119,7 +119,7 @@ def test_an_invalid_state_is_refused(
     (root / "records").mkdir(parents=True)
     for path in (root, root / "missing"):
         assert main(["state", "--archive", str(path)]) == 2
-        told = f"quorum-pipeline state: {path} is no archive, or an empty one\n"
+        told = f"quorum-pipeline state: {path} is not an archive, or is empty\n"
         assert capsys.readouterr().err == told
     known = md.encode_metadata(md.NoOpRecord())
     writer.append_bytes([known, known[:2] + b"\x63" + known[3:]])

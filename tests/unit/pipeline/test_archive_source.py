@@ -135,7 +135,7 @@ def test_only_what_counts_is_read(writer: LogWriter, root: Path) -> None:
         ({"path": "s3a://bucket/a"}, "s3a://bucket/a is not in a mounted file system"),
         ({"path": "/a", "onProblem": "skip"}, "it is fail or keep"),
         ({"path": "/a", "startOffset": "3", "endOffset": "2"}, "is greater than endOffset"),
-        ({"path": "/a"}, "/a is not an archive, or an empty one"),
+        ({"path": "/a"}, "/a is not an archive, or is empty"),
     ],
 )
 def test_wrong_options_are_explained(given: dict[str, str], says: str) -> None:

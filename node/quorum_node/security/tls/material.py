@@ -173,7 +173,7 @@ def _check_not_emptied(
     if settings.revoked is not None and revoked:
         data, what = _content(settings.revoked, contents, REVOKED_KEY)
         if not data:
-            text = "is empty, but had revoked certificates: to revoke none any more, write a comment line into it"
+            text = "is empty, but listed revoked certificates before: to revoke no certificate, write a comment line into it"
             raise CertificateProblem(ProblemKind.HALF_WRITTEN, what, text)
 
 
