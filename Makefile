@@ -71,9 +71,9 @@ envtest: programs ## the operator with kube-apiserver and etcd, killed at every 
 e2e: venv ## end-to-end tests on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
-.PHONY: anything
-anything: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too
-	@PYTHONPATH=tests $(PY) -m support.anything $(or $(SEEDS),1..300) $(ARGS)
+.PHONY: random-changes
+random-changes: venv ## rounds of random acts on kind: SEEDS="7 12..20"; ARGS="--acts fail-disk,kill-9": only these; ARGS=--again: passed rounds too
+	@PYTHONPATH=tests $(PY) -m support.random_changes $(or $(SEEDS),1..300) $(ARGS)
 
 .PHONY: requirements
 requirements: venv ## list requirements with their tests, and stale and open clauses (STRICT=1: fail on these); writes docs/evidence/requirements.md

@@ -27,10 +27,10 @@ from page import Target, number, replace_section, table, targets_table  # noqa: 
 from testbed.control_plane import ControlPlane  # noqa: E402
 
 from support.envtest.cluster import ApiServerCluster  # noqa: E402
-from support.envtest.crowd import Crowd  # noqa: E402
 from support.envtest.environment import CROWD_IMAGE, Env, install_definitions  # noqa: E402
 from support.envtest.operator_figures import cpu_s  # noqa: E402
 from support.envtest.scale import Fleet, p95  # noqa: E402
+from support.envtest.simulated_nodes import Crowd  # noqa: E402
 from support.kind_env.kube import Kube  # noqa: E402
 
 HEADING = "The operator"
@@ -186,7 +186,7 @@ of the API server {
     } ms each before they were made. That holds what a process waits for a core, and what looks at quorums at
 rest wait because those with a repair go first. The rest is the machine's and the operator's CPU, all of which is on one core. In virtual
 time, where CPU counts nothing and each call takes 20 ms, twenty repairs are within twice the time of one alone
-(`tests/unit/operator_reconcile/test_many_repairs.py`).
+(`tests/unit/operator_reconcile/test_concurrent_repairs.py`).
 
 {targets_table(targets)}
 """

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from support.envtest.cluster import ApiServerCluster
-from support.envtest.crowd import Crowd
 from support.envtest.environment import (
     CROWD_IMAGE,
     NODE_IMAGE,
@@ -22,6 +21,7 @@ from support.envtest.environment import (
 )
 from support.envtest.operator_process import OperatorProcess
 from support.envtest.pod_runtime import Program
+from support.envtest.simulated_nodes import Crowd
 from support.envtest.volumes import FOLDER_PREFIX, remove_abandoned
 from support.kind import ControlPlane, api_server
 from support.kind_env.kube import Kube

@@ -7,9 +7,9 @@ import pytest
 
 from support.envtest.environment import Env
 from support.envtest.quorum import MOVE_TIMEOUT_S, ApiServerQuorum
+from support.generated_certificates import Issued, authority, key_pem, pem
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for
-from support.made_certificates import Issued, authority, key_pem, pem
 
 pytestmark = [pytest.mark.envtest, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -1,16 +1,16 @@
 """Many quorums on one operator: at rest it asks little, it lists nothing, and a repair makes few calls.
 
 By counts: how long repairs take on a machine that runs an API server as well is measured by `make bench-operator`, and
-that they do not wait for each other within the operator is shown in virtual time (`test_many_repairs.py`).
+that they do not wait for each other within the operator is shown in virtual time (`test_concurrent_repairs.py`).
 """
 
 import time
 
 import pytest
 
-from support.envtest.crowd import Crowd
 from support.envtest.environment import Env
 from support.envtest.scale import Fleet
+from support.envtest.simulated_nodes import Crowd
 
 pytestmark = pytest.mark.envtest
 

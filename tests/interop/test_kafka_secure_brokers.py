@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from support.intruders import LockedQuorum
 from support.java_clients import ClientFailed
 from support.local_quorum import wait_until
 from support.secured_brokers import ADMIN, SecuredBrokers
+from support.unauthorized_clients import LockedQuorum
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 

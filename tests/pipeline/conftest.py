@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.session import open_session
 from quorum_pipeline.state import replaying
-from support.spark_whereabouts import killed_after, told_before
+from support.spark_hang_report import killed_after, told_before
 
 # A few small queries: what a compiler would make of them costs more than to run them as they are.
 QUICK = {

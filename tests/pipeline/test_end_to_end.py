@@ -42,9 +42,9 @@ from support.dumped_log import DumpedRecord, batches_of, dumped, records_of
 from support.flipped_bit import flipped_bit
 from support.java_brokers import JavaBrokers
 from support.java_observer import StockObserver
-from support.lived_history import PATIENCE_SECONDS, LivedHistory, Replacement, Span, archived_end
 from support.local_quorum import LocalQuorum
 from support.pipeline_process import run_pipeline
+from support.recorded_history import PATIENCE_SECONDS, LivedHistory, Replacement, Span, archived_end
 from support.snapshot_dumps import SnapshotDumps
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(2400)]

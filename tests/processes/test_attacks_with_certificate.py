@@ -10,8 +10,8 @@ import pytest
 
 from support.attacked_writes import Measured, Writer, attacked, measure
 from support.attacks import ATTACKS
-from support.intruders import LockedQuorum
 from support.local_quorum import wait_until
+from support.unauthorized_clients import LockedQuorum
 
 MAX_RATIO = 2.0
 ROUNDS = 5

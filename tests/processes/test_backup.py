@@ -10,9 +10,9 @@ import pytest
 from quorum_node.archiver.main import main
 from quorum_node.backups.folder import backups_in
 from quorum_node.exit_codes import ExitCode
-from support.intruders import LockedQuorum
 from support.local_quorum import LocalQuorum, wait_until
 from support.quorum_writer import Writer
+from support.unauthorized_clients import LockedQuorum
 
 pytestmark = pytest.mark.long
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from quorum_node.security.tls.ssl_settings import REVOKED_KEY
+from support.generated_certificates import Issued
 from support.local_quorum import LocalNode, wait_until
-from support.made_certificates import Issued
 from support.tls_quorum import (
     TlsQuorum,
     certificate_of,

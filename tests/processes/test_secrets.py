@@ -29,8 +29,8 @@ from quorum_node.protocol.frames import encode_request
 from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorum_node.quorumctl.main import main as quorumctl
 from quorum_node.security.scram.mechanism import ScramMechanism
+from support.generated_certificates import key_pem, pem
 from support.local_quorum import TOKEN, LocalNode, wait_until
-from support.made_certificates import key_pem, pem
 from support.sasl_quorum import (
     FIRST_USERS,
     PASSWORD,

@@ -18,8 +18,8 @@ from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import encode_request
 from quorum_node.quorumctl.main import main as quorumctl
 from support.client_properties import by_certificate
+from support.generated_certificates import Issued
 from support.local_quorum import LocalNode, wait_until
-from support.made_certificates import Issued
 from support.tls_quorum import (
     TlsQuorum,
     certificate_of,

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from quorum_node.exit_codes import ExitCode
+from support.generated_certificates import Issued
 from support.local_quorum import LocalNode, wait_until
-from support.made_certificates import Issued
 from support.tls_quorum import (
     TlsQuorum,
     certificate_of,

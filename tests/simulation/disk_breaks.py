@@ -111,7 +111,7 @@ def believe_control_batches_unread(patch: Patch) -> None:
 
 
 _CORRUPT = "tests/unit/raft/test_raft_corrupt_fetch.py::test_"
-_WENT_BACK = "tests/unit/raft/test_raft_went_back.py::test_"
+_WENT_BACK = "tests/unit/raft/test_raft_lost_records.py::test_"
 
 BY_SIMULATION: tuple[Break, ...] = (believe_control_batches_unread,)
 FAULTS_FOR: dict[Break, frozenset[str]] = {

@@ -41,7 +41,7 @@ class CertifiedMembers(UncertifiedMembers):
     def __init__(self, folder: Path) -> None:
         # Imported here: most quorums of tests need no certificates, and the library takes a while
         # to load.
-        from support.made_certificates import authority
+        from support.generated_certificates import authority
 
         self._folder = folder
         self._ports: dict[int, int] = {}
@@ -56,7 +56,7 @@ class CertifiedMembers(UncertifiedMembers):
 
     def properties_of(self, node_id: int, host: str, port: int) -> dict[str, str]:
         """See `UncertifiedMembers`; makes the files that this names."""
-        from support.made_certificates import issue, pem
+        from support.generated_certificates import issue, pem
 
         now = datetime.now(UTC)
         made = issue(

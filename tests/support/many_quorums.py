@@ -2,7 +2,7 @@
 
 Owns a model in which every call takes the same time, however many there are at once: what takes longer when more happens
 at once has waited within the operator. It runs in virtual time, so that the machine has no part in it either.
-The clients of both sides are the operator's own, down to their HTTP; nodes are those of `crowd_quorum.py`.
+The clients of both sides are the operator's own, down to their HTTP; nodes are those of `simulated_quorum.py`.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from quorum_operator.planner.observed import Identity
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.workers import Workers
-from support.envtest.crowd_quorum import CrowdQuorum, Key
-from support.kept_objects import KeptObjects
+from support.envtest.simulated_quorum import CrowdQuorum, Key
+from support.in_memory_kube_api import KeptObjects
 
 Object = dict[str, Any]
 SPACE = "space"

@@ -10,7 +10,7 @@ from quorum_operator.kube import facts
 from quorum_operator.planner.observed import Key, NodeReport, QuorumView
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from quorum_operator.quorum_client import Described
-from support.kept_objects import KeptObjects, SoundNodes, pod_path, set_path, start_pod
+from support.in_memory_kube_api import KeptObjects, SoundNodes, pod_path, set_path, start_pod
 from support.secured_quorum import SecuredNodes
 
 STRANGERS = (

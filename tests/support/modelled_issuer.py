@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from support.made_certificates import BOTH_USAGES, Issued, authority, key_pem, pem
+from support.generated_certificates import BOTH_USAGES, Issued, authority, key_pem, pem
 
 Object = dict[str, Any]
 

@@ -18,7 +18,7 @@ from testbed import programs, prometheus
 from testbed.commands import TestbedError
 from testbed.progress import say
 
-from support import kept_kafka_classes, stock_kafka
+from support import kafka_class_archive, stock_kafka
 from support.java_clients import ClientFailed
 from support.linearizability import checker
 
@@ -34,7 +34,7 @@ NEEDED: dict[str, Callable[[], object]] = {
     "kube-apiserver, etcd and kubectl": programs.kubernetes,
     "helm": programs.helm,
     "promtool": functools.partial(prometheus.program, "promtool"),
-    "stock Kafka": kept_kafka_classes.keep,
+    "stock Kafka": kafka_class_archive.keep,
     "the linearizability checker": checker.program,
 }
 

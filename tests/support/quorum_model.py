@@ -42,7 +42,7 @@ from support.modelled_description import described_view, hinted_voters
 from support.modelled_identity import founding_of, permits, rebuild_identity
 from support.modelled_pods import Disk, Pod, Set
 from support.modelled_status import suspicions
-from support.pursued_target import pursue_target
+from support.modelled_target import pursue_target
 
 STORAGE = StorageChoice("1Gi", None)
 

@@ -1,6 +1,6 @@
 """Stock brokers on a quorum with certificates: mutual TLS between brokers, SCRAM for clients, an authorizer.
 
-Owns their files and the identities of clients. `quorum` needs an authorizer (`intruders.LockedQuorum`). The tests send the requests.
+Owns their files and the identities of clients. `quorum` needs an authorizer (`unauthorized_clients.LockedQuorum`). The tests send the requests.
 """
 
 from pathlib import Path

@@ -22,7 +22,7 @@ from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import NodeReport
 from quorum_operator.pod_client import PodClient
 from quorum_operator.reconcile import Reconciler
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from support.cpu_time import spent_cpu_s
 from support.parallel_stages import FIRST, StageScheduling, stage_of
-from support.spent_cpu import spent_cpu_s
 
 STAGES = {
     "tidy": "lint, types, import contracts, style",

@@ -87,7 +87,7 @@ def java(
 ) -> list[str]:
     """A command line with the jars on the class path, followed by `classes`.
 
-    A short-lived program skips the optimizing compiler, and uses the archived classes (`kept_kafka_classes.py`).
+    A short-lived program skips the optimizing compiler, and uses the archived classes (`kafka_class_archive.py`).
     """
     speed = ["-XX:+UseG1GC", "-Xshare:auto"]
     if short_lived:

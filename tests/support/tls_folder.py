@@ -8,7 +8,7 @@ from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.security.tls.ssl_settings import REVOKED_KEY, read_ssl_settings
 from quorum_node.server.transport.tls_contexts import Certificates
 from quorum_node.server.transport.tls_files import TlsFiles, read_files
-from support.made_certificates import Issued
+from support.generated_certificates import Issued
 from support.tls_quorum import write_folder
 
 CONFIG = TlsConfig(handshake_timeout_ms=3000, handshakes_max=4)

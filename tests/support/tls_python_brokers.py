@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quorum_node.security.authorizer import STANDARD_AUTHORIZER
+from support.generated_certificates import issue
 from support.local_quorum import LocalNode
-from support.made_certificates import issue
 from support.ports import free_ports
 from support.python_brokers import FIRST_BROKER_ID, PythonBrokers
 from support.tls_quorum import HOURS, TlsQuorum, certificate_of, client_context, now, write_folder

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 from cryptography import x509
 
+from support.generated_certificates import Issued, authority, issue, key_pem, pem
 from support.local_quorum import TOKEN, LocalNode, LocalQuorum
-from support.made_certificates import Issued, authority, issue, key_pem, pem
 
 NAMESPACE, NAME = "ns", "demo"
 HOURS = timedelta(hours=1)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from support.envtest.crowd import Crowd
 from support.envtest.http_proxy import RecordingProxy
 from support.envtest.kube_api import Access, ApiError, Json, KubeApi
 from support.envtest.kubelet import Kubelet
 from support.envtest.pod_runtime import Program
 from support.envtest.service import TcpService, WayIn
+from support.envtest.simulated_nodes import Crowd
 from support.envtest.volumes import storage_classes
 
 _T = TypeVar("_T")

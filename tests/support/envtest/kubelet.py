@@ -14,12 +14,12 @@ import httpx
 
 from support.envtest import hosts, nodes
 from support.envtest.addresses import LoopbackAddresses
-from support.envtest.crowd import Crowd, StandInPod
 from support.envtest.hosts import HostsFile
 from support.envtest.kube_api import ApiError, Json, KubeApi
 from support.envtest.mirror import Mirror
 from support.envtest.pod_runtime import PodRuntime, Program
 from support.envtest.scheduler import Scheduler, path_of
+from support.envtest.simulated_nodes import Crowd, StandInPod
 from support.envtest.volumes import Volumes
 
 _RESYNC_S = 1.0

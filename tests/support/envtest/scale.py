@@ -21,13 +21,13 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.kube.facts import identity_facts
 from quorum_operator.planner.observed import Identity
-from support.envtest.crowd import Crowd
-from support.envtest.crowd_quorum import CrowdQuorum, Key
 from support.envtest.environment import CROWD_IMAGE, Env
 from support.envtest.http_proxy import Call, RecordingProxy
 from support.envtest.kube_api import Json
 from support.envtest.operator_figures import Told, cpu_s, rss_mib, told_at
 from support.envtest.operator_process import OperatorProcess
+from support.envtest.simulated_nodes import Crowd
+from support.envtest.simulated_quorum import CrowdQuorum, Key
 from support.envtest.volumes import DIRECTORY_CLASS
 from support.kind_env import kube
 from support.kind_env.waiting import wait_for

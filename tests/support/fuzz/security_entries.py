@@ -18,7 +18,7 @@ from quorum_node.security.scram.exchange import Challenge, ScramRefused, challen
 from quorum_node.security.scram.mechanism import ScramMechanism
 from quorum_node.security.tls.key_pairs import load_key_pair, load_trust
 from quorum_node.security.tls.problems import CertificateProblem
-from support.made_certificates import NOW, authority, issue, pem
+from support.generated_certificates import NOW, authority, issue, pem
 
 _NONCE = "0123456789abcdefghijklmnop"
 _DECOY = Decoy(b"a secret")

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from support.envtest.kube_api import Json
+from support.generated_certificates import authority, issue, key_pem, pem
 from support.kind_env import kube
 from support.kind_env.environment import STORAGE_CLASS, KindEnv
 from support.kind_env.testbed import nodes
-from support.made_certificates import authority, issue, key_pem, pem
 from support.object_store import REGION, ObjectStore
 
 _BUCKET = "backups"

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from support.envtest.held_certificate import HeldCertificate
+from support.envtest.certificate_client import HeldCertificate
 from support.envtest.kube_api import ApiError, Json
 from support.kind_env import kube
 from support.kind_env.forwarded import NotConnected

@@ -25,7 +25,7 @@ from quorum_node.configuration.properties import ConfigError
 from quorum_node.records import metadata as md
 from quorum_node.server.starting.restoring import restore
 from quorum_node.storage.failure_latch import FailureLatch
-from support.made_certificates import authority, issue, key_pem, pem
+from support.generated_certificates import authority, issue, key_pem, pem
 from support.object_store import ObjectStore
 from support.object_store_proxy import Answer, ObjectStoreProxy, failure
 from support.ports import free_ports

@@ -15,8 +15,8 @@ from quorum_operator.certificates import documents, holders, issuing, pem
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.desired.names import Owner
 from quorum_operator.pod_client import client_context
-from support.made_certificates import Issued, authority, issue, key_pem
-from support.made_certificates import pem as pem_of
+from support.generated_certificates import Issued, authority, issue, key_pem
+from support.generated_certificates import pem as pem_of
 
 OWNER = Owner("demo", "space", "uid")
 MEMBER = holders.member(OWNER, 1, 1)

@@ -12,7 +12,7 @@ from quorum_node.security.tls.revocation import load_revoked
 from quorum_operator.certificates import revoked as module
 from quorum_operator.certificates.revoked import file_for, revoked
 from quorum_operator.tls_crd import RevokedSpec
-from support.made_certificates import DAY, NOW, authority, issue
+from support.generated_certificates import DAY, NOW, authority, issue
 
 pytestmark = pytest.mark.requirement("OP-11")
 

@@ -9,7 +9,14 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.host_capacities import read_host_capacities, takes
 from quorum_operator.planner.host_capacity import HostCapacity
-from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+)
 
 pytestmark = pytest.mark.requirement("OP-06")
 

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from quorum_operator.transport import Transport
-from support.made_certificates import authority, issue, pem
+from support.generated_certificates import authority, issue, pem
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

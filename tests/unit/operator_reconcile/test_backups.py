@@ -10,7 +10,7 @@ import pytest
 
 from quorum_operator import remembered
 from quorum_operator.kube.errors import Forbidden
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,

@@ -12,7 +12,7 @@ from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
 from quorum_operator.kube.errors import AlreadyExists, Conflict, Forbidden
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     OWNER,
     SPACE,

@@ -6,7 +6,7 @@ import pytest
 
 from quorum_operator.quorum_client import Described, Seen
 from quorum_operator.reconcile import Reconciler
-from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
 
 FAR = 1_000_000
 NOTHING_SEEN = Seen()

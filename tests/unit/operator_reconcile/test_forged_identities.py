@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
-from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+)
 from support.secured_quorum import Env
 
 Object = dict[str, Any]

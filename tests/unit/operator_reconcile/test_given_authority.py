@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from quorum_operator.certificates import documents
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.kube import paths
-from support.kept_objects import SPACE, running_quorum
-from support.made_certificates import Issued, authority, issue, key_pem, pem
+from support.generated_certificates import Issued, authority, issue, key_pem, pem
+from support.in_memory_kube_api import SPACE, running_quorum
 from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
 
 MEMBERS = (1, 2, 3)

@@ -6,7 +6,7 @@ import pytest
 
 from quorum_operator.kube.hosts import ZONE
 from quorum_operator.kube.volumes import HOSTNAME
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

@@ -9,7 +9,7 @@ from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import Forbidden, NotFound
-from support.kept_objects import SPACE, running_quorum
+from support.in_memory_kube_api import SPACE, running_quorum
 from support.modelled_issuer import ModelledIssuer, failed, ready, waiting
 from support.secured_quorum import Env, bundle_in, leaf_in, leaf_path, secret_path
 

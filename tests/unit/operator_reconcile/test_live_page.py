@@ -15,7 +15,7 @@ from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown,
 from quorum_operator.settings import from_environment
 from quorum_operator.status_crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
 from support.declared_metrics import full_status
-from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, SoundNodes, reconciler, running_quorum
 
 NOW = "2026-11-23T22:00:00Z"
 EVIL = '<script>alert("x")</script>'

@@ -7,7 +7,14 @@ import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.kube.errors import Forbidden
-from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+)
 
 POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
 IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.kept_objects import OWNER, running_quorum
+from support.in_memory_kube_api import OWNER, running_quorum
 from support.secured_quorum import TRUST, Env, leaf_in, leaf_path, secret_path
 
 Object = dict[str, Any]

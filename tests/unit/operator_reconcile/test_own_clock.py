@@ -17,7 +17,7 @@ from quorum_operator.reassign import ReassignmentReconciler
 from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.turns import Turns
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

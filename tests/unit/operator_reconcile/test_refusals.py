@@ -12,7 +12,7 @@ from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Inva
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.workers import Workers
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

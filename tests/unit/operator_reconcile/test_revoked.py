@@ -6,7 +6,7 @@ import pytest
 
 from quorum_operator.certificates import checks
 from quorum_operator.kube import paths
-from support.kept_objects import SPACE, running_quorum
+from support.in_memory_kube_api import SPACE, running_quorum
 from support.secured_quorum import Env, leaf_path, secret_path
 
 pytestmark = pytest.mark.requirement("OP-11")

@@ -8,7 +8,7 @@ import pytest
 
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

@@ -14,7 +14,7 @@ from quorum_operator.metrics import Metrics
 from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.reconcile import Reconciler
-from support.kept_objects import NAME, SPACE, running_quorum
+from support.in_memory_kube_api import NAME, SPACE, running_quorum
 from support.migrating_quorum import MigratingNodes
 
 PLAIN, ACCEPTING, DIALLING, CLOSED = TlsStage

@@ -9,7 +9,7 @@ from quorum_operator import token_checks
 from quorum_operator.admin_call import Answer
 from quorum_operator.planner import restart
 from quorum_operator.quorum_client import QuorumClient
-from support.kept_objects import (
+from support.in_memory_kube_api import (
     NAME,
     SPACE,
     KeptObjects,

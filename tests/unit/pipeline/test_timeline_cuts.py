@@ -15,7 +15,7 @@ from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.timeline.events import Event
 from support.delta_checks import CUTS, SHORT
 from support.metadata_histories import histories
-from support.plain_timeline import At, PlainTimeline
+from support.reference_timeline import At, PlainTimeline
 from support.timelines import archived_timeline, read_timeline, timeline_of
 from support.written_archive import write_archive
 from support.written_log import TOPIC_ID, LogWriter, partition, voter, write_history

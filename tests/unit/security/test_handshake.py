@@ -18,8 +18,8 @@ from quorum_node.security.rights.request_authorizer import AccessSettings, Asked
 from quorum_node.security.tls.certificates import alternative_uris, check_host
 from quorum_node.security.tls.key_pairs import check_own_trust, load_key_pair, load_trust
 from quorum_node.security.tls.ssl_settings import PemFile, SslSettings, read_ssl_settings
-from support.asked_bodies import body_of
-from support.made_certificates import Issued, authority, issue, pem
+from support.generated_certificates import Issued, authority, issue, pem
+from support.request_samples import body_of
 
 NOW = datetime.now(UTC)
 """OpenSSL asks the clock of the host."""

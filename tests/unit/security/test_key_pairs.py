@@ -28,7 +28,7 @@ from quorum_node.security.tls.key_pairs import (
 )
 from quorum_node.security.tls.pem import MAX_PEM_BYTES
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
-from support.made_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
+from support.generated_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
 
 CA = authority()
 LOWER = authority("lower", issuer=CA)

@@ -11,7 +11,7 @@ from quorum_node.security.tls.key_pairs import KeyPair
 from quorum_node.security.tls.material import Contents, Held, first_held, held_now, paths_of
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 from quorum_node.security.tls.ssl_settings import PemText, read_ssl_settings
-from support.made_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
+from support.generated_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
 
 STORE, TRUST = "/certs/keystore.pem", "/certs/ca.crt"
 SETTINGS = read_ssl_settings(

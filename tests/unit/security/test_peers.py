@@ -6,7 +6,7 @@ from quorum_node.security.tls.key_pairs import load_trust
 from quorum_node.security.tls.peers import next_expiry, why_close
 from quorum_node.security.tls.problems import ProblemKind
 from quorum_node.security.tls.revocation import NONE_REVOKED, RevokedCertificates
-from support.made_certificates import DAY, NOW, authority, issue, pem
+from support.generated_certificates import DAY, NOW, authority, issue, pem
 
 OLD, NEW = authority("ca-1"), authority("ca-2")
 LOWER = authority("lower", issuer=NEW)

@@ -11,7 +11,7 @@ from quorum_node.security.tls.material import first_held, held_now, why_others_r
 from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
 from quorum_node.security.tls.revocation import NONE_REVOKED, load_revoked
 from quorum_node.security.tls.ssl_settings import REVOKED_KEY, read_ssl_settings
-from support.made_certificates import DAY, NOW, Issued, authority, issue, pem
+from support.generated_certificates import DAY, NOW, Issued, authority, issue, pem
 
 CA, OTHER = authority("ca-1"), authority("ca-2")
 ONE, TWO = issue(issuer=CA).certificate, issue(issuer=CA).certificate

@@ -29,7 +29,7 @@ from quorum_node.security.rights.request_authorizer import (
     RequestAuthorizer,
 )
 from quorum_node.server.admin import app as app_module
-from support.asked_bodies import body_of
+from support.request_samples import body_of
 
 ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
 BOUND = frozenset({"CONTROLLER"})

@@ -23,7 +23,7 @@ from quorum_node.security.scram.sasl_session import (
     SaslSession,
     step,
 )
-from support.asked_bodies import body_of
+from support.request_samples import body_of
 from support.scram_client import first_message, last_message
 
 SHA_512 = ScramMechanism.SHA_512

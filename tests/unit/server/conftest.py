@@ -1,5 +1,5 @@
 """Fixtures of more than one file."""
 
-from support.lone_replica import runs
+from support.single_replica import runs
 
 __all__ = ["runs"]

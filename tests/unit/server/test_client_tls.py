@@ -7,7 +7,7 @@ import pytest
 
 from quorum_node.client_tls import ClientTlsError, tls_of_command_config, tls_of_folder
 from quorum_node.quorumctl.client import AdminClient
-from support.made_certificates import key_pem
+from support.generated_certificates import key_pem
 from support.tls_quorum import certificate_of, new_authority, write_folder
 
 CA = new_authority()

@@ -26,7 +26,7 @@ from quorum_node.security.rights.request_authorizer import AccessSettings, Asked
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.rights.denials import MAX_REMEMBERED, TELL_EVERY_S, Denials
 from quorum_node.server.rights.guard import MAX_DECIDED, CachingGuard
-from support.asked_bodies import body_of
+from support.request_samples import body_of
 
 ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
 BOUND = frozenset({"CONTROLLER"})

@@ -29,8 +29,8 @@ from quorum_node.server.listener.tls_authentication import TlsAuthentication
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.transport.tls_contexts import Certificates
+from support.generated_certificates import Issued, issue
 from support.listener_settings import listener_settings
-from support.made_certificates import Issued, issue
 from support.ports import free_ports
 from support.tls_folder import CONFIG, look_again, tls_files
 from support.tls_quorum import (

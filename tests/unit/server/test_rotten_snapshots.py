@@ -6,7 +6,7 @@ import pytest
 
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.disk import scrubber as scrubber_module
-from support.lone_replica import PARTITION, Runs, Start, until
+from support.single_replica import PARTITION, Runs, Start, until
 
 
 def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Runs) -> None:

@@ -20,7 +20,7 @@ from quorum_node.server.partition.port import AppendOutcome
 from quorum_node.server.snapshots import snapshotter as snapshotter_module
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter
-from support.lone_replica import PARTITION, Running, Runs, Start, until
+from support.single_replica import PARTITION, Running, Runs, Start, until
 
 
 @pytest.mark.requirement("K853-08")

@@ -25,7 +25,7 @@ from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.peers.tls_dialling import TlsDialling
 from quorum_node.server.process.main import configure_logging
-from support.made_certificates import Issued, pem
+from support.generated_certificates import Issued, pem
 from support.peer_outcomes import ANSWER, VOTE_REQUEST, Outcomes, grant
 from support.peer_stand_in import Handle, Peer
 from support.tls_folder import CONFIG, look_again, tls_files

@@ -1,0 +1,354 @@
+"""Every known attack on a node, tried on a quorum as the operator runs it: without a certificate, with a foreign one, with a
+reader's, with a broker's. One test for each attack; they share a quorum, which all of them leave as it was.
+"""
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from quorum_node.protocol import elections
+from quorum_node.protocol.alter_quorum import (
+    AlterQuorumRequest,
+    AlterQuorumRequestPartition,
+    AlterQuorumRequestTopic,
+    TargetVoter,
+)
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorum_node.protocol.envelope import EnvelopeRequest
+from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    KRaftVersionFeature,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+    VoterListener,
+)
+from quorum_node.records.identity import parse_uuid
+from quorum_node.schema.schema import Message
+from support.local_quorum import LocalNode, wait_until
+from support.one_request import opened
+from support.unauthorized_clients import API, WHO, WITHOUT_CONNECTION, LockedQuorum
+
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TOPIC = "__cluster_metadata"
+QUEUED_BYTES = 2 << 20
+MAX_EPOCH = 2**31 - 1
+FEW_ELECTIONS = 50
+"""A busy machine has some of its own."""
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockedQuorum]:
+    """Formed, and never harmed."""
+    limits = {
+        "listener.name.controller.queued.max.request.bytes": str(QUEUED_BYTES),
+        "socket.request.max.bytes": str(QUEUED_BYTES // 2),
+    }
+    with LockedQuorum(tmp_path_factory.mktemp("locked"), **limits) as made:
+        made.form()
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _unharmed(quorum: LockedQuorum) -> Iterator[None]:
+    epoch, before = state_of(quorum)
+    yield
+    epoch_now, now = state_of(quorum)
+    assert now == before
+    assert epoch_now < epoch + FEW_ELECTIONS
+
+
+def state_of(quorum: LockedQuorum) -> tuple[int, list[tuple[int, str, str]]]:
+    """Epoch, and the voters with their endpoints."""
+    found = quorum.describe()
+    voters = [(each["id"], each["uuid"], str(each["endpoints"])) for each in found["voters"]]
+    return found["leaderEpoch"], voters
+
+
+def uuid_of(quorum: LockedQuorum, node: LocalNode) -> UUID:
+    found = parse_uuid(quorum.local(node.id)["replicaUuid"])
+    assert found is not None
+    return found
+
+
+def is_refused(
+    quorum: LockedQuorum, who: str, node: LocalNode, name: str, body: Message, version: int = -1
+) -> None:
+    """No connection, or an answer of that API that says so."""
+    try:
+        answer: Any = quorum.ask(who, node, name, body, version if version >= 0 else None)
+    except OSError:
+        assert who in WITHOUT_CONNECTION, f"{who} gets no answer to {name}"
+        return
+    assert who not in WITHOUT_CONNECTION, f"{who} gets an answer to {name}: {answer}"
+    topics = getattr(answer, "topics", ())
+    code = getattr(answer, "error_code", None)
+    assert (topics[0].partitions[0].error_code if code is None else code) == REFUSED, (name, answer)
+
+
+def leader_says(node: LocalNode) -> tuple[elections.LeaderEndpoint, ...]:
+    return (elections.LeaderEndpoint(name="CONTROLLER", host=node.host, port=node.port),)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_vote_with_max_epoch(quorum: LockedQuorum, who: str) -> None:
+    follower, leader = quorum.followers[0], quorum.leader
+    part = elections.VoteRequestPartition(
+        partition_index=0,
+        replica_epoch=MAX_EPOCH - 1,
+        replica_id=leader.id,
+        replica_directory_id=uuid_of(quorum, leader),
+        voter_directory_id=uuid_of(quorum, follower),
+        last_offset_epoch=MAX_EPOCH - 1,
+        last_offset=1 << 40,
+        pre_vote=False,
+    )
+    topic = elections.VoteRequestTopic(topic_name=TOPIC, partitions=(part,))
+    body = elections.VoteRequest(
+        cluster_id=quorum.cluster_id, voter_id=follower.id, topics=(topic,)
+    )
+    is_refused(quorum, who, follower, "Vote", body)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_begin_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
+    follower = quorum.followers[0]
+    for leader_id in (77, quorum.leader.id):
+        part = elections.BeginQuorumEpochRequestPartition(
+            partition_index=0,
+            voter_directory_id=uuid_of(quorum, follower),
+            leader_id=leader_id,
+            leader_epoch=quorum.describe()["leaderEpoch"] + 1,
+        )
+        topic = elections.BeginQuorumEpochRequestTopic(topic_name=TOPIC, partitions=(part,))
+        body = elections.BeginQuorumEpochRequest(
+            cluster_id=quorum.cluster_id,
+            voter_id=follower.id,
+            topics=(topic,),
+            leader_endpoints=leader_says(follower),
+        )
+        is_refused(quorum, who, follower, "BeginQuorumEpoch", body)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_end_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
+    leader = quorum.leader
+    for leader_id in (-1, 77, leader.id):
+        part = elections.EndQuorumEpochRequestPartition(
+            partition_index=0,
+            leader_id=leader_id,
+            leader_epoch=quorum.describe()["leaderEpoch"] + 1,
+        )
+        topic = elections.EndQuorumEpochRequestTopic(topic_name=TOPIC, partitions=(part,))
+        body = elections.EndQuorumEpochRequest(
+            cluster_id=quorum.cluster_id, topics=(topic,), leader_endpoints=leader_says(leader)
+        )
+        is_refused(quorum, who, leader, "EndQuorumEpoch", body)
+
+
+def voter_changes(quorum: LockedQuorum) -> dict[str, Message]:
+    """Each would be carried out for an operator."""
+    follower = quorum.followers[0]
+    targets = (TargetVoter(voter_id=quorum.leader.id),)
+    part = AlterQuorumRequestPartition(partition_index=0, target_voters=targets)
+    topic = AlterQuorumRequestTopic(topic_name=TOPIC, partitions=(part,))
+    key = {"voter_id": follower.id, "voter_directory_id": uuid_of(quorum, follower)}
+    return {
+        "AddRaftVoter": AddRaftVoterRequest(
+            timeout_ms=500, listeners=listeners_of(follower), **{**key, "voter_id": 9}
+        ),
+        "RemoveRaftVoter": RemoveRaftVoterRequest(**key),
+        "AlterQuorum": AlterQuorumRequest(
+            cluster_id=quorum.cluster_id, timeout_ms=3000, topics=(topic,)
+        ),
+    }
+
+
+def listeners_of(
+    node: LocalNode, host: str = "127.0.0.1", admin_port: int | None = None
+) -> tuple[VoterListener, ...]:
+    return (
+        VoterListener(name="CONTROLLER", host=host, port=node.port),
+        VoterListener(name="ADMIN", host=host, port=admin_port or node.admin_port),
+    )
+
+
+def update_of(
+    quorum: LockedQuorum, node: LocalNode, listeners: tuple[VoterListener, ...]
+) -> UpdateRaftVoterRequest:
+    return UpdateRaftVoterRequest(
+        current_leader_epoch=-1,
+        voter_id=node.id,
+        voter_directory_id=uuid_of(quorum, node),
+        listeners=listeners,
+        kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+    )
+
+
+def in_envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
+    said = DefaultPrincipal(type="User", name=principal, token_authenticated=False)
+    return EnvelopeRequest(
+        request_data=encode_request(api, api.max_version, 5, "x", body)[SIZE_BYTES:],
+        request_principal=encode_principal(said),
+        client_host_address=b"\x7f\x00\x00\x01",
+    )
+
+
+@pytest.mark.requirement("K631-12", "K595-24")
+@pytest.mark.parametrize("who", WHO)
+def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> None:
+    leader, follower = quorum.leader, quorum.followers[0]
+    changes = voter_changes(quorum)
+    for name, body in changes.items():
+        is_refused(quorum, who, leader, name, body)
+    update = update_of(quorum, follower, listeners_of(follower))
+    is_refused(quorum, who, leader, "UpdateRaftVoter", update)
+    for name in ("AddRaftVoter", "RemoveRaftVoter"):
+        passed_on = in_envelope(API[name], changes[name], "mallory")
+        if who != "broker":
+            is_refused(quorum, who, leader, "Envelope", passed_on)
+            continue
+        answer: Any = quorum.ask(who, leader, "Envelope", passed_on)
+        inside: Any = decode_response(API[name], API[name].max_version, answer.response_data)
+        assert inside.error_code == REFUSED, name
+
+
+@pytest.mark.requirement("K631-12")
+@pytest.mark.parametrize("who", WHO)
+def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
+    """A broker may pass on what a client asked for, and a client that it names lacks what that client lacks."""
+    api = API["IncrementalAlterConfigs"]
+    config = AlterableConfig(name="message.max.bytes", config_operation=0, value="12345")
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(config,))
+    body = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    leader = quorum.leader
+    for principal in ("admin", "mallory", "CN=admin"):
+        passed_on = in_envelope(api, body, principal)
+        if who != "broker":
+            is_refused(quorum, who, leader, "Envelope", passed_on)
+        elif principal != "admin":  # a super user of this quorum
+            answer: Any = quorum.ask(who, leader, "Envelope", passed_on)
+            inside: Any = decode_response(api, api.max_version, answer.response_data)
+            assert inside.responses[0].error_code == REFUSED
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_update_raft_voter_steals_admin_token(quorum: LockedQuorum, who: str) -> None:
+    """Nobody changes the leader's endpoints, and a follower passes no request on, wherever the leader is said to be."""
+    leader, follower = quorum.leader, quorum.followers[0]
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        thief.settimeout(0.2)
+        update = update_of(quorum, leader, listeners_of(leader, admin_port=thief.getsockname()[1]))
+        is_refused(quorum, who, leader, "UpdateRaftVoter", update)
+        url = f"{follower.admin_url}/v1/configs/topic/t/k"
+        answer = quorum.client.put(url, json={"value": "v", "timeoutMs": 2000})
+        assert answer.status_code == 421
+        with pytest.raises(TimeoutError):
+            thief.accept()
+
+
+@pytest.mark.requirement("K631-12")
+def test_authorizer_shuts_out_own_controllers(quorum: LockedQuorum) -> None:
+    wait_until(lambda: sorted(quorum.registered()) == [1, 2, 3], "all controllers registered")
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_unfinished_frames_hold_memory(quorum: LockedQuorum, who: str) -> None:
+    """What is held of all unfinished requests together is bounded; without a certificate nothing is held."""
+    leader, size = quorum.leader, QUEUED_BYTES // 2 - 100
+    held = []
+    try:
+        for _ in range(6):
+            connection = opened((leader.host, leader.port), tls=quorum.context_of(who))
+            held.append(connection)
+            connection.settimeout(5)
+            connection.sendall(struct.pack(">i", size) + bytes(size - 10))
+    except OSError:
+        pass  # closed: by the handshake, or to make room
+    finally:
+        with quorum.browser(who) as browser:
+            if who != "foreign":
+                text = browser.get(f"{leader.admin_url}/metrics").text
+            else:
+                text = quorum.client.get(f"{leader.admin_url}/metrics").text
+        for connection in held:
+            connection.close()
+    (line,) = (
+        each
+        for each in text.splitlines()
+        if each.startswith("metadata_quorum_unfinished_request_bytes ")
+    )
+    limit = 0 if who in WITHOUT_CONNECTION else QUEUED_BYTES
+    assert float(line.split()[1]) <= limit
+
+
+STATUS = {"nobody": 401, "reader": 403, "broker": 403}
+
+
+def status_of(quorum: LockedQuorum, who: str, method: str, path: str, **rest: Any) -> int | None:
+    """None where there is no connection."""
+    with quorum.browser(who) as browser:
+        try:
+            url = quorum.leader.admin_url + path
+            return browser.request(method, url, **rest).status_code
+        except httpx.TransportError:
+            return None
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_body_parsed_before_token_check(quorum: LockedQuorum, who: str) -> None:
+    """The answer is there before the first byte of the body has been sent."""
+    leader = quorum.leader
+    head = (
+        f"POST /v1/append HTTP/1.1\r\nHost: {leader.host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {14 << 20}\r\n\r\n"
+    )
+    try:
+        address = leader.host, leader.admin_port
+        with opened(address, tls=quorum.context_of(who)) as connection:
+            connection.sendall(head.encode())
+            answer = connection.recv(100).decode()
+    except OSError:
+        answer = ""
+    assert answer.startswith(f"HTTP/1.1 {STATUS[who]}" if who in STATUS else ""), answer
+    assert bool(answer) is (who in STATUS)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_log_reading_stalls_commits(quorum: LockedQuorum, who: str) -> None:
+    for path in ("/v1/log?maxRecords=10000", "/v1/log?fromOffset=0"):
+        assert status_of(quorum, who, "GET", path) == STATUS.get(who)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_voter_endpoint_not_validated(quorum: LockedQuorum, who: str) -> None:
+    """Nobody but the voter itself is looked at; from the voter what can't be dialled is refused."""
+    leader, follower = quorum.leader, quorum.followers[0]
+    for host in ("", "\0", "a" * 30_000, "256.256.256.256"):
+        update = update_of(quorum, follower, listeners_of(follower, host))
+        is_refused(quorum, who, leader, "UpdateRaftVoter", update, 0)
+        own: Any = quorum.ask(str(follower.id), leader, "UpdateRaftVoter", update, 0)
+        assert own.error_code == ErrorCode.INVALID_REQUEST
+    another = update_of(quorum, leader, listeners_of(leader))
+    is_refused(quorum, str(follower.id), leader, "UpdateRaftVoter", another, 0)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_admin_api_open_without_token_file(quorum: LockedQuorum, who: str) -> None:
+    """No node of this quorum has a token."""
+    put = {"json": {"value": "v", "timeoutMs": 5000}}
+    path = "/v1/configs/topic/orders/retention.ms"
+    assert status_of(quorum, who, "PUT", path, **put) == STATUS.get(who)
+    assert status_of(quorum, who, "POST", "/v1/resign", json={}) == STATUS.get(who)

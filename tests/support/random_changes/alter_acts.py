@@ -1,0 +1,74 @@
+"""Acts on the target voters: AlterQuorum requests that bypass the resource."""
+
+import re
+
+from support.random_changes.act import Act, Doing, Drawn, Ending, act
+from support.random_changes.operations import NothingThere, Operations
+
+_PATH = "/v1/alter-quorum"
+_ABSENT = 90
+"""The id of no member: a target with it is never reached."""
+_PASSES = (4.0, 15.0)
+_CANCEL = re.compile(
+    r"To cancel: kubectl exec (\S+) -- quorumctl (alter --cancel --token-file \S+)"
+)
+
+
+def _cancels(operations: Operations, message: str) -> str:
+    """What the condition prints, in the pod that it names."""
+    found = _CANCEL.search(message)
+    assert found is not None, message
+    words = ("exec", found[1], "--", "quorumctl", *found[2].split())
+    return f"cancelled the target in {found[1]}: {operations.kubectl('-n', operations.namespace, *words)}"
+
+
+def _voters(operations: Operations) -> list[int]:
+    described = operations.quorum.describe()
+    if described is None:
+        raise NothingThere("no majority confirms a leader")
+    return sorted({each.id for each in described.voters})
+
+
+def _without_member(operations: Operations, drawn: Drawn) -> str:
+    leaving, now = operations.member(drawn).node_id, _voters(operations)
+    target = [each for each in now if each != leaving]
+    if not target or target == now:
+        raise NothingThere(f"{leaving} is not one of several voters")
+    return f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
+
+
+@act(destroys=1)
+def alter_to_fewer(operations: Operations, drawn: Drawn) -> Doing:
+    """Set target voters without one of the members: the resource brings it back."""
+    yield _without_member(operations, drawn)
+
+
+@act(destroys=1, lasts_s=(20.0, 40.0))
+def alter_while_host_is_away(operations: Operations, drawn: Drawn) -> Doing:
+    """Switch a member's host off, and set target voters without that member."""
+    host = operations.host_of(operations.member(drawn))
+    with operations.switched_off(host):
+        yield f"switched {host} off; {_without_member(operations, drawn)}"
+
+
+@act(lasts_s=_PASSES)
+def alter_and_cancel(operations: Operations, drawn: Drawn) -> Doing:
+    """Set target voters that can't be reached, and cancel them."""
+    target = [*_voters(operations), _ABSENT]
+    yield f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
+    operations.admin("DELETE", _PATH)
+
+
+@act(endings=(Ending("AlterationPending", _CANCEL.pattern, _cancels),))
+def alter_to_absent_left(operations: Operations, drawn: Drawn) -> Doing:
+    """Set target voters that can't be reached, and leave them so."""
+    target = [*_voters(operations), _ABSENT]
+    yield f"target voters {target}: {operations.admin('POST', _PATH, {'targetVoters': target})}"
+
+
+ACTS: tuple[Act, ...] = (
+    alter_to_fewer,
+    alter_while_host_is_away,
+    alter_and_cancel,
+    alter_to_absent_left,
+)

@@ -1,0 +1,177 @@
+"""One round on kind: the quorum, the load, the acts at their times, and the checks."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from support.envtest.kube_api import Json
+from support.kind_env.environment import KindEnv
+from support.kind_env.quorum import NO_ANSWER
+from support.kind_env.testbed import TestbedError
+from support.random_changes import alter_acts
+from support.random_changes.act import Doing, Drawn, Ending
+from support.random_changes.drawing import Round
+from support.random_changes.harm import harm, stops
+from support.random_changes.ledger import Passed
+from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.report import report
+from support.random_changes.settled import unsettled
+from support.random_changes.watching import RoundWatch
+
+SETTLED_S = 120.0
+SLOTS = 7
+"""Disks on each worker: a round may move every member twice."""
+
+_LOOK_S = 0.5
+_CALM_LOOKS = 3
+_SHOWN = 160
+_REFUSALS = (NothingThere, TestbedError, AssertionError, *NO_ANSWER)
+
+Say = Callable[[str], None]
+
+
+class RoundFailed(AssertionError):
+    """The message is the report."""
+
+
+@dataclass(slots=True)
+class Diary:
+    """A record of what was done, with times since the start of the round."""
+
+    say: Say
+    begun: float = field(default_factory=time.monotonic)
+    lines: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        line = f"[{time.monotonic() - self.begun:6.1f} s] {text}"
+        self.lines.append(line)
+        self.say(line)
+
+
+def run_round(env: KindEnv, plan: Round, say: Say) -> Passed:
+    """Raises RoundFailed when it does not settle, harm was done, or something was lost."""
+    diary = Diary(say)
+    env.cluster.provide_disks(SLOTS)
+    spec = env.document(replicas=plan.replicas, **plan.choices)["spec"]
+    env.create_under_load(plan.replicas, **plan.choices)
+    operations = Operations(env, spec)
+    diary.note(f"{plan.replicas} voters serve")
+    problems: list[str] = []
+    answered: list[str] = []
+    settled_s, acknowledged = 0.0, 0
+    with RoundWatch(operations) as watch:
+        try:
+            play(operations, plan, diary)
+            settled_s, answered, problems = _settle(operations, plan, diary)
+        finally:
+            operations.calm()
+    problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
+    if not problems:
+        try:
+            env.the_load.renew_token()
+            env.the_load.renew_trust()
+            recoveries = answered.count("QuorumLost")
+            alters = any(each.act in alter_acts.ACTS for each in plan.acts)
+            verdict = env.prove_nothing_lost(recoveries=recoveries, alters=alters)
+            acknowledged = verdict.acknowledged
+        except AssertionError as error:
+            problems = [f"records: {error}"]
+    if problems:
+        raise RoundFailed(report(operations, plan, diary.lines, problems, watch.log))
+    return Passed(round(settled_s, 1), acknowledged, tuple(answered))
+
+
+def play(operations: Operations, plan: Round, diary: Diary) -> None:
+    """Run each act at its time, and undo each temporary one at its own; all are undone at the end."""
+    begun = time.monotonic()
+    agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))
+    under_way: dict[int, Doing] = {}
+    try:
+        while agenda:
+            due, number = agenda.pop(0)
+            time.sleep(max(0.0, begun + due - time.monotonic()))
+            drawn = plan.acts[number]
+            if number in under_way:
+                _take_back(drawn, under_way.pop(number), diary)
+                continue
+            doing = _begin(operations, drawn, diary)
+            if doing is not None and drawn.lasts_s is not None:
+                under_way[number] = doing
+                agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
+    finally:
+        for number, doing in under_way.items():
+            _take_back(plan.acts[number], doing, diary)
+
+
+def _begin(operations: Operations, drawn: Drawn, diary: Diary) -> Doing | None:
+    doing = drawn.act.do(operations, drawn)
+    try:
+        diary.note(f"{drawn.act.name}: {next(doing)}")
+    except _REFUSALS as error:
+        diary.note(f"{drawn.act.name}: not done: {error}")
+        return None
+    return doing
+
+
+def _take_back(drawn: Drawn, doing: Doing, diary: Diary) -> None:
+    try:
+        next(doing, None)
+        diary.note(f"{drawn.act.name}: over")
+    except _REFUSALS as error:
+        diary.note(f"{drawn.act.name}: could not be taken back: {error}")
+
+
+def _settle(
+    operations: Operations, plan: Round, diary: Diary
+) -> tuple[float, list[str], list[str]]:
+    """Seconds until it was settled, the answered conditions, and the remaining differences."""
+    begun = time.monotonic()
+    deadline = begun + SETTLED_S
+    answered: list[str] = []
+    open_endings = list(_endings(plan))
+    calm, found = 0, ["nobody looked"]
+    while calm < _CALM_LOOKS:
+        news = look(operations)
+        if news != found:
+            diary.note("; ".join(each[:_SHOWN] for each in news[:3]) or "as wanted")
+        found = news
+        calm = 0 if found else calm + 1
+        if time.monotonic() > deadline:
+            return time.monotonic() - begun, answered, [f"not settled: {each}" for each in found]
+        for ending in list(open_endings):
+            condition = _condition(operations, ending.type)
+            if condition is not None and ending.holds(condition):
+                open_endings.remove(ending)
+                diary.note(f"a person answers {ending.type}: {condition['message']}")
+                try:
+                    diary.note(ending.answer(operations, condition["message"]))
+                except _REFUSALS as error:
+                    diary.note(f"what it says could not be done: {error}")
+                answered.append(ending.type)
+                deadline = time.monotonic() + SETTLED_S
+        time.sleep(_LOOK_S)
+    diary.note(f"settled after {time.monotonic() - begun:.1f} s")
+    return time.monotonic() - begun, answered, []
+
+
+def _condition(operations: Operations, kind: str) -> Json | None:
+    """None also if the API server does not answer, or the resource is gone."""
+    try:
+        return operations.quorum.condition(kind)
+    except NO_ANSWER:
+        return None
+
+
+def _endings(plan: Round) -> Iterator[Ending]:
+    for drawn in plan.acts:
+        yield from drawn.act.endings
+
+
+def look(operations: Operations) -> list[str]:
+    """The current differences from the spec."""
+    try:
+        resource = operations.quorum.resource()
+        described = operations.quorum.describe()
+        return unsettled(resource, described, int(operations.good["replicas"]), operations.astray())
+    except NO_ANSWER as error:
+        return [f"the API server: {error!r}"]

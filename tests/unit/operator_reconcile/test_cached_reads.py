@@ -1,0 +1,229 @@
+"""What the watches have brought decides whether there is anything to do; what is done, a live look decides alone."""
+
+import asyncio
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from quorum_operator.desired import names
+from quorum_operator.kube import paths
+from quorum_operator.metrics import Metrics
+from quorum_operator.planner.observed import NodeReport
+from quorum_operator.quorum_client import Described
+from quorum_operator.reconcile import Reconciler
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    running_quorum,
+    set_path,
+)
+
+LATCH = {names.ANNOTATION_FAILED: json.dumps({"reason": "StorageFailed", "at": 1})}
+
+
+class CountedNodes(SoundNodes):
+    """`reports` and `described`: how often nodes were asked."""
+
+    reports = 0
+    described = 0
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        self.reports += 1
+        return await super().report(ip, node_id)
+
+    async def describe(self, ips: list[str]) -> Described:
+        self.described += 1
+        return await super().describe(ips)
+
+
+class Env:
+    """A quorum at rest: what is there, and what the watches have brought of it."""
+
+    def __init__(self) -> None:
+        self.live = running_quorum()
+        self.kept = KeptObjects({})
+        self.nodes = CountedNodes(3)
+        unchecked: Any = self.live
+        nodes: Any = self.nodes
+        self._reconciler = Reconciler(unchecked, nodes, Metrics(), self.kept)
+        self.look(2)  # the first looks are live, and write the status and the marks on claims
+        known = self._reconciler._memory.known(SPACE, NAME)
+        assert known is not None
+        known.moved_at = float("-inf")  # long ago
+        self.bring()
+
+    def bring(self) -> None:
+        """The watches have caught up."""
+        self.kept.objects = copy.deepcopy(self.live.objects)
+
+    def look(self, times: int = 1) -> None:
+        async def run() -> None:
+            for _ in range(times):
+                await self._reconciler.reconcile(SPACE, NAME)
+
+        self.live.calls.clear()
+        self.live.writes.clear()
+        self.nodes.reports = self.nodes.described = 0
+        asyncio.run(run())
+
+    def fail_a_disk(self) -> None:
+        self.live.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
+
+
+@pytest.mark.requirement("OP-03")
+def test_at_rest_the_api_server_is_not_called_and_only_the_leader_is_asked() -> None:
+    env = Env()
+    env.look()
+    env.look(5)
+    assert env.live.calls.total() == 0, env.live.calls
+    assert (env.nodes.reports, env.nodes.described) == (0, 5)
+
+
+@pytest.mark.requirement("OP-03")
+def test_nothing_is_done_because_of_an_outdated_copy_alone() -> None:
+    """The copy says that pods, volumes and hosts are gone and a disk is dead; nothing of that is so."""
+    env = Env()
+    env.kept.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
+    for path in list(env.kept.objects):
+        if "/persistentvolumes/" in path or "/nodes/" in path or path == pod_path(3):
+            del env.kept.objects[path]
+    env.look(3)
+    assert env.live.calls["list"] > 0, "the live look was made"
+    assert env.live.writes == []
+
+
+def test_no_failure_is_taken_back_because_of_an_outdated_copy() -> None:
+    """The copy has the host of a member that was held to be gone with it; it is not there any more."""
+    env = Env()
+    latch = json.dumps({"reason": "HostDeleted", "at": 1})
+    for objects in (env.live.objects, env.kept.objects):
+        objects[set_path(2)]["metadata"]["annotations"][names.ANNOTATION_FAILED] = latch
+        objects.pop(pod_path(2))
+    del env.live.objects[f"{paths.NODES}/h2"]
+    env.nodes.silent = (2,)
+    env.look(4)
+    notes = env.live.objects[set_path(2)]["metadata"]["annotations"]
+    assert notes[names.ANNOTATION_FAILED] == latch
+    assert "Unlatch" not in {each["reason"] for each in env.live.events}
+
+
+def test_a_repair_reads_no_volume_and_no_host_that_the_copy_calls_sound() -> None:
+    env = Env()
+    read: list[str] = []
+    env.fail_a_disk()
+    env.bring()
+    env.live.refuse = lambda verb, path: read.append(f"{verb} {path}")
+    for objects in (env.live.objects, env.kept.objects):
+        objects[pod_path(2)]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    env.look(3)
+    assert env.live.created("statefulsets") == ["demo-2-2"]
+    shared = ("/persistentvolumes/", "/storageclasses/", "/nodes")
+    assert [each for each in read if any(kind in each for kind in shared)] == []
+
+
+def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
+    env = Env()
+    env.fail_a_disk()
+    env.look()
+    assert env.live.writes == [], "nobody has brought it yet"
+    env.bring()
+    env.look()
+    assert env.live.calls["list"] > 0
+    assert env.live.created("statefulsets") or env.live.writes
+
+
+def test_the_look_after_a_step_is_live() -> None:
+    """There is more to do most likely, and copies do not show the step yet: a look at them is in vain."""
+    env = Env()
+    env.fail_a_disk()
+    env.bring()
+    env.look()
+    assert env.live.writes
+    env.look()
+    assert env.live.calls["list"] > 0
+    assert env.nodes.described == 1
+
+
+@pytest.mark.requirement("OP-03")
+def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> None:
+    env = Env()
+    env.fail_a_disk()
+    for _ in range(20):
+        env.bring()
+        env.look()
+        if env.live.calls.total() == 0:
+            break
+    assert env.live.objects.keys() >= {set_path(2, 2)}, "the newcomer has no pod yet"
+    waits = env.live.status["plan"]["blockedBy"]
+    assert "no pod yet" in waits
+    read: list[str] = []
+    env.kept.refuse = lambda verb, path: read.append(path)
+    env.look(5)
+    assert env.live.calls.total() == 0, env.live.calls
+    assert not [path for path in read if path.endswith("/events")], "of events there is no copy"
+
+
+def test_what_is_checked_now_and_then_is_checked_by_the_look_that_acts() -> None:
+    """A pod whose configuration was made anew is only known by that check: the glance must not use it up."""
+    env = Env()
+    env.fail_a_disk()
+    env.bring()
+    known = env._reconciler._memory.known(SPACE, NAME)
+    assert known is not None
+    known.checked = (0, float("-inf"))
+    read: list[str] = []
+    env.live.refuse = lambda verb, path: read.append(path)
+    env.look()
+    assert paths.namespaced("configmaps", SPACE, f"{NAME}-config") in read
+
+
+def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None:
+    env = Env()
+    env.fail_a_disk()
+    env.bring()
+    env.look(10)  # the watches bring nothing of all that
+    assert env.live.created("statefulsets") == ["demo-2-2"]
+    env.look(5)
+    assert env.live.writes == []
+
+
+def test_a_reconcile_does_not_modify_a_cached_object() -> None:
+    """Objects share what they have in common: a change of one would be a change of many."""
+    env = Env()
+    env.fail_a_disk()
+    env.bring()
+    before = copy.deepcopy(env.kept.objects)
+    env.kept.hands_out = True
+    env.look(5)
+    assert env.kept.objects == before
+
+
+def test_a_resource_that_the_copy_does_not_have_yet_is_not_gone() -> None:
+    env = Env()
+    del env.kept.objects[env.live.resource_path]
+    env.look()
+    assert env.live.calls["get"] > 0
+
+
+def test_all_nodes_are_asked_again_when_a_pod_looks_different_or_the_leader_says_something_else() -> (
+    None
+):
+    env = Env()
+    env.look()
+    pod = env.live.objects[pod_path(3)]
+    pod["metadata"]["uid"] = "another"
+    env.bring()
+    env.look()
+    assert env.nodes.reports == 3
+    env.look()
+    assert env.nodes.reports == 0
+    env.nodes.silent = (3,)
+    env.look()
+    assert env.nodes.reports >= 3
+    env.look()
+    assert env.nodes.reports >= 3, "nothing is kept while a node is silent"

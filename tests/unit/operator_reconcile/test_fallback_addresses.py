@@ -1,0 +1,98 @@
+"""A quorum is called lost only when no way of asking it is left."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from quorum_operator.kube import paths
+from quorum_operator.other_ways import PERIOD_S
+from quorum_operator.planner.observed import NodeReport
+from quorum_operator.quorum_client import Described
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+)
+
+ADMIN = paths.namespaced("services", SPACE, f"{NAME}-admin")
+SERVICE_IP = "10.96.0.7"
+
+
+class Reached(SoundNodes):
+    """Only these addresses answer; `asked`: all that were asked for a description."""
+
+    def __init__(self, *reachable: str, cluster_id: str = "c1") -> None:
+        super().__init__(3)
+        self.reachable, self.cluster_id = set(reachable), cluster_id
+        self.asked: list[str] = []
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        return await super().report(ip, node_id) if ip in self.reachable else None
+
+    async def describe(self, ips: list[str]) -> Described:
+        self.asked += ips
+        told = await super().describe([each for each in ips if each in self.reachable])
+        view = told.view
+        return replace(told, view=view and replace(view, cluster_id=self.cluster_id))
+
+
+def without_pods(api: KeptObjects) -> None:
+    """Somebody has deleted the StatefulSets without their pods, and the pods' objects are not to be had."""
+    for node_id in (1, 2, 3):
+        del api.objects[pod_path(node_id)]
+
+
+def phase_after(api: KeptObjects, nodes: SoundNodes, *, seen_before: bool) -> str:
+    async def run() -> None:
+        operator = reconciler(api, nodes)
+        if seen_before:
+            await operator.reconcile(SPACE, NAME)
+        without_pods(api)
+        await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    return str(api.status["phase"])
+
+
+def test_the_last_known_addresses_are_asked() -> None:
+    nodes = Reached("10.0.0.1", "10.0.0.2", "10.0.0.3")
+    api = running_quorum()
+    assert phase_after(api, nodes, seen_before=True) != "QuorumLost"
+    assert api.condition("QuorumConfirmed")["status"] == "True"
+    assert api.condition("QuorumLost")["status"] == "False"
+
+
+def test_the_service_of_the_admin_api_is_asked() -> None:
+    api = running_quorum()
+    api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
+    assert phase_after(api, Reached(SERVICE_IP), seen_before=False) != "QuorumLost"
+    assert api.condition("QuorumConfirmed")["status"] == "True"
+
+
+@pytest.mark.parametrize("nodes", [Reached(), Reached(SERVICE_IP, cluster_id="another")])
+def test_the_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: Reached) -> None:
+    api = running_quorum()
+    api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
+    assert phase_after(api, nodes, seen_before=False) == "QuorumLost"
+    assert SERVICE_IP in nodes.asked
+
+
+def test_unreachable_addresses_are_retried_occasionally() -> None:
+    api = running_quorum()
+    api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
+    without_pods(api)
+    nodes = Reached()
+
+    async def run() -> None:
+        operator = reconciler(api, nodes)
+        for _ in range(5):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    assert PERIOD_S > 5
+    assert nodes.asked.count(SERVICE_IP) == 1

@@ -1,0 +1,55 @@
+"""Pods are told that the Secret with their certificate has changed, so that their kubelets look at once."""
+
+import asyncio
+from typing import Any
+
+from quorum_operator.certificate_keeper import CertificateKeeper
+from quorum_operator.desired.names import ANNOTATION_CERTIFICATES
+from quorum_operator.kube.errors import NotFound
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Reconciler
+from support.in_memory_kube_api import NAME, SPACE, KeptObjects, pod_path, running_quorum
+from support.secured_quorum import SecuredNodes
+
+
+def settle(api: KeptObjects) -> None:
+    nodes: Any = SecuredNodes(api)
+    unchecked: Any = api
+    clock = lambda: float(nodes.now)  # noqa: E731
+    made = Reconciler(
+        unchecked, nodes, Metrics(), clock=clock, certificates=CertificateKeeper(unchecked, clock)
+    )
+
+    async def run() -> None:
+        for _ in range(40):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def secret_of(node_id: int) -> str:
+    return f"/api/v1/namespaces/{SPACE}/secrets/demo-{node_id}-1-tls"
+
+
+def test_each_pod_has_the_version_of_its_secret() -> None:
+    api = running_quorum(3, tls=True)
+    settle(api)
+    for node_id in (1, 2, 3):
+        notes = api.objects[pod_path(node_id)]["metadata"]["annotations"]
+        version = api.objects[secret_of(node_id)]["metadata"]["resourceVersion"]
+        assert notes[ANNOTATION_CERTIFICATES] == version
+    api.writes.clear()
+    settle(api)
+    assert not [path for _, path in api.writes if "/pods/" in path], "once for each change"
+
+
+def test_a_pod_that_cannot_be_told_gets_its_certificate_all_the_same() -> None:
+    api = running_quorum(3, tls=True)
+
+    def refuse(verb: str, path: str) -> None:
+        if verb != "get" and path == pod_path(2):
+            raise NotFound(404, "NotFound", 'pods "demo-2-1-0" not found')
+
+    api.refuse = refuse
+    settle(api)
+    assert api.condition("TlsReady")["reason"] == "CertificatesIssued"

@@ -1,0 +1,87 @@
+"""A round's acts in their time: each nuisance is taken back once, whatever becomes of the others."""
+
+from collections.abc import Callable
+from typing import cast
+
+from support.random_changes import running
+from support.random_changes.act import Act, Doing, Drawn
+from support.random_changes.drawing import Round
+from support.random_changes.operations import NothingThere, Operations
+from support.random_changes.running import Diary
+
+_OPERATIONS = cast(Operations, None)
+
+
+def play(*drawn: Drawn) -> list[str]:
+    diary = Diary(lambda text: None)
+    running.play(_OPERATIONS, Round(1, 3, "Auto", "Retain", "None", drawn), diary)
+    return [line.partition("] ")[2] for line in diary.lines]
+
+
+def drawn(
+    do: Callable[[Operations, Drawn], Doing], at_s: float, lasts_s: float | None = None
+) -> Drawn:
+    name = do.__name__
+    return Drawn(Act(name, "test", name, do), at_s, lasts_s, 0, False, 0)
+
+
+def test_acts_overlap_and_nuisances_end_in_their_time() -> None:
+    told: list[str] = []
+
+    def long(operations: Operations, drawn: Drawn) -> Doing:
+        told.append("long begins")
+        yield "long"
+        told.append("long ends")
+
+    def short(operations: Operations, drawn: Drawn) -> Doing:
+        told.append("short begins")
+        yield "short"
+        told.append("short ends")
+
+    play(drawn(long, 0.0, 0.2), drawn(short, 0.05, 0.05))
+    assert told == ["long begins", "short begins", "short ends", "long ends"]
+
+
+def test_an_act_that_stays_is_not_taken_back() -> None:
+    told: list[str] = []
+
+    def stays(operations: Operations, drawn: Drawn) -> Doing:
+        yield "stays"
+        told.append("taken back")
+
+    assert play(drawn(stays, 0.0)) == ["stays: stays"]
+    assert told == []
+
+
+def test_what_is_not_there_is_noted_and_the_round_goes_on() -> None:
+    def nothing(operations: Operations, drawn: Drawn) -> Doing:
+        if drawn.lasts_s:
+            raise NothingThere("no pod")
+        yield "never"
+
+    def something(operations: Operations, drawn: Drawn) -> Doing:
+        yield "done"
+
+    assert play(drawn(nothing, 0.0, 0.1), drawn(something, 0.01)) == [
+        "nothing: not done: no pod",
+        "something: done",
+    ]
+
+
+def test_a_nuisance_is_taken_back_when_a_later_act_breaks() -> None:
+    told: list[str] = []
+
+    def nuisance(operations: Operations, drawn: Drawn) -> Doing:
+        yield "begun"
+        told.append("taken back")
+
+    def broken(operations: Operations, drawn: Drawn) -> Doing:
+        if drawn.at_s:
+            raise KeyError("a bug of the test")
+        yield "never"
+
+    try:
+        play(drawn(nuisance, 0.0, 9.0), drawn(broken, 0.01))
+    except KeyError:
+        told.append("raised")
+    assert told == ["taken back", "raised"]
