@@ -4,8 +4,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support.envtest.kube_api import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLUMNS = 3
 _PANEL_INCHES = (5.2, 2.7)
@@ -36,7 +40,7 @@ def draw(panels: Sequence[Json], samples: Samples, begun_s: float, picture: Path
     plt.close(figure)
 
 
-def _draw_panel(axis: Json, panel: Json, samples: Samples, begun_s: float) -> None:
+def _draw_panel(axis: "Axes", panel: Json, samples: Samples, begun_s: float) -> None:
     unit = panel.get("fieldConfig", {}).get("defaults", {}).get("unit")
     axis.set_title(panel["title"] + (f" ({unit})" if unit else ""), fontsize=9)
     axis.tick_params(labelsize=7)
