@@ -93,7 +93,7 @@ def test_both_announce_the_same_apis(both: Both) -> None:
     assert {key: ours[key] for key in ours if key < FIRST_PRIVATE_KEY} == stock
 
 
-def test_who_has_to_prove_an_identity_gets_the_same_answers(both: Both) -> None:
+def test_unauthenticated_clients_get_the_same_answers(both: Both) -> None:
     """All fields of them, but for texts, and whole answers in Envelopes."""
     stock, ours = both
     differences = []

@@ -203,7 +203,9 @@ def damaged(random: Random, whole: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["CONTROLLER", "TOOLS", "BARE"])
-def test_damaged_handshakes_and_logins_disturb_nobody(quorum: SaslQuorum, name: str) -> None:
+def test_damaged_handshakes_and_logins_affect_no_other_client(
+    quorum: SaslQuorum, name: str
+) -> None:
     """Of TLS at two listeners, of SASL at the third: cut off, changed, or with more behind."""
     random, node = Random(17), quorum.nodes[1]
     body = SaslHandshakeRequest(mechanism="SCRAM-SHA-512")

@@ -88,7 +88,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (
         stop_for_a_single_refusal,
-        f"{_UNIT}cluster_identity.py::test_one_peer_that_lies_stops_nobody",
+        f"{_UNIT}cluster_identity.py::test_one_lying_peer_stops_no_replica",
     ),
     (
         forget_the_leader_of_an_election,

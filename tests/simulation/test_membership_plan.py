@@ -67,7 +67,7 @@ def test_members_change_while_all_disks_are_good() -> None:
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_nothing_begins_while_a_disk_is_lost_that_nobody_has_noticed(
+def test_no_change_begins_before_a_lost_disk_is_detected(
     lost: Callable[[SimulatedHost], None],
 ) -> None:
     """The voters could shrink to two, one of them this one; then its end is the end of the quorum."""

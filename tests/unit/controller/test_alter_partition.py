@@ -146,7 +146,9 @@ def test_no_fenced_or_stopping_broker_joins(
     assert alter(cluster, 1, asked(cluster, 1, 2)).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_request_of_an_older_process_or_of_nobody_is_stale(cluster: ControlledCluster) -> None:
+def test_a_request_of_an_older_process_or_an_unregistered_broker_is_stale(
+    cluster: ControlledCluster,
+) -> None:
     for broker_id, epoch in ((1, 0), (9, 5)):
         request = AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=())
         answer = cluster.ask(alter_partition, request, AlterPartitionResponse)
@@ -215,7 +217,7 @@ def test_losing_messages_is_marked_until_the_leader_has_recovered() -> None:
 
 
 @pytest.mark.requirement("KV3-01")
-def test_without_a_live_replica_in_sync_nobody_leads_and_the_isr_is_remembered(
+def test_without_a_live_in_sync_replica_there_is_no_leader_and_the_isr_is_kept(
     cluster: ControlledCluster,
 ) -> None:
     alter(cluster, 1, asked(cluster, 1))

@@ -285,7 +285,7 @@ def test_a_controlled_shutdown_waits_for_leaders_to_move_and_for_everybody_to_kn
 
 
 @pytest.mark.requirement("K631-09")
-def test_who_shuts_down_too_is_not_waited_for() -> None:
+def test_a_broker_that_shuts_down_as_well_is_not_awaited() -> None:
     """Two that wait for each other to know what they have stopped to replay would never end."""
     cluster = Cluster()
     one, other, staying = cluster.active(7, 8, 9)

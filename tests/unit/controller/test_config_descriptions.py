@@ -131,7 +131,7 @@ def test_what_there_is_not_is_refused(kind: int, name: str, code: ErrorCode) -> 
     assert found.code == code
 
 
-def test_whoever_has_no_right_is_told_nothing() -> None:
+def test_a_caller_without_rights_gets_no_configs() -> None:
     image = ControlledCluster().image
     authorizer = AuthorizerSettings(enabled=True, super_users=frozenset({"User:admin"}))
 

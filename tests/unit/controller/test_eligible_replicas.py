@@ -135,7 +135,7 @@ def test_a_lone_leader_that_stopped_uncleanly_leads_again_and_has_to_recover() -
     play(test)
 
 
-def test_an_unclean_election_forgets_who_was_eligible() -> None:
+def test_an_unclean_election_clears_the_eligible_replicas() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.alter(7, 7)
@@ -151,7 +151,7 @@ def test_an_unclean_election_forgets_who_was_eligible() -> None:
     play(test)
 
 
-def test_another_min_insync_replicas_forgets_who_was_eligible_under_the_one_before() -> None:
+def test_a_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.alter(7, 7)
@@ -217,7 +217,7 @@ def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
 
 
 @pytest.mark.requirement("KV3-09")
-def test_who_was_eligible_before_the_level_was_lowered_is_not_when_it_is_raised_again() -> None:
+def test_lowering_and_raising_the_level_clears_the_eligible_replicas() -> None:
     """An unclean stop is noted only while the level is 1."""
     cluster, topic_id = ControlledCluster(), UUID(int=5)
     assert raised(cluster, 1).error_code == ErrorCode.NONE

@@ -34,7 +34,7 @@ def test_the_first_assigned_live_replica_of_the_isr_follows_a_dead_leader() -> N
 
 
 @pytest.mark.requirement("KV3-01")
-def test_nobody_outside_the_isr_leads_unless_losing_data_is_allowed() -> None:
+def test_a_replica_outside_the_isr_leads_only_if_data_loss_is_allowed() -> None:
     assert chosen(Election.ONLINE, "23", leader=1, isr=(1,)) == (NO_LEADER, CLEAN)
     assert chosen(Election.UNCLEAN, "23", leader=1, isr=(1,)) == (2, UNCLEAN)
     assert chosen(Election.UNCLEAN, "3", leader=1, isr=(1,)) == (3, UNCLEAN)
@@ -58,7 +58,7 @@ def test_a_preferred_election_prefers_the_first_replica_and_never_loses_data() -
     assert chosen(Election.PREFERRED, "1", leader=2, isr=(2,)) == (NO_LEADER, CLEAN)
 
 
-def test_eligible_replicas_lead_only_when_nobody_is_in_the_isr() -> None:
+def test_eligible_replicas_lead_only_when_the_isr_is_empty() -> None:
     assert chosen(Election.ONLINE, "3", leader=1, isr=(1,), eligible=(3,)) == (NO_LEADER, CLEAN)
     assert chosen(Election.ONLINE, "23", leader=1, isr=(), eligible=(3,)) == (3, CLEAN)
     assert chosen(Election.PREFERRED, "13", leader=3, isr=(), eligible=(1, 3)) == (1, CLEAN)

@@ -90,7 +90,7 @@ def test_two_replicas_of_one_id_have_two_turns(writer: ReplicaKey, other: Replic
 
 
 @pytest.mark.requirement("K853-02")
-def test_who_is_alive_is_told_by_its_key() -> None:
+def test_liveness_is_tracked_by_replica_key() -> None:
     turns = Turns()
     turns.beat(OLD)
     assert turns.turns.is_heard(OLD, turns.now_ms)

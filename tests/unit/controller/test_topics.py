@@ -227,7 +227,7 @@ def test_replicas_are_striped_over_racks() -> None:
     assert set(holds.values()) == {30}
 
 
-def test_fenced_brokers_get_replicas_only_when_nobody_else_is_left() -> None:
+def test_fenced_brokers_get_replicas_only_when_no_other_broker_is_left() -> None:
     cluster = ControlledCluster([1, 2, 3])
     cluster.fence(2)
     create(cluster, numbered("two", 12, 2), numbered("three", 12, 3))

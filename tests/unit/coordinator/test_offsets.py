@@ -16,7 +16,7 @@ from support.group_env import GROUP, TOPIC, GroupEnv
 DAY_MS = 86_400_000
 
 
-def test_members_of_the_generation_commit_and_nobody_else() -> None:
+def test_only_members_of_the_generation_commit() -> None:
     env = GroupEnv()
     (member,) = env.stable()
     assert env.committed(env.commit(5, member, 1)) is GroupError.NONE
@@ -31,7 +31,7 @@ def test_members_of_the_generation_commit_and_nobody_else() -> None:
     assert env.offset() == 5
 
 
-def test_who_assigns_for_itself_commits_while_there_are_no_members() -> None:
+def test_a_consumer_with_manual_assignment_commits_while_the_group_is_empty() -> None:
     env = GroupEnv()
     assert env.committed(env.commit(7)) is GroupError.NONE
     assert env.offset() == 7

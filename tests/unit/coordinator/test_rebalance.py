@@ -66,7 +66,7 @@ def test_a_session_ends_without_heartbeats_and_others_take_over() -> None:
     assert env.joined(env.join(first)).generation == 3
 
 
-def test_who_waits_for_the_others_keeps_its_session() -> None:
+def test_a_member_that_waits_for_others_keeps_its_session() -> None:
     env = GroupEnv()
     (first,) = env.stable(1, session_timeout_ms=30_000)
     request, second = env.enter(session_timeout_ms=6000)

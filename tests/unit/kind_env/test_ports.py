@@ -18,7 +18,7 @@ def test_no_port_is_given_twice_in_a_call(monkeypatch: pytest.MonkeyPatch) -> No
         ports.free_ports(2)
 
 
-def test_a_port_on_which_somebody_listens_is_not_free() -> None:
+def test_a_port_in_use_is_not_free() -> None:
     (port,) = ports.free_ports(1)
     with socket.create_server(("127.0.0.1", port)):
         assert not ports._is_free(port)

@@ -113,7 +113,7 @@ def test_a_chain_leads_to_the_authority_that_is_trusted() -> None:
     assert pem.anchor_of((leaf, other), (stranger,)) is None
 
 
-def test_who_may_not_sign_is_no_authority() -> None:
+def test_a_certificate_without_signing_rights_is_no_authority() -> None:
     """By its key usages, also where the basic constraints say that it may."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])

@@ -108,7 +108,7 @@ BAD: dict[str, tuple[dict[str, Any] | None, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_can_not_be_read_is_told_and_whoever_is_revoked_stays_so(case: str) -> None:
+def test_unreadable_entries_are_reported_and_revoked_certificates_stay_revoked(case: str) -> None:
     there, reason = BAD[case]
     asked = spec(lists=LISTS[:1])
     before = judged(asked, config_map(crl(CA, TWO)))[0]
@@ -134,7 +134,7 @@ def test_more_than_a_secret_holds_is_told_and_the_serials_count(
     assert (refused(text), troubles) == ({ONE}, ["RevokedTooLong"])
 
 
-def test_what_somebody_else_wrote_into_a_members_secret_is_not_kept() -> None:
+def test_foreign_entries_in_a_members_secret_are_not_kept() -> None:
     text, _ = judged(spec("0a", lists=LISTS[:1]), None, earlier=("nonsense\n", "0b\n"))
     assert text is not None
     assert "nonsense" not in text

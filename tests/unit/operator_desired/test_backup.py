@@ -110,7 +110,7 @@ def test_only_the_founder_restores_and_only_until_the_quorum_is_formed() -> None
 
 
 @pytest.mark.requirement("OP-10")
-def test_withdrawing_it_changes_the_template_and_restarts_nobody() -> None:
+def test_withdrawing_it_changes_the_template_and_restarts_no_pod() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before, after = (stateful_set.hashes(OWNER, RESTORE, each) for each in (FOUNDER, formed))
     assert before.template_hash != after.template_hash

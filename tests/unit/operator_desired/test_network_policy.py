@@ -52,7 +52,7 @@ def test_by_default_it_lets_in_members_the_operator_and_labelled_pods() -> None:
     assert matrix() == BY_DEFAULT
 
 
-def test_without_it_everybody_reaches_everything() -> None:
+def test_without_a_policy_all_pods_reach_all_ports() -> None:
     assert set(map(frozenset, reaches([], "space", pods()).values())) == {frozenset(EVERYTHING)}
 
 
@@ -78,13 +78,13 @@ def test_without_it_everybody_reaches_everything() -> None:
     ],
 )
 @pytest.mark.requirement("OP-01")
-def test_each_list_lets_in_whom_it_names_and_nobody_else(
+def test_each_list_admits_only_the_peers_it_names(
     asked: dict[str, Any], changes: dict[str, set[int]]
 ) -> None:
     assert matrix(**asked) == BY_DEFAULT | changes
 
 
-def test_an_operator_whose_namespace_is_not_known_is_let_in_by_nobody() -> None:
+def test_an_operator_of_unknown_namespace_is_not_admitted() -> None:
     """A label alone would let in whoever gives it to his pod."""
     outside = replace(OWNER, operator_namespace="")
     found = reaches([network_policy.build(outside, spec())], "space", pods())

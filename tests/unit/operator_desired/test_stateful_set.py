@@ -54,7 +54,7 @@ def test_only_the_founder_may_format_and_only_until_the_quorum_is_formed() -> No
 
 
 @pytest.mark.requirement("OP-05")
-def test_withdrawing_the_permission_changes_the_template_but_restarts_nobody() -> None:
+def test_withdrawing_the_permission_changes_the_template_but_restarts_no_pod() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before = stateful_set.hashes(OWNER, SPEC, FOUNDER)
     after = stateful_set.hashes(OWNER, SPEC, formed)

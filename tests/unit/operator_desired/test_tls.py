@@ -68,7 +68,7 @@ def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
     assert "authorizer.class.name" not in config.properties(OWNER, {}, secured=False)
 
 
-def test_the_policy_opens_the_metrics_to_whom_it_names_and_to_nobody_else() -> None:
+def test_the_policy_opens_the_metrics_port_only_to_the_peers_it_names() -> None:
     def ports(**asked: object) -> list[tuple[int, int]]:
         built = network_policy.build(OWNER, spec(networkPolicy=asked), stage=TlsStage.CLOSED)
         return [

@@ -208,7 +208,7 @@ def test_a_change_triggers_only_the_reconciles_it_concerns() -> None:
         env.drop(PODS, pod("q-1-1-0", labels={}))
 
 
-def test_a_host_wakes_those_who_have_something_on_it_when_it_comes_goes_or_falters() -> None:
+def test_a_change_of_a_node_triggers_the_quorums_with_objects_on_it() -> None:
     env = Env()
     env.put(PODS, pod("q-1-1-0", host="h1"))
     env.put(VOLUMES, volume("pv2", "data-r-1-1-0", "host-two"))

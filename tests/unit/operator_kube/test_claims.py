@@ -63,7 +63,7 @@ def test_a_claim_without_a_set_of_any_owner_is_alone() -> None:
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_permission_that_is_withdrawn_is_seen_and_restarts_nobody() -> None:
+def test_a_withdrawn_permission_is_detected_and_restarts_no_pod() -> None:
     before = stateful_set.build(OWNER, MetadataQuorumSpec(), FOUNDER)
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     after = stateful_set.build(OWNER, MetadataQuorumSpec(), formed)

@@ -187,7 +187,7 @@ def test_what_goes_wrong_has_httpxs_name(serve: Serve, error: type[Exception]) -
     story(work)
 
 
-def test_where_nobody_listens_there_is_no_connection() -> None:
+def test_a_connection_to_a_closed_port_is_refused() -> None:
     async def work() -> None:
         async with raw(_silent) as url:
             pass

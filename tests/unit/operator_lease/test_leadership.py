@@ -165,7 +165,7 @@ def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_holder_that_gets_no_answer_stops_before_anybody_may_take_over() -> None:
+def test_a_holder_without_answers_stops_before_the_lease_expires() -> None:
     async def story() -> None:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
@@ -250,7 +250,7 @@ def test_times_written_by_others_are_not_believed() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_lease_that_was_written_by_hand_keeps_nobody_from_working_for_long() -> None:
+def test_a_manually_edited_lease_blocks_operators_only_briefly() -> None:
     """Whoever holds it by name alone never renews it; no operator asks for an hour."""
 
     async def story() -> float:

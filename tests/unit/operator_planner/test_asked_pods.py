@@ -62,7 +62,7 @@ def test_the_leaders_refusal_outweighs_that_of_the_others() -> None:
         assert asked == PODS
 
 
-def test_where_nobody_leads_the_operator_says_so() -> None:
+def test_without_a_leader_the_operator_reports_it() -> None:
     answer, asked = changed({pod: elsewhere() for pod in PODS})
     assert (answer.done, answer.code) == (False, ErrorCode.NOT_LEADER)
     assert asked == PODS

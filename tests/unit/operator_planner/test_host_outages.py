@@ -178,7 +178,7 @@ def test_an_outage_of_a_zone_is_waited_for() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_without_a_majority_nobody_is_replaced() -> None:
+def test_without_a_majority_no_member_is_replaced() -> None:
     for seed in range(4):
         model = lasting_outage(seed, 3, 2)
         voters, sets = list(model.current_voters()), set(model.sets)

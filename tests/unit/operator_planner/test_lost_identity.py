@@ -69,7 +69,7 @@ def condition(seen: Observation) -> tuple[str, str]:
     strip=st.booleans(),
     sets=st.integers(0, 2),
 )
-def test_whenever_the_identity_goes_the_same_one_comes_back_and_nobody_founds_again(
+def test_a_deleted_identity_is_recreated_unchanged_without_a_second_formation(
     seed: int, replicas: int, at: int, strip: bool, sets: int
 ) -> None:
     """Before, during and after the formation; together with StatefulSets."""

@@ -86,7 +86,7 @@ def test_a_step_that_comes_late_changes_nothing(tmp_path: Path) -> None:
     with_moves(tmp_path, scenario, token=TOKEN)
 
 
-def test_who_gets_no_answer_is_told_why(tmp_path: Path) -> None:
+def test_an_unanswered_caller_gets_the_reason(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         client = PartitionClient(moves.client)
         refused = await client.describe(IPS, "wrong", TARGETS)

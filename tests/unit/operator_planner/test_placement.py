@@ -203,7 +203,7 @@ def test_what_else_is_due_goes_on_while_a_move_is_held() -> None:
     assert isinstance(placed.steps[-1], Wait)
 
 
-def test_nobody_is_held_where_members_may_share_hosts_or_nobody_has_looked() -> None:
+def test_no_move_is_held_when_members_may_share_hosts_or_hosts_are_unknown() -> None:
     placed = formed(3)
     placed.wants(storage=OTHER)
     seen = replace(placed.observe(), host_capacities=None)
@@ -240,7 +240,7 @@ def member(node_id: int, **changes: object) -> Incarnation:
         (lambda each: replace(each, replicas=0, pod=None), 2),
     ],
 )
-def test_a_host_is_taken_by_who_runs_there_or_comes_back(third: object, free: int) -> None:
+def test_a_host_is_occupied_by_running_and_returning_members(third: object, free: int) -> None:
     placed = formed(3)
     seen = placed.observe()
     moved = third(member(3))  # type: ignore[operator]

@@ -339,7 +339,7 @@ def test_a_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
     assert isinstance(plan(seen), steps.LatchFailure) == latched
 
 
-def test_a_report_from_a_reused_address_condemns_nobody() -> None:
+def test_a_report_from_a_reused_address_marks_no_member_as_failed() -> None:
     stranger = NodeReport("x", "c1", "observer", True, True, "ok")
     members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), report=stranger)]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
@@ -394,7 +394,7 @@ def test_the_next_pod_waits_for_the_one_before(pod: PodFacts | None) -> None:
     assert step.blocked_by == "not ready: q-2-1"
 
 
-def test_from_three_to_five_nobody_joins_before_both_have_caught_up() -> None:
+def test_from_three_to_five_both_new_members_catch_up_before_one_joins() -> None:
     members = [
         *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")),
         *(member(4, 1, "d"), member(5, 1, "e")),
@@ -420,7 +420,7 @@ CANCEL = "quorumctl alter --cancel --token-file /etc/metadataquorum-token/token"
 """A member's own certificate does not have the right to alter the voters."""
 
 
-def test_under_a_target_of_somebody_else_no_voter_moves_and_the_way_out_is_told() -> None:
+def test_under_a_foreign_target_no_voter_changes_and_the_message_says_how_to_cancel() -> None:
     """Four voters where three are wanted: the surplus one stays until the target is gone."""
     members = [member(number, 1, uuid) for number, uuid in ((1, "a"), (2, "b"), (3, "c"), (4, "d"))]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c", "d"}, set())

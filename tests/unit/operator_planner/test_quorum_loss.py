@@ -248,7 +248,7 @@ def test_a_blank_disk_is_not_the_replica_that_it_used_to_be() -> None:
     assert "its disk is empty now" in (loss.replicas[0].lost or "")
 
 
-def test_an_answer_of_another_quorum_at_a_reused_address_condemns_nobody() -> None:
+def test_an_answer_of_another_quorum_at_a_reused_address_marks_no_member_as_failed() -> None:
     foreign = member(1, "a", pod=pod(1), report=answer("x", 9, cluster="other"))
     assert isinstance(plan(observed(foreign, member(2, "b"), member(3, "c"))), Wait)
     own = replace(foreign, report=answer("x", 9))

@@ -75,7 +75,7 @@ def test_the_next_is_woken_once_whoever_finds_out_first() -> None:
     assert turns.ahead_of(B, "q") is None
 
 
-def test_one_that_is_being_deleted_holds_nobody_up() -> None:
+def test_a_reassignment_being_deleted_does_not_block_others() -> None:
     turns, woken = made()
     turns.note(A, body(1))
     turns.note(B, body(2))

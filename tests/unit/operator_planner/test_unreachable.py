@@ -253,7 +253,7 @@ def test_a_member_is_not_replaced_while_replacement_is_not_allowed(
 
 
 @pytest.mark.requirement("OP-04")
-def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> None:
+def test_a_member_that_is_heard_or_answers_is_not_unreachable() -> None:
     small = away_since(3, set(), 0)
     small.members[3, 1] = on_host(small.members[3, 1], NOW - 99_999)
     assert Situation(small.seen()).reachability.unreachable == {}
@@ -299,7 +299,7 @@ def test_none_is_replaced_while_another_voter_is_dead() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_without_a_confirmed_leader_nobody_is_replaced() -> None:
+def test_without_a_confirmed_leader_no_member_is_replaced() -> None:
     seen = replace(away_since(3, {2, 3}, 99_999).seen(), view=None)
     step = plan(seen)
     assert isinstance(step, steps.Wait)
@@ -365,7 +365,7 @@ def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
 
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.requirement("OP-04")
-def test_who_may_come_back_is_removed_before_its_successor_of_the_same_id_is_added(
+def test_a_member_that_may_return_is_removed_before_a_successor_of_its_id_is_added(
     size: int,
 ) -> None:
     small = away_since(size, {size}, AFTER_S)

@@ -138,7 +138,7 @@ def test_a_change_that_the_operator_has_not_seen_is_told() -> None:
     assert told in "\n".join(status_page(resource, events, now))
 
 
-def test_no_status_says_that_nobody_works_for_it() -> None:
+def test_a_missing_status_is_explained_as_a_missing_operator() -> None:
     meta = {"name": "q", "namespace": "blue"}
     for resource in ({"metadata": meta}, {"metadata": meta, "status": {"conditions": []}}):
         text = " ".join("\n".join(status_page(resource, [], 0.0)).split())

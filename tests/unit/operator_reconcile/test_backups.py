@@ -150,7 +150,7 @@ def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_what_is_refused_or_somebody_elses_is_told_and_the_rest_goes_on(api: KeptObjects) -> None:
+def test_refused_or_foreign_objects_are_reported_and_other_steps_continue(api: KeptObjects) -> None:
     foreign: dict[str, Any] = {
         "kind": "CronJob",
         "metadata": {"name": "demo-backup", "namespace": SPACE, "uid": "foreign"},

@@ -166,7 +166,7 @@ def test_the_next_authority_signs_nothing_before_every_member_trusts_it() -> Non
     assert env.authority_of(3) == 2
 
 
-def test_brokers_are_waited_for_until_somebody_confirms() -> None:
+def test_brokers_are_awaited_until_a_confirmation() -> None:
     broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
     env = Env(running_quorum(3, tls=True))
     env.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
@@ -189,7 +189,7 @@ def test_brokers_are_waited_for_until_somebody_confirms() -> None:
 
 
 @pytest.mark.parametrize("lost", ["demo-ca-1", "demo-1-1-tls", "demo-admin-tls"])
-def test_whatever_is_deleted_comes_back_and_nobody_is_mistrusted(lost: str) -> None:
+def test_deleted_objects_are_recreated_and_trust_is_kept(lost: str) -> None:
     env = Env()
     env.settle()
     del env.api.objects[secret_path(lost)]
@@ -226,7 +226,7 @@ def test_everything_has_expired_while_no_operator_was_there() -> None:
         assert leaf.validity.not_after > env.nodes.now
 
 
-def test_a_secret_of_somebody_else_is_neither_used_nor_changed() -> None:
+def test_a_foreign_secret_is_neither_used_nor_changed() -> None:
     env = Env()
     meta = {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}}
     foreign: dict[str, Any] = {
@@ -241,7 +241,7 @@ def test_a_secret_of_somebody_else_is_neither_used_nor_changed() -> None:
     assert leaf_path(1) in env.api.objects
 
 
-def test_an_authority_of_somebody_else_signs_nothing() -> None:
+def test_a_foreign_authority_signs_nothing() -> None:
     env = Env()
     taken: dict[str, Any] = {"metadata": {"name": "demo-ca-1", "uid": "foreign", "labels": {}}}
     env.api.objects[secret_path("demo-ca-1")] = copy.deepcopy(taken)

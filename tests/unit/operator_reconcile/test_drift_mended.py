@@ -83,7 +83,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_set_that_somebody_counts_from_another_ordinal_is_counted_from_zero_again() -> None:
+def test_an_edited_start_ordinal_is_reverted() -> None:
     """Its pod would be another one, on another claim."""
     api = running_quorum(3)
     api.objects[set_path(2)]["spec"] |= {"ordinals": {"start": 1}, "minReadySeconds": 900}
@@ -94,9 +94,7 @@ def test_a_set_that_somebody_counts_from_another_ordinal_is_counted_from_zero_ag
 
 @pytest.mark.parametrize(("path", "change"), CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.requirement("OP-01")
-def test_what_somebody_changes_is_put_back(
-    path: str, change: Callable[[dict[str, Any]], Any]
-) -> None:
+def test_foreign_changes_are_reverted(path: str, change: Callable[[dict[str, Any]], Any]) -> None:
     api = running_quorum(3)
     before = content(api, path)
     change(api.objects[path])

@@ -85,7 +85,7 @@ class Leaderless(SoundNodes):
 
 
 @pytest.mark.requirement("OP-01")
-def test_nobody_is_condemned_for_an_edited_note_while_no_leader_is_confirmed() -> None:
+def test_without_a_confirmed_leader_an_edited_annotation_marks_no_member_as_failed() -> None:
     """As a proof it would count at once, and for good."""
     api = running_quorum()
     reconciled(api, 1)

@@ -65,7 +65,7 @@ def restarts(api: KeptObjects) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("data", [LATER, UNFORMED, {**UNFORMED, **ANOTHER}])
 @pytest.mark.parametrize("index", [2, 7])
-def test_a_copy_under_a_later_number_stops_nobody(
+def test_a_copy_under_a_later_number_stops_no_member(
     index: int, data: Object, recorded: bool, owned: bool
 ) -> None:
     """`recorded`: whether the quorum's own identity still says that it has formed."""
@@ -86,7 +86,7 @@ def test_a_copy_under_a_later_number_stops_nobody(
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_copy_stops_nobody_while_no_node_can_be_asked(recorded: bool) -> None:
+def test_a_copy_stops_no_member_while_no_node_answers(recorded: bool) -> None:
     api = running_quorum(3)
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
@@ -129,7 +129,7 @@ def without_policy(found: Object) -> None:
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("spec", [{}, {"mode": "Managed"}])
 @pytest.mark.parametrize("stage", [None, "Plain", "Accepting", "nonsense"])
-def test_an_identity_without_tls_leads_nobody_back_to_clear_text(
+def test_an_identity_without_tls_reverts_no_member_to_clear_text(
     stage: str | None, spec: Object
 ) -> None:
     env = Env(running_quorum(3, tls=True))
@@ -190,7 +190,7 @@ CHANGES: dict[str, Callable[[Object], object]] = {
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_else_somebody_changes_in_an_identity_restarts_nobody(
+def test_other_edits_of_an_identity_restart_no_pod(
     change: Callable[[Object], object],
 ) -> None:
     api = running_quorum(3)

@@ -116,7 +116,7 @@ def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> 
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_who_puts_the_former_authority_back_has_it_again() -> None:
+def test_a_restored_former_authority_is_used_again() -> None:
     first, second = corporate(), corporate("Second")
     env = env_with(first)
     env.settle()
@@ -429,7 +429,7 @@ def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_one_that_others_sign_with_makes_nobody_a_member() -> None:
+def test_a_trusted_foreign_authority_certifies_no_member() -> None:
     """A holder's Secret with a certificate of a trusted authority that is not the quorum's own is written again."""
     env = with_extras()
     partner = corporate("Partner 9")

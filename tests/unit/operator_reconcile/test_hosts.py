@@ -56,7 +56,7 @@ def test_a_member_on_a_host_that_is_not_ready_is_unreachable(status: str) -> Non
     assert reconciled(api, 3)["members"][2]["unreachableSince"] == since
 
 
-def test_a_host_that_is_ready_again_makes_nobody_unreachable() -> None:
+def test_a_host_that_is_ready_again_makes_no_member_unreachable() -> None:
     api = running_quorum()
     silence(api, 3)
     set_ready(api, "h3", "False")

@@ -62,7 +62,7 @@ def test_it_is_switched_on_and_off_by_the_spec() -> None:
     assert not [path for _, path in api.writes if "statefulsets" in path or "/pods/" in path]
 
 
-def test_a_policy_of_somebody_else_is_not_deleted() -> None:
+def test_a_foreign_policy_is_not_deleted() -> None:
     api = earlier()
     foreign: dict[str, Any] = {
         "kind": "NetworkPolicy",

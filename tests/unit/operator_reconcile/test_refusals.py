@@ -249,7 +249,7 @@ def test_a_resource_that_does_not_validate_says_so() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_object_that_nobody_expected_is_told_on_the_resource() -> None:
+def test_an_unexpected_object_is_reported_on_the_resource() -> None:
     api = running_quorum(3)
     api.objects[set_path(2)]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(ValueError, match="soon"):
@@ -257,7 +257,7 @@ def test_an_object_that_nobody_expected_is_told_on_the_resource() -> None:
     assert api.condition("Refused")["reason"] == "InternalError"
 
 
-def test_a_status_that_somebody_spoilt_is_written_anew() -> None:
+def test_an_invalid_status_is_rewritten() -> None:
     api = running_quorum(3)
     reconcile(api, SoundNodes(3))
     assert api.status["newestEpoch"] == 4
@@ -269,7 +269,7 @@ def test_a_status_that_somebody_spoilt_is_written_anew() -> None:
 
 @pytest.mark.parametrize("size", ["1024Mi", "1073741824", "1048576Ki"])
 @pytest.mark.requirement("OP-05")
-def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
+def test_an_equivalent_size_replaces_no_member(size: str) -> None:
     api = running_quorum(3)
     api.change_spec(storage={"size": size, "storageClassName": "local"})
     reconcile(api, SoundNodes(3), times=3)
@@ -277,7 +277,7 @@ def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
 
 
 @pytest.mark.requirement("OP-05")
-def test_another_way_of_writing_resources_restarts_nobody() -> None:
+def test_equivalent_resources_restart_no_pod() -> None:
     api = running_quorum(3, resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
     reconcile(api, SoundNodes(3), times=3)
@@ -310,7 +310,7 @@ def test_a_successor_is_made_from_an_accepted_template_where_the_specs_is_refuse
     assert "demo-3-2" in api.condition("Refused")["message"], "its template is still to be updated"
 
 
-def test_a_newcomer_that_replaces_nobody_waits_for_the_spec() -> None:
+def test_an_additional_member_waits_for_a_valid_spec() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5)
     refusing(Invalid(422, "Invalid", "no"), ("create", "/statefulsets/"), api=api)

@@ -67,7 +67,7 @@ def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_set_that_somebody_else_owns_is_not_labelled() -> None:
+def test_a_foreign_set_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]
     meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]

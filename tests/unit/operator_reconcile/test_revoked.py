@@ -62,7 +62,7 @@ def templates_written(env: Env) -> int:
     return sum(1 for verb, path in env.api.writes if verb == "patch" and "/statefulsets/" in path)
 
 
-def test_a_quorum_that_revokes_nobody_is_as_before() -> None:
+def test_a_quorum_without_revocations_is_unchanged() -> None:
     env = env_with(None)
     env.settle()
     assert files(env) == {None}

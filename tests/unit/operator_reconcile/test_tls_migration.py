@@ -109,9 +109,7 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
 
 @pytest.mark.parametrize("mode", ["Managed", "Migrating"])
 @pytest.mark.parametrize("edited", [None, "Plain"])
-def test_a_recorded_stage_that_somebody_edits_leads_nobody_back(
-    edited: str | None, mode: str
-) -> None:
+def test_an_edited_stage_reverts_no_member(edited: str | None, mode: str) -> None:
     env = Env()
     env.ask(mode)
     env.rest()

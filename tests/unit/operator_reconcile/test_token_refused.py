@@ -49,7 +49,7 @@ def test_a_node_that_goes_on_refusing_restarts_alone(
     assert deleted_pods(api) == [pod_path(refusing)]
 
 
-def test_nobody_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pod_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
     api, nodes = running_quorum(3), SoundNodes(3, silent=(3,))
     nodes.refusing = {"10.0.0.1", "10.0.0.2"}
@@ -58,7 +58,7 @@ def test_nobody_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.M
     assert api.condition("Refused")["reason"] == "TokenRefused"
 
 
-def test_who_took_the_token_is_not_asked_again_before_it_changes() -> None:
+def test_a_pod_that_accepted_the_token_is_not_asked_again_before_it_changes() -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     made = reconciler(api, nodes)
 

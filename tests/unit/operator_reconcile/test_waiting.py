@@ -60,7 +60,7 @@ def test_waiting_time_counts_from_the_due_time(monkeypatch: pytest.MonkeyPatch) 
     assert (told(metrics, COUNT), told(metrics, SUM)) == (3, 15.0)
 
 
-def test_who_is_woken_during_its_reconcile_is_due_when_that_has_ended(
+def test_a_trigger_during_a_reconcile_is_due_when_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)

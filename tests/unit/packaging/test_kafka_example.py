@@ -42,7 +42,7 @@ def test_every_broker_mounts_the_certificate_that_the_quorum_makes_for_it() -> N
         }
 
 
-def test_clients_log_in_and_everybody_else_shows_a_certificate() -> None:
+def test_clients_use_sasl_and_all_other_peers_certificates() -> None:
     (config,) = (
         each
         for each in documents("q", "i")

@@ -53,6 +53,6 @@ def test_what_spark_did_not_start_is_refused(name: str) -> None:
         java_command(environment, Path("/jars"))
 
 
-def test_a_person_who_calls_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_manual_call_is_refused_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["executor"]) == 2
     assert "only Spark starts this command" in capsys.readouterr().err

@@ -84,19 +84,19 @@ def test_three_for_three_goes_as_in_the_document() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_whoever_has_caught_up_is_added_first() -> None:
+def test_a_replica_that_has_caught_up_is_added_first() -> None:
     step = next_step(situation(keys(1, 2, 3), any_of(4, 5, 6), ready=keys(6)))
     assert step == Add(key(6))
 
 
-def test_whoever_could_not_be_added_lets_others_go_first() -> None:
+def test_a_failed_addition_is_retried_after_the_others() -> None:
     seen = situation(keys(1, 2, 3), any_of(4, 5, 6))
     observers = (Observer(key(4), True), Observer(key(5), True), Observer(key(6), False))
     seen = replace(seen, observers=observers, failures={key(4): 2, key(5): 1})
     assert next_step(seen) == Add(key(5))
 
 
-def test_whoever_could_not_be_removed_lets_others_go_first() -> None:
+def test_a_failed_removal_is_retried_after_the_others() -> None:
     seen = situation(keys(1, 2, 3, 4, 5), any_of(1, 2, 3))
     assert next_step(seen) == Remove(key(5))
     assert next_step(replace(seen, failures={key(5): 1})) == Remove(key(4))
@@ -110,7 +110,7 @@ def test_a_witness_is_handed_no_leadership() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_nobody_is_added_who_has_not_caught_up() -> None:
+def test_no_replica_is_added_before_it_has_caught_up() -> None:
     step = next_step(situation(keys(1, 2, 3), any_of(4, 5, 6)))
     assert isinstance(step, Wait)
     assert "not caught up" in step.reason
@@ -146,7 +146,7 @@ def test_a_witness_makes_room_for_another() -> None:
     assert next_step(replace(only, witnesses=frozenset(keys(3)))) == Add(key(3))
 
 
-def test_leadership_goes_to_nobody_who_leaves_or_is_silent() -> None:
+def test_leadership_is_not_handed_to_a_leaving_or_silent_voter() -> None:
     voters = keys(1, 2, 3, 4)
     assert next_step(situation(voters, any_of(2, 3, 4), dead=keys(4))) == HandOver(key(3))
     waiting = next_step(situation(keys(1, 2), any_of(2), dead=keys(2)))
@@ -184,7 +184,7 @@ def test_a_dead_voter_whose_id_has_a_new_replica_is_told_with_what_to_name() -> 
     assert next_step(by_key) == Remove(key(3))
 
 
-def test_of_those_who_leave_the_dead_go_first() -> None:
+def test_dead_voters_are_removed_first() -> None:
     seen = situation(keys(1, 2, 3, 4, 5), any_of(1, 4, 5), dead=keys(2))
     assert next_step(seen) == Remove(key(2))
 

@@ -227,7 +227,7 @@ def test_a_timeout_before_the_write_changes_nothing_and_after_it_leaves_the_outc
     assert target(one) == [1, 2, 4]
 
 
-def test_a_request_that_nobody_waits_for_is_dropped_unless_it_is_written() -> None:
+def test_an_abandoned_request_is_dropped_unless_it_is_written() -> None:
     cores, one = six()
     cores.partition(["1"], ["2", "3", "4", "5", "6"])
     cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 9000)))

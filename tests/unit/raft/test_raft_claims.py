@@ -112,7 +112,7 @@ def test_an_unknown_leader_is_followed_when_a_known_voter_confirms_it() -> None:
 
 
 @pytest.mark.requirement("K595-11", "K853-07")
-def test_a_leader_that_moved_is_followed_once_nobody_is_at_its_old_address() -> None:
+def test_a_leader_that_moved_is_followed_once_its_old_address_is_unused() -> None:
     """Nobody told where it listens now but its own BeginQuorumEpoch, as with stock replicas."""
     cores = Cores()
     cores.quorum("1", "2", "3")

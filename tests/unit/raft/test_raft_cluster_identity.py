@@ -136,7 +136,7 @@ def liar(cores: Cores, name: str) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_one_peer_that_lies_stops_nobody() -> None:
+def test_one_lying_peer_stops_no_replica() -> None:
     """Be it the leader, and be it a voter or an observer that hears it."""
     for lies in ("1", "2"):
         _hear_a_liar(lies)

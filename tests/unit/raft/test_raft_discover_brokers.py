@@ -163,7 +163,7 @@ def test_a_clock_that_went_back_is_noticed() -> None:
         assert 5 < boot <= late
 
 
-def test_who_does_not_answer_is_told_later_and_not_in_haste() -> None:
+def test_an_unresponsive_peer_is_retried_with_a_backoff() -> None:
     sent: list[Send] = []
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -201,7 +201,7 @@ def test_an_epoch_is_ended_by_its_own_leader_alone(leader_id: int, ahead: int, a
 
 
 @pytest.mark.requirement("K595-12")
-def test_a_leader_that_nobody_knows_in_the_epoch_ends_nothing() -> None:
+def test_an_unknown_leader_can_not_end_the_epoch() -> None:
     cores, two, _ = leaderless()
     epoch = two.replica.epoch
     answer = end(cores, two, 1, epoch, two)

@@ -58,7 +58,7 @@ def test_every_other_voter_is_told_once() -> None:
     assert {request.leader_epoch for _, request in sent if request.leader_id == 1} == {1}
 
 
-def test_a_stop_that_nobody_hears_ends_in_time_and_a_timeout_elects() -> None:
+def test_an_unheard_stop_ends_in_time_and_a_timeout_elects() -> None:
     """The requests are lost: the old leader is gone within its bounded wait, and the others notice its silence."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -54,7 +54,7 @@ def test_the_target_rides_on_every_record_until_it_is_reached() -> None:
 
 
 @pytest.mark.requirement("K595-23", "K595-26")
-def test_nobody_becomes_a_voter_before_it_has_caught_up() -> None:
+def test_no_replica_becomes_a_voter_before_it_has_caught_up() -> None:
     cores, one = six()
     cores.partition(["1", "2", "3", "5", "6"], ["4"])
     cores.advance(2500)

@@ -58,7 +58,7 @@ def test_an_election_still_happens_when_the_leader_is_gone() -> None:
 
 @pytest.mark.requirement("K650-01")
 @pytest.mark.parametrize("name", ["1", "2"])
-def test_a_pre_vote_is_refused_by_whoever_has_a_leader_and_changes_nothing(name: str) -> None:
+def test_a_replica_with_a_leader_refuses_a_pre_vote_and_changes_nothing(name: str) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     node, three = cores.nodes[name], cores.nodes["3"]
@@ -101,7 +101,7 @@ def test_closed_connections_start_an_election_long_before_the_fetch_timeout() ->
     assert cores.leader.replica.epoch == 2
 
 
-def test_a_closed_connection_alone_deposes_nobody() -> None:
+def test_a_closed_connection_alone_deposes_no_leader() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]

@@ -316,7 +316,7 @@ def test_the_survivor_ends_the_older_quorum_when_it_is_within_reach() -> None:
     assert all(node.halted or node.replica.leader_id == survivor.key.id for node in others)
 
 
-def test_a_newcomer_of_the_new_quorum_is_served_and_nobody_is_blamed() -> None:
+def test_a_new_replica_of_the_new_quorum_is_served_without_a_report() -> None:
     """Its log is empty: it knows of no recovery until it has read of it. So is who asks it meanwhile."""
     cores = Split()
     new, _ = cores.split()

@@ -90,7 +90,7 @@ def test_a_voter_with_a_newer_epoch_is_joined() -> None:
 
 
 @pytest.mark.requirement("K595-16")
-def test_whoever_fetches_a_snapshot_keeps_the_leader_from_resigning() -> None:
+def test_fetches_of_a_snapshot_keep_the_leader_from_resigning() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -131,7 +131,7 @@ def ask(cores: Cores, node: Node, offset: int, epoch: int, id: int = 9) -> Fetch
 
 
 @K853_08
-def test_who_is_sent_to_a_snapshot_and_who_to_the_log() -> None:
+def test_a_fetch_gets_a_snapshot_or_log_by_its_offset() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "a")

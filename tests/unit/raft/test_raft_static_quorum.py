@@ -52,7 +52,7 @@ def test_the_voters_are_the_first_thing_in_the_log() -> None:
 
 
 @pytest.mark.requirement("K853-04")
-def test_two_of_three_elect_nobody_and_nothing_is_written() -> None:
+def test_two_of_three_elect_no_leader_and_write_nothing() -> None:
     seen: list[tuple[str, Output]] = []
     cores = Cores(lambda node, output: seen.append((node.name, output)))
     start(cores, "1", "2")

@@ -230,7 +230,7 @@ def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names:
     assert broken == []
 
 
-def test_a_leader_hands_over_to_nobody_who_has_not_caught_up() -> None:
+def test_a_leader_hands_over_only_to_a_voter_that_has_caught_up() -> None:
     """Whoever lags is not elected, and the witness can't be: the quorum would be without a leader for a while, again and again."""
     cores, broken = with_witness("1", "2", "3", witnesses="3")
     one, two = cores.nodes["1"], cores.nodes["2"]

@@ -159,7 +159,7 @@ def test_not_even_the_keys_of_the_made_up_credential_let_a_stranger_in(
         ("salt", b""),
     ],
 )
-def test_a_credential_that_the_mechanism_does_not_take_lets_nobody_in(
+def test_a_credential_unfit_for_the_mechanism_authenticates_no_client(
     change: str, value: Any
 ) -> None:
     users = Users()

@@ -175,7 +175,7 @@ def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_records_that_nobody_could_read_are_refused(codec: int) -> None:
+def test_unreadable_records_are_refused(codec: int) -> None:
     good = content_of((0, None, b"a"), (0, None, b"b"))
     for content in (good[:-1], good + b"\0", b"\xff" * 40, b"\x10" + good[1:]):
         found = refused(produced(attributes=codec, content=content, count=2))

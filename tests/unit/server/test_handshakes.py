@@ -164,7 +164,7 @@ async def until(condition: Callable[[], bool]) -> None:
         (certificate_of("admin", None, CA), "User:CN=admin", Role.ADMIN, None),
     ],
 )
-def test_a_caller_is_whom_the_certificate_names(
+def test_a_caller_has_the_identity_in_its_certificate(
     made: Issued, principal: str, role: Role, node_id: int | None, tmp_path: Path
 ) -> None:
     async def play(port: Port) -> None:

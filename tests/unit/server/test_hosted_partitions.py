@@ -53,7 +53,7 @@ def test_a_failed_log_of_one_partition_stops_the_other() -> None:
         with_node(Path(directory), scenario)
 
 
-def test_the_process_hears_of_the_end_before_anybody_logs_it(
+def test_the_process_is_notified_of_the_end_before_it_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(events: ReplicaEvents, halt: Halt) -> None:

@@ -109,7 +109,7 @@ def played(env: Callable[[], None]) -> None:
     asyncio.run(play())
 
 
-def test_a_request_comes_from_whom_the_connection_has_proved() -> None:
+def test_a_request_has_the_authenticated_principal_of_its_connection() -> None:
     def env() -> None:
         s = Env(at_once=False)
         s.connection.data_received(requests(1, 2))

@@ -178,7 +178,7 @@ def played(play: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_who_has_logged_in_is_served_as_that_user(version: int) -> None:
+def test_an_authenticated_client_is_served_as_its_user(version: int) -> None:
     def play() -> None:
         client = Env().client()
         assert client.asks_who_it_is() == "User:ANONYMOUS"
@@ -278,7 +278,7 @@ def test_of_too_many_the_oldest_of_the_address_with_the_most_goes() -> None:
     played(play)
 
 
-def test_another_password_ends_the_session_and_that_of_nobody_else() -> None:
+def test_a_password_change_ends_only_the_sessions_of_that_user() -> None:
     def play() -> None:
         env = Env()
         alice, bob = env.client(), env.client()

@@ -155,7 +155,7 @@ def test_every_api_serves_directly_whom_the_page_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_who_lacks_the_right_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+def test_a_caller_without_the_right_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         asked = registration(7, cluster_id="c")
         refused = await node.ask(CALLERS["stranger"], BROKER_REGISTRATION, asked)
@@ -290,7 +290,7 @@ def test_metrics_can_be_closed_on_both_ports_and_probes_stay_open(tmp_path: Path
     play(tmp_path, scenario, **{"admin.metrics.open": "false"})
 
 
-def test_what_is_no_route_is_not_there_for_anybody(tmp_path: Path) -> None:
+def test_an_unknown_route_is_not_found_for_every_caller(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         for caller in (None, CALLERS["admin"]):
             async with node.client(TOKEN, caller) as client:

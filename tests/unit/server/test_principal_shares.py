@@ -92,7 +92,7 @@ def test_time_is_bounded_in_the_long_run() -> None:
     assert share.is_used_up, "an hour of rest is not kept"
 
 
-def test_who_runs_the_quorum_has_all_the_time() -> None:
+def test_members_and_administrators_have_no_time_limit() -> None:
     shares = PrincipalShares(Loop(), 10, 25, busy())
     for role in Role:
         share = shares.of(caller(role.value, role))
@@ -100,7 +100,7 @@ def test_who_runs_the_quorum_has_all_the_time() -> None:
         assert share.is_used_up is (role not in (Role.MEMBER, Role.ADMIN, Role.OPERATOR))
 
 
-def test_who_is_alone_has_all_the_time_until_others_work_too() -> None:
+def test_a_single_principal_has_no_time_limit_until_others_send_requests() -> None:
     now = [100.0]
     work = LoopWork(lambda: now[0])
     mine = Share(Loop(), part=0.25, clock=lambda: now[0], work=work)

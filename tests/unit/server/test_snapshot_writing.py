@@ -131,7 +131,7 @@ def test_a_record_that_can_not_be_encoded_leaves_nothing(tmp_path: Path) -> None
     assert files(tmp_path) == []
 
 
-def test_what_is_given_up_leaves_nothing_and_tells_nobody(tmp_path: Path) -> None:
+def test_an_abandoned_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
     told: list[object] = []
     taken = 0
 

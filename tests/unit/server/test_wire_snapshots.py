@@ -99,7 +99,7 @@ def test_a_checksum_of_a_stock_leader_is_none() -> None:
     assert found == replace(part, checksum=None)
 
 
-def test_what_concerns_nobody_here_is_an_error_of_its_partition() -> None:
+def test_an_unknown_partition_gets_its_own_error() -> None:
     found = answered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert isinstance(found, raft.FetchSnapshotResponse)
     assert found.error is not RaftError.NONE

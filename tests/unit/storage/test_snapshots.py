@@ -258,7 +258,7 @@ def test_a_full_disk_in_a_download_leaves_its_position(
     assert store.finish_partial(ID) == BOUNDS
 
 
-def test_downloads_that_nobody_wants_any_more_are_dropped(tmp_path: Path) -> None:
+def test_unneeded_downloads_are_deleted(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     for each in (OLDER, ID):
         store.append_partial(each, 0, content(each)[0])

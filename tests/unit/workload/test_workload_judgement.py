@@ -176,7 +176,7 @@ def test_a_refused_write_in_the_log_is_found() -> None:
     assert "refused" in findings[0]
 
 
-def test_a_record_that_nobody_sent_is_found() -> None:
+def test_a_record_that_was_never_sent_is_found() -> None:
     verdict = judge(WRITES, [], [log([*GOOD_LOG.writes, logged(6)])])
     assert len(verdict.invented) == 1
 
