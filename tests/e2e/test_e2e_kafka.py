@@ -8,6 +8,7 @@ from support.envtest.kube_api import Json
 from support.kind_env import kube
 from support.kind_env.environment import KindEnv
 from support.kind_env.kafka import KafkaBrokers, identities
+from support.kind_env.reassignments import reassignment
 from support.kind_env.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -77,20 +78,3 @@ def test_partitions_move_under_load_as_the_resource_says(env: KindEnv) -> None:
         assert clients("reassignments") == "0"
         clients.wait_for_load("t", 200)
         clients.prove_nothing_lost("t", "readers")
-
-
-def reassignment(topic: str, quorum: str, wanted: dict[int, tuple[int, ...]]) -> Json:
-    """The resource that moves a topic's partitions, three at a time."""
-    return {
-        "apiVersion": kube.API_VERSION,
-        "kind": "PartitionReassignment",
-        "metadata": {"name": topic},
-        "spec": {
-            "quorum": quorum,
-            "maxMovingPartitions": 3,
-            "partitions": [
-                {"topic": topic, "partition": number, "replicas": list(replicas)}
-                for number, replicas in wanted.items()
-            ],
-        },
-    }

@@ -103,6 +103,27 @@ class KafkaBrokers:
             seen=status,
         )
 
+    def scale(self, brokers: int) -> None:
+        """Set the number of brokers."""
+        path = kube.apps(self._quorum.namespace, "statefulsets", NAME)
+        self._cluster.api.merge(path, {"spec": {"replicas": brokers}})
+
+    def wait_pod_ready(self, broker: int, *, ready: bool = True) -> None:
+        """Wait until one broker accepts connections, or does not any more."""
+        path = kube.core(self._quorum.namespace, "pods", f"{NAME}-{broker}")
+
+        def conditions() -> dict[str, str]:
+            pod = self._cluster.api.find(path) or {}
+            found = pod.get("status", {}).get("conditions", [])
+            return {each["type"]: each["status"] for each in found}
+
+        wait_for(
+            f"broker {broker} to be {'ready' if ready else 'not ready'}",
+            lambda: (conditions().get("Ready") == "True") == ready,
+            timeout_s=_READY_TIMEOUT_S,
+            seen=conditions,
+        )
+
     def restart(self) -> None:
         """Restart all brokers and clients, which read certificates only when they start."""
         if self._clients is not None:
