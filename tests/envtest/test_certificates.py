@@ -125,7 +125,7 @@ def test_the_authority_and_all_leaves_are_replaced_while_clients_write(env: Env)
 _KILLS = (
     "POST secrets q-ca-2",
     "PATCH configmaps/q-trust",
-    "PATCH secrets/q-N-I-tls",
+    "PATCH secrets/q-N-I-tls ca-generation trusted-cas",
     "PATCH secrets/q-ca-2 ca-signing",
     "PATCH secrets/q-ca-2 ca-signed-until",
     "PATCH secrets/q-ca-1 ca-retired",

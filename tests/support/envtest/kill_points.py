@@ -2,7 +2,8 @@
 
 Owns the naming of calls: a purpose describes a call without the parts that differ between two runs of the same move
 (namespace, generated names, node ids, replica UUIDs, addresses). The n-th call with one purpose is a point. The number
-of status writes, events and checks of the token depends on timing, so only the first of each is a point.
+of status writes, events, checks of the token and updates of the disruption budget depends on timing, so only the first of
+each is a point, and a move may do without it.
 """
 
 import json
@@ -18,6 +19,9 @@ _MEMBER = re.compile(r"\bq-\d+-\d+\b")
 _ANNOTATIONS = "metadataquorum.dev/"
 _TOKEN_CHECK = "node POST node"
 """Asks a node whether it takes the token: it changes nothing, and comes when objects are looked at."""
+
+_BUDGET = "PATCH poddisruptionbudgets/"
+"""The budget follows the running pods: a move that is looked at less often changes it fewer times."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,9 +57,12 @@ def purpose(call: Call) -> str:
     return " ".join(part for part in (call.method, place, _content(call, body)) if part)
 
 
-def is_told(what: str) -> bool:
-    """Whether calls with this purpose only report or ask (status, event, token)."""
-    return what == _TOKEN_CHECK or what.startswith(("status ", "event "))
+def depends_on_timing(what: str) -> bool:
+    """Whether the number of calls with this purpose differs between two undisturbed moves.
+
+    They report, ask, or follow the number of running pods.
+    """
+    return what == _TOKEN_CHECK or what.startswith(("status ", "event ", _BUDGET))
 
 
 def _content(call: Call, body: Json) -> str:
@@ -88,14 +95,14 @@ def points(calls: Iterable[Call]) -> tuple[Point, ...]:
             continue
         what = purpose(call)
         counts[what] += 1
-        if counts[what] == 1 or not is_told(what):
+        if counts[what] == 1 or not depends_on_timing(what):
             found.append(Point(what, counts[what]))
     return tuple(found)
 
 
 def acts(found: Iterable[Point]) -> tuple[Point, ...]:
-    """The points with an effect; they are equal in two undisturbed runs."""
-    return tuple(point for point in found if not is_told(point.purpose))
+    """The points that are equal in two undisturbed runs: they have an effect on members."""
+    return tuple(point for point in found if not depends_on_timing(point.purpose))
 
 
 def matcher(point: Point) -> Callable[[Call], bool]:

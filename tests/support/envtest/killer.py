@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 from support.envtest import kill_points
+from support.envtest.cluster import TimedOut
 from support.envtest.environment import Env
 from support.envtest.http_proxy import Moment, RecordingProxy
 from support.envtest.kill_points import Point
@@ -15,6 +16,11 @@ from support.kind_env.waiting import wait_for
 EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
 _REACHED_TIMEOUT_S = 60.0
 _MOVES_PER_QUORUM = 20
+
+
+class NotReached(AssertionError):
+    """The move made no call at the point."""
+
 
 Operator = tuple[OperatorProcess, RecordingProxy]
 
@@ -80,7 +86,10 @@ class Killer:
         hold = cluster.run(lambda: proxy.hold(kill_points.matcher(point), moment))
         try:
             move.begin()
-            cluster.wait_inside(str(point), hold.reached.wait, timeout_s=_REACHED_TIMEOUT_S)
+            try:
+                cluster.wait_inside(str(point), hold.reached.wait, timeout_s=_REACHED_TIMEOUT_S)
+            except TimedOut as error:
+                raise NotReached(str(error)) from None
         finally:
             operator.kill()
             cluster.run(hold.abandon)
@@ -116,17 +125,27 @@ def shrink_again(quorum: ApiServerQuorum) -> None:
 
 
 def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
-    """Kill it at every point, before and after the call; reports all failures."""
-    reached = 0
+    """Kill it at every point, before and after the call; reports all failures.
+
+    A move may do without a point that depends on timing, but most of these must be reached.
+    """
+    missed: list[Point] = []
     wrong: list[str] = []
     for point in chosen:
         for moment in Moment:
             begun = time.monotonic()
+            told = "killed"
             try:
                 killer.kill_at(point, moment)
-                reached += 1
+            except NotReached as error:
+                told = "not reached:"
+                if kill_points.depends_on_timing(point.purpose):
+                    missed.append(point)
+                else:
+                    wrong.append(f"{moment} {point}: {error}")
             except AssertionError as error:
                 wrong.append(f"{moment} {point}: {error}")
-            print(f"{time.monotonic() - begun:5.1f} s  killed {moment} {point}", flush=True)
+            print(f"{time.monotonic() - begun:5.1f} s  {told} {moment} {point}", flush=True)
     assert not wrong, "\n".join(wrong)
-    assert reached == 2 * len(chosen)
+    timed = [each for each in chosen if kill_points.depends_on_timing(each.purpose)]
+    assert len(missed) <= len(timed), f"{len(missed)} of {2 * len(timed)} not reached: {missed}"

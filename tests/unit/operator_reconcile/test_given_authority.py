@@ -225,7 +225,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
             "tls.key": encoded(key=key_pem(rsa.generate_private_key(65537, 1024)))["tls.key"],
         },
         "HalfWritten",
-        "RSA with 1024 bits",
+        "an RSA key of 1024 bits",
     ),
 }
 
@@ -414,7 +414,7 @@ def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
     assert trusted(env) == {OWN, "CN=Ok", "CN=Tools"}
     told = blocked(env)[1]
     assert "'CN=Old', which has expired at" in told
-    assert "'CN=leaf', which is the certificate of no authority" in told
+    assert "'CN=leaf', which is not a CA certificate" in told
 
 
 @pytest.mark.requirement("OP-11")
