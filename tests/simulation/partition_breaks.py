@@ -67,7 +67,7 @@ _HOSTED = "tests/unit/server/test_hosted_partitions.py::test_"
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (hand_out_answers_as_they_come, f"{_MIXTURES}answers_are_found_wherever_they_stand"),
-    (wait_for_every_partition, f"{_SPLIT}news_of_one_partition_end_the_wait_of_all"),
+    (wait_for_every_partition, f"{_SPLIT}new_data_of_one_partition_complete_the_whole_request"),
     (stop_one_partition_alone, f"{_HOSTED}a_failed_log_of_one_partition_stops_the_other"),
     (
         send_each_partition_apart,

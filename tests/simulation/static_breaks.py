@@ -236,7 +236,10 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 """Caught by a transcript in tests/scenarios, which then goes another way."""
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
-    (grant_votes_to_ids_for_ever, f"{_STATIC}who_has_a_voters_record_grants_nothing_to_an_id"),
+    (
+        grant_votes_to_ids_for_ever,
+        f"{_STATIC}a_replica_with_a_voters_record_grants_no_vote_by_id_alone",
+    ),
     (vote_across_configurations, f"{_STATIC}votes_before_the_uuids_are_known"),
     (write_before_the_voters, f"{_STATIC}a_leader_writes_nothing_until_it_knows_every_uuid"),
     (
