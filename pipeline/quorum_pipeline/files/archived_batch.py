@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from quorum_pipeline.files.sealed_file import check_footer, naming
+from quorum_pipeline.files.sealed_file import check_footer, naming, parquet_files
 
 COLUMNS = ("offset", "epoch", "batch_crc")
 _SCHEMA = pa.schema({"offset": pa.int64(), "epoch": pa.int32(), "batch_crc": pa.int64()})
@@ -28,7 +28,7 @@ class BatchIdentity(NamedTuple):
 
 def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
     """Of the record at this offset; None if it is not in the directory. Raises PipelineError, OSError."""
-    paths = [path for path in directory.glob("*.parquet") if path.name[0] not in "._"]
+    paths = parquet_files(directory)
     for path in paths:
         with naming(path):
             check_footer(path)

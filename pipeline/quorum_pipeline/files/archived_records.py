@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from quorum_pipeline.archive.layout import MARKER, parse_directory, parse_marker
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.sealed_file import opened
+from quorum_pipeline.files.sealed_file import opened, parquet_files
 from quorum_pipeline.state.log_columns import LogColumns
 
 _MOST_OFFSET = (1 << 63) - 1
@@ -48,7 +48,7 @@ def read_records(
     """
     waiting: deque[Future[LogColumns]] = deque()
     with ThreadPoolExecutor(parallel_stages) as pool:
-        found = _whole(directory, list(pool.map(_file, _paths(directory))))
+        found = _whole(directory, list(pool.map(_file, parquet_files(directory))))
         for group in _overlapping(_among(found, start, end)):
             # Submitted after the tasks that it waits for.
             waiting.append(pool.submit(_joined, [pool.submit(_read, path) for path in group]))
@@ -63,12 +63,8 @@ def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
 
     Raises PipelineError, OSError.
     """
-    found = _whole(directory, [_file(path) for path in _paths(directory)])
+    found = _whole(directory, [_file(path) for path in parquet_files(directory)])
     return _overlapping(_among(found, start, end))
-
-
-def _paths(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
 
 
 def _among(files: Iterable[_File], start: int, end: int) -> list[_File]:

@@ -17,7 +17,7 @@ from quorum_pipeline.archive.layout import QUARANTINE, RECORDS, OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.local_files import LocalFiles
-from quorum_pipeline.files.sealed_file import check_footer, naming
+from quorum_pipeline.files.sealed_file import naming, open_sealed, parquet_files
 from quorum_pipeline.rows.gathering import ROWS_AT_ONCE
 
 _TRIES = 5
@@ -102,20 +102,10 @@ def _covering(ranges: Sequence[OffsetRange], root: Path, start: int, end: int) -
 
 def _open_all(directory: Path, stack: ExitStack) -> list[_Opened]:
     return [
-        _Opened(path, stack.enter_context(_open(path)))
-        for path in sorted(directory.glob("*.parquet"))
-        if path.name[0] not in "._"
+        # Spark writes timestamps as INT96, by default read as nanoseconds, which end in the year 2262.
+        _Opened(path, stack.enter_context(open_sealed(path, coerce_int96_timestamp_unit="us")))
+        for path in parquet_files(directory)
     ]
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    with naming(path):
-        check_footer(path)
-        # Spark writes timestamps as INT96, by default read as nanoseconds, which end in the year
-        # 2262.
-        return pq.ParquetFile(
-            path, page_checksum_verification=True, coerce_int96_timestamp_unit="us"
-        )
 
 
 def _check_count(range: OffsetRange, table: Path, files: Sequence[_Opened], expected: int) -> None:

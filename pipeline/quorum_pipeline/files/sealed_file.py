@@ -63,10 +63,23 @@ def opened(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
     """To be read, with all checksums verified. Raises PipelineError, also for what is raised inside of the context,
     OSError.
     """
+    file = open_sealed(path, **options)
+    with naming(path), file:
+        yield file
+
+
+def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
+    """The same, to be closed by the caller, who names the file of later errors (`naming`). Raises PipelineError,
+    OSError.
+    """
     with naming(path):
         check_footer(path)
-        with pq.ParquetFile(path, page_checksum_verification=True, **options) as file:
-            yield file
+        return pq.ParquetFile(path, page_checksum_verification=True, **options)
+
+
+def parquet_files(directory: Path) -> list[Path]:
+    """The Parquet files of a directory, sorted, without unfinished ones and those about the others."""
+    return sorted(each for each in directory.glob(f"*{_SUFFIX}") if each.name[0] not in "._")
 
 
 @contextmanager
