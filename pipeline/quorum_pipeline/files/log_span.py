@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from quorum_node.records.batches import PREFIX_BYTES, Batch, CorruptBatch, split_batches
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, LogSpan, open_log
 from quorum_pipeline.files.next_batch import next_batch
 
@@ -93,6 +94,12 @@ def lost_records(log: LogDirectory) -> Damage | None:
         f"the log ends here, but its node has synced it up to offset {again.recorded.end_offset}"
     )
     return Damage(tail.path, tail.position, tail.base_offset, again.recorded.end_offset, reason)
+
+
+def check_end(log: LogDirectory) -> None:
+    """Raises PipelineError if the log ends below the offset up to which its node synced it; OSError."""
+    if (damage := lost_records(log)) is not None:
+        raise PipelineError(str(damage))
 
 
 def _ends_too_early(log: LogDirectory) -> bool:

@@ -11,7 +11,7 @@ from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_moments import file_of, start_of
-from quorum_pipeline.files.log_span import lost_records
+from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
 from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.moment import Moment
@@ -89,10 +89,9 @@ def tasks_of(
 
 def _open_end(log: LogDirectory) -> int:
     """Where reading ends that has no end offset. Raises PipelineError if records are missing there."""
-    if (damage := lost_records(log)) is not None:
-        raise PipelineError(str(damage))
+    check_end(log)
     committed = log.committed_end_offset()
-    return _END if committed is None or committed == log.end_offset() else committed
+    return _END if committed is None else committed
 
 
 def _spans(

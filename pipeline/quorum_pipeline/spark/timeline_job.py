@@ -20,7 +20,7 @@ from quorum_pipeline.deltas.pieces import HEAD, counted
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.log_span import lost_records
+from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
 from quorum_pipeline.files.timeline_span import KnownTask, LogTask, RangeTask
@@ -93,8 +93,7 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
     log = open_log(path)
     total = sum(each.size_bytes for each in log.segments)
     target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
-    if (damage := lost_records(log)) is not None:
-        raise PipelineError(str(damage))
+    check_end(log)
     spans = list(log.spans(log.start_offset, target, log.committed_end_offset()))
     tasks: list[Task] = [LogTask(each) for each in spans]
     # The snapshot has the state before a log whose beginning was deleted. A log from offset 0 needs

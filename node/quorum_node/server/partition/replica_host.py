@@ -219,6 +219,11 @@ class ReplicaHost:
         self.applier.advance(self.describe().high_watermark)
         self.driver.start()
 
+    def make_durable(self) -> None:
+        """At the end of the process: sync the log, and record what is committed. Raises StorageFailure, DiskFull."""
+        self.log.flush()
+        self.log.settle(self.driver.replica.high_watermark)
+
     def request_shutdown(self) -> None:
         """Hand over and halt."""
         self.driver.handle(ShutdownRequested())

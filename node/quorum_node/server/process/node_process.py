@@ -353,8 +353,7 @@ class NodeProcess:
             await self._health.stop()
         try:
             for host in self._hosted.hosts:
-                host.log.flush()
-                host.log.settle(host.driver.replica.high_watermark)
+                host.make_durable()
         except (StorageFailure, DiskFull) as error:
             full = isinstance(error, DiskFull)
             reason = TerminationReason.DISK_FULL if full else TerminationReason.STORAGE_FAILED
