@@ -16,6 +16,7 @@ from support.python_brokers import PythonBrokers, running_brokers
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
 PERF = "org.apache.kafka.tools.ProducerPerformance"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 SEGMENT = "00000000000000000000"
 
 
@@ -190,6 +191,43 @@ def test_a_transaction_that_began_under_a_stock_leader_ends_under_ours(tmp_path:
         last = send(producer, "last", 10)
         producer.commit_transaction(60)
         assert read(both, "read_committed", 20) == first + last
+
+
+def described_producers(bootstrap: str, *broker: str) -> set[str]:
+    """Rows of the tool's table; without `broker` those of the leader."""
+    server = ("--bootstrap-server", bootstrap)
+    asked = ("describe-producers", "--topic", "t", "--partition", "0", *broker)
+    header, *rows = tool(TRANSACTIONS, *server, *asked).splitlines()
+    assert "CurrentTransactionStartOffset" in header
+    return {" ".join(row.split()) for row in rows if row.strip()}
+
+
+def test_the_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path) -> None:
+    with mixed(tmp_path) as (ours, stock):
+        both = f"{ours.bootstrap},{stock.bootstrap}"
+
+        def same() -> set[str]:
+            wait_until(lambda: ours.isr("t", 201) == {101, 201}, "both have it", 60)
+            theirs = described_producers(both, "--broker-id", "101")
+            mine = described_producers(both, "--broker-id", "201")
+            assert described_producers(both) == mine, "the leader is ours"
+            assert mine == theirs
+            return mine
+
+        plain = Producer({"bootstrap.servers": both, "enable.idempotence": True})
+        send(plain, "plain", 20)
+        (only,) = same()
+        assert only.endswith(" None"), only
+        producer = Producer({"bootstrap.servers": both, "transactional.id": "x", "acks": "all"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        send(producer, "open", 5)
+        opened = same() - {only}
+        assert [each.split()[-1] for each in opened] == ["20"], "it begins behind 20 messages"
+        producer.commit_transaction(60)
+        ended = same() - {only}
+        assert [each.split()[-1] for each in ended] == ["None"]
+        assert [each.split()[2] for each in ended] != [each.split()[2] for each in opened]
 
 
 def test_a_cluster_that_coordinates_no_transactions_refuses_them_at_once(tmp_path: Path) -> None:

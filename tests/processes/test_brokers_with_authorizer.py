@@ -23,6 +23,12 @@ from quorum_node.protocol.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from quorum_node.protocol.describe_producers import (
+    DESCRIBE_PRODUCERS,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopic,
+)
 from quorum_node.protocol.describe_topic_partitions import (
     DESCRIBE_TOPIC_PARTITIONS,
     DescribedTopicName,
@@ -108,12 +114,21 @@ def producer_id(brokers: TlsPythonBrokers) -> int:
     return answer.error_code
 
 
+def producers_code(brokers: TlsPythonBrokers, name: str) -> int:
+    """The error code of DescribeProducers for partition 0."""
+    topics = (DescribeProducersTopic(name=name, partition_indexes=(0,)),)
+    answer = brokers.ask(201, DESCRIBE_PRODUCERS, DescribeProducersRequest(topics=topics))
+    assert isinstance(answer, DescribeProducersResponse)
+    return answer.topics[0].partitions[0].error_code
+
+
 def test_the_administrator_writes_and_brokers_replicate_with_their_certificates(
     brokers: TlsPythonBrokers, topic: UUID
 ) -> None:
     assert brokers.produce(201, topic, [b"by admin"]).error_code == 0
     assert b"by admin" in brokers.read_all(201, topic)
     assert topics_seen(brokers) == {"t", "secret"}
+    assert producers_code(brokers, "secret") == 0
 
 
 def test_a_principal_with_write_rights_can_not_read(brokers: TlsPythonBrokers, topic: UUID) -> None:
@@ -123,6 +138,7 @@ def test_a_principal_with_write_rights_can_not_read(brokers: TlsPythonBrokers, t
         assert topics_seen(brokers) == {"t"}
         wait_until(lambda: producer_id(brokers) == 0, "a block of producer ids has come")
         assert delete_records(brokers, 201, "t", 0).error_code == DENIED
+        assert producers_code(brokers, "t") == DENIED
 
 
 def test_a_principal_with_read_rights_can_not_write(brokers: TlsPythonBrokers, topic: UUID) -> None:
@@ -131,6 +147,8 @@ def test_a_principal_with_read_rights_can_not_write(brokers: TlsPythonBrokers, t
         assert brokers.produce(201, topic, [b"no"]).error_code == DENIED
         assert producer_id(brokers) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert topics_seen(brokers) == {"t"}
+        assert producers_code(brokers, "t") == 0
+        assert producers_code(brokers, "secret") == producers_code(brokers, "unknown") == DENIED
     assert b"no" not in brokers.read_all(201, topic)
 
 

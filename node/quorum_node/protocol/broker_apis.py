@@ -20,6 +20,7 @@ from quorum_node.protocol.describe_client_quotas import (
 )
 from quorum_node.protocol.describe_groups import DESCRIBE_GROUPS as DESCRIBE_GROUPS
 from quorum_node.protocol.describe_log_dirs import DESCRIBE_LOG_DIRS as DESCRIBE_LOG_DIRS
+from quorum_node.protocol.describe_producers import DESCRIBE_PRODUCERS as DESCRIBE_PRODUCERS
 from quorum_node.protocol.describe_topic_partitions import (
     DESCRIBE_TOPIC_PARTITIONS as DESCRIBE_TOPIC_PARTITIONS,
 )
@@ -64,6 +65,7 @@ _SERVED = (
     ALTER_REPLICA_LOG_DIRS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_CLIENT_QUOTAS,
+    DESCRIBE_PRODUCERS,
     JOIN_GROUP,
     SYNC_GROUP,
     HEARTBEAT,

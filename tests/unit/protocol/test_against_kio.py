@@ -35,6 +35,7 @@ GROUP_APIS = (
     broker_apis.LIST_GROUPS,
     broker_apis.DELETE_GROUPS,
     broker_apis.WRITE_TXN_MARKERS,
+    broker_apis.DESCRIBE_PRODUCERS,
     broker_apis.ADD_PARTITIONS_TO_TXN,
 )
 

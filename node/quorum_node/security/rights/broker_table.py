@@ -63,6 +63,7 @@ _RULES: dict[int, Rule] = {
     47: Rule((on_named(_OP.DELETE, _ON.GROUP),), _ADMIN, note="and READ on each TOPIC"),
     48: Rule((Need(_OP.DESCRIBE_CONFIGS),), _ADMIN),
     60: _OF_ANYBODY,
+    61: Rule((_READ_TOPIC,), _ADMIN),
     75: Rule((_DESCRIBE_TOPIC,), _ADMIN),
     **{key: Rule((), note="authorized by the active controller") for key in FORWARDABLE},
 }

@@ -26,6 +26,7 @@ from quorum_node.protocol.delete_records import DeleteRecordsRequest
 from quorum_node.protocol.describe import DescribeClusterRequest
 from quorum_node.protocol.describe_client_quotas import DescribeClientQuotasRequest
 from quorum_node.protocol.describe_log_dirs import DescribeLogDirsRequest
+from quorum_node.protocol.describe_producers import DescribeProducersRequest
 from quorum_node.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
@@ -53,6 +54,7 @@ from quorum_node.server.broker.metadata_api import MetadataApi
 from quorum_node.server.broker.offsets_api import OffsetsApi
 from quorum_node.server.broker.produce_api import ProduceApi
 from quorum_node.server.broker.producer_ids import ProducerIds
+from quorum_node.server.broker.producers_api import describe_producers
 from quorum_node.server.broker.quotas_api import describe_quotas
 from quorum_node.server.broker.refusals import refuse
 from quorum_node.server.broker.topic_lookup import May, anything, on_topics
@@ -147,6 +149,9 @@ class BrokerApi:
                 self._coordinators.find(inbound, body)
             case DeleteRecordsRequest():
                 self._deletions.handle(inbound, body, on_topics(rights, AclOperation.DELETE))
+            case DescribeProducersRequest():
+                may = on_topics(rights, AclOperation.READ)
+                inbound.reply(describe_producers(self._replicas, body, may))
             case DescribeLogDirsRequest():
                 inbound.reply(self._log_dirs.describe(body))
             case AlterReplicaLogDirsRequest():

@@ -102,6 +102,11 @@ class HostedReplica:
         return isinstance(self.core.role, Leader)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the disk failed: the state here is not what is stored."""
+        return self._has_failed
+
+    @property
     def has_waiting_producers(self) -> bool:
         """Whether a produce request waits for replication."""
         return bool(self._producers)

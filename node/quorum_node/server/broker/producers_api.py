@@ -1,0 +1,88 @@
+"""DescribeProducers: the producers that a replica knows, and their open transactions.
+
+Owns the form of the answer and its error codes. A follower answers as well as a leader: both keep the same state.
+Source: KIP-664; the rules of a stock broker (`KafkaApis.handleDescribeProducersRequest`, `Partition.activeProducerState`).
+"""
+
+from quorum_node.broker.producers import ProducerEntry
+from quorum_node.controller.topic_names import name_fault
+from quorum_node.protocol.describe_producers import (
+    UNKNOWN,
+    DescribedProducer,
+    DescribeProducersPartitionResult,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResult,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.server.broker.assigned_replicas import AssignedReplicas
+from quorum_node.server.broker.topic_lookup import Found, May, anything, look_up
+
+
+def describe_producers(
+    replicas: AssignedReplicas, body: DescribeProducersRequest, may: May = anything
+) -> DescribeProducersResponse:
+    """The answer. `may`: whether the caller may read a topic."""
+    # Once each: a partition with many producers, repeated thousands of times, would fill the memory.
+    by_topic: dict[str, dict[int, None]] = {}
+    for topic in body.topics:
+        by_topic.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return DescribeProducersResponse(
+        topics=tuple(
+            DescribeProducersTopicResult(
+                name=name, partitions=_of_topic(replicas, name, tuple(indexes), may)
+            )
+            for name, indexes in by_topic.items()
+        )
+    )
+
+
+def _of_topic(
+    replicas: AssignedReplicas, name: str, indexes: tuple[int, ...], may: May
+) -> tuple[DescribeProducersPartitionResult, ...]:
+    fault = name_fault(name)
+    if fault is not None:
+        return tuple(_refused(each, ErrorCode.INVALID_TOPIC_EXCEPTION, fault) for each in indexes)
+    return tuple(_of_partition(replicas, name, each, may) for each in indexes)
+
+
+def _of_partition(
+    replicas: AssignedReplicas, name: str, index: int, may: May
+) -> DescribeProducersPartitionResult:
+    found = look_up(replicas, None, name, index, may)
+    if not isinstance(found, Found):
+        return _refused(index, found, _TEXTS[found])
+    if found.replica is None:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return _refused(index, error, "this broker has no replica of the partition")
+    if found.replica.has_failed:
+        error = ErrorCode.KAFKA_STORAGE_ERROR
+        return _refused(index, error, "the log directory of this replica failed")
+    return DescribeProducersPartitionResult(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=tuple(_described(each) for each in found.replica.core.producers()),
+    )
+
+
+_TEXTS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "READ on the topic is missing",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such partition",
+}
+
+
+def _refused(index: int, error: ErrorCode, text: str) -> DescribeProducersPartitionResult:
+    return DescribeProducersPartitionResult(
+        partition_index=index, error_code=error, error_message=text
+    )
+
+
+def _described(entry: ProducerEntry) -> DescribedProducer:
+    return DescribedProducer(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.batches[-1].last_sequence if entry.batches else UNKNOWN,
+        last_timestamp=entry.timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.transaction_start,
+    )
