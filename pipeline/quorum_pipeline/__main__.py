@@ -13,6 +13,7 @@ from quorum_pipeline.files.kept_loops import use_kept_loops
 
 _COMMANDS = {
     "archive": "every record of a log, once, in Parquet",
+    "history": "by which operations an archive was written",
     "state": "the state of the cluster at an offset or a time",
     "audit": "whether replicas have the same history, and which one differs",
     "diff": "what changed between two offsets",

@@ -23,6 +23,8 @@ MARKER = "_COMPLETE"
 RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
 DELTAS, STATES = "deltas", "states"
 _CHECKSUM = "crc32"
+_MORE = ("delta_rows", "merged", "written_ms")
+"""In a marker only where they are not 0."""
 _STATE_NAME = re.compile(r"offset=([0-9]{20})")
 _NAME = re.compile(r"offsets=([0-9]{20})-([0-9]{20})")
 
@@ -45,24 +47,31 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Content of a range's marker: numbers of rows in `records`, `quarantine` and `deltas`."""
+    """Content of a range's marker: numbers of rows in `records`, `quarantine` and `deltas`.
+
+    `merged`: number of directories that were merged into this one, 0 if its records came from a log. `written_ms`: when,
+    by the clock of the driver; 0 in markers of older versions.
+    """
 
     rows: int
     quarantined: int
     delta_rows: int = 0
+    merged: int = 0
+    written_ms: int = 0
 
     def text(self) -> str:
         """JSON."""
         told = {"rows": self.rows, "quarantined": self.quarantined}
-        return marker_text(told | ({"delta_rows": self.delta_rows} if self.delta_rows else {}))
+        more = {name: getattr(self, name) for name in _MORE}
+        return marker_text(told | {name: number for name, number in more.items() if number})
 
 
 def parse_marker(text: str) -> Marker:
     """Raises ValueError."""
     try:
         document = parsed_marker(text)
-        deltas = int(document.get("delta_rows", 0))
-        return Marker(int(document["rows"]), int(document["quarantined"]), deltas)
+        more = {name: int(document.get(name, 0)) for name in _MORE}
+        return Marker(int(document["rows"]), int(document["quarantined"]), **more)
     except (KeyError, TypeError):
         raise ValueError(f"{text!r} is not a marker") from None
 

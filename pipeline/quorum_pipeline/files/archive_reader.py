@@ -22,6 +22,7 @@ from quorum_pipeline.archive.layout import (
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_batch import BatchIdentity, archived_batch
 from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.local_files import StoredFile
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.state.log_columns import LogColumns
 
@@ -34,6 +35,9 @@ class ArchiveFiles(Protocol):
 
     def list(self, directory: str) -> list[str]:
         """Names in a directory, sorted; empty if there is none."""
+
+    def stored(self, directory: str) -> tuple[StoredFile, ...]:
+        """Files in a directory, sorted by name; empty if there is none."""
 
     def read(self, file: str) -> str | None:
         """Its text, None if there is no such file."""

@@ -7,7 +7,9 @@ escaped.
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from quorum_pipeline.errors import PipelineError
 
@@ -21,6 +23,15 @@ _NAME_A_FILE_SYSTEM = (
     "YARN_CONF_DIR",
 )
 """Variables by which Spark finds its settings. The file system of a plain path may be one of them; without them it is the local one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file: its size, and when it was last written by the clock of its file system."""
+
+    name: str
+    size_bytes: int
+    modified_ms: int
 
 
 def local_path(uri: str) -> Path | None:
@@ -61,6 +72,15 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(each for each in names if not (each[0] == "." and each.endswith(".crc")))
+
+    def stored(self, directory: str) -> tuple[StoredFile, ...]:
+        """Files in a directory, sorted by name; empty if there is none."""
+        path, found = self.local_path(directory), []
+        for name in self.list(directory):
+            status = (path / name).stat()
+            if S_ISREG(status.st_mode):
+                found.append(StoredFile(name, status.st_size, status.st_mtime_ns // 1_000_000))
+        return tuple(found)
 
     def read(self, file: str) -> str | None:
         """Its text, None if there is no such file."""

@@ -8,9 +8,10 @@ same columns through Hadoop, much more slowly.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
@@ -192,6 +193,7 @@ class Archive(ArchiveReader):
                     sum(m.rows for m in markers),
                     sum(m.quarantined for m in markers),
                     self._merge_deltas(group, merged),
+                    merged=len(group),
                 ),
             )
             obsolete += group
@@ -289,7 +291,8 @@ class Archive(ArchiveReader):
             )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
-        self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", marker.text())
+        told = replace(marker, written_ms=time.time_ns() // 1_000_000)
+        self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", told.text())
 
     def _merge(
         self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]

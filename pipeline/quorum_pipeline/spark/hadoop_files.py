@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import StoredFile
 from quorum_pipeline.spark.reason import reason_of
 
 
@@ -37,6 +38,18 @@ class HadoopFiles:
         return sorted(
             each.getPath().getName() for each in self._call(directory, system.listStatus, path)
         )
+
+    def stored(self, directory: str) -> tuple[StoredFile, ...]:
+        """Files in a directory, sorted by name; empty if there is none."""
+        path, system = self._path(directory)
+        if not self._call(directory, system.exists, path):
+            return ()
+        found = [
+            StoredFile(each.getPath().getName(), each.getLen(), each.getModificationTime())
+            for each in self._call(directory, system.listStatus, path)
+            if each.isFile()
+        ]
+        return tuple(sorted(found, key=lambda each: each.name))
 
     def read(self, file: str) -> str | None:
         """Its text, None if there is no such file."""

@@ -1,0 +1,102 @@
+"""By which operations an archive was written, from its markers: like Delta's DESCRIBE HISTORY.
+
+Owns what is an operation. No record is decoded, and no file of records is opened: rows are those that markers say, sizes
+and times are those of the file system. Directories without a marker, and those whose records were merged, do not count.
+Source: Delta Lake, "Retrieve Delta table history".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quorum_pipeline.archive.layout import (
+    DELTAS,
+    MARKER,
+    QUARANTINE,
+    RECORDS,
+    STATES,
+    parse_state,
+    parsed_marker,
+)
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveFiles, ArchiveReader
+from quorum_pipeline.files.local_files import StoredFile
+
+APPEND, MERGE, STATE = "append", "merge", "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A complete range, or a whole state at `end_offset`, which begins nowhere.
+
+    `records`: those of a range, without quarantined ones; None for a state. `rows`: of deltas, or of the state. `merged`:
+    number of directories that a merge replaced. `size_bytes`: records, deltas and quarantine, or the state. `written_ms`:
+    when its marker was written.
+    """
+
+    kind: str
+    start_offset: int | None
+    end_offset: int
+    records: int | None
+    quarantined: int
+    rows: int
+    merged: int
+    size_bytes: int
+    written_ms: int
+
+
+def operations(reader: ArchiveReader, files: ArchiveFiles, uri: str) -> list[Operation]:
+    """The newest offsets first; a state after the range that it ends with. Raises PipelineError, OSError."""
+    uri = uri.rstrip("/")
+    found = [*_ranges(reader, files, uri), *_states(files, uri)]
+    return sorted(found, key=lambda each: (each.end_offset, each.kind == STATE), reverse=True)
+
+
+def _ranges(reader: ArchiveReader, files: ArchiveFiles, uri: str) -> list[Operation]:
+    found = []
+    for each in reader.ranges():
+        marker = reader.marker(each)
+        kept = files.stored(f"{uri}/{RECORDS}/{each.directory}")
+        beside = [
+            file
+            for table in (DELTAS, QUARANTINE)
+            for file in files.stored(f"{uri}/{table}/{each.directory}")
+        ]
+        found.append(
+            Operation(
+                MERGE if marker.merged else APPEND,
+                each.start,
+                each.end,
+                marker.rows,
+                marker.quarantined,
+                marker.delta_rows,
+                marker.merged,
+                _size(kept) + _size(beside),
+                marker.written_ms or _written_ms(kept),
+            )
+        )
+    return found
+
+
+def _states(files: ArchiveFiles, uri: str) -> list[Operation]:
+    found = []
+    for name in files.list(f"{uri}/{STATES}"):
+        offset, directory = parse_state(name), f"{uri}/{STATES}/{name}"
+        kept = files.stored(directory)
+        if offset is None or MARKER not in (file.name for file in kept):
+            continue
+        try:
+            rows = int(parsed_marker(files.read(f"{directory}/{MARKER}") or "")["rows"])
+        except (ValueError, KeyError, TypeError):
+            raise PipelineError(f"{directory}/{MARKER} is damaged") from None
+        found.append(
+            Operation(STATE, None, offset, None, 0, rows, 0, _size(kept), _written_ms(kept))
+        )
+    return found
+
+
+def _size(files: Sequence[StoredFile]) -> int:
+    return sum(each.size_bytes for each in files if not each.name.startswith("."))
+
+
+def _written_ms(files: Sequence[StoredFile]) -> int:
+    return next(each.modified_ms for each in files if each.name == MARKER)

@@ -1,0 +1,117 @@
+"""`quorum-pipeline history`: what the markers of an archive say about how it was written."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.archive.layout import (
+    DELTAS,
+    MARKER,
+    QUARANTINE,
+    RECORDS,
+    STATES,
+    Marker,
+    OffsetRange,
+)
+from quorum_pipeline.files.archive_operations import APPEND, MERGE, STATE, operations
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.spark.stages import StagesHere
+from quorum_pipeline.spark.stored_states import keep_state
+from support.written_archive import write_archive
+from support.written_log import LogWriter, write_history
+
+WRITTEN_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two appended ranges, a state at the end of the first one, and a range without a marker."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    root = tmp_path / "archive"
+    (first,) = write_archive(root, writer.directory, 0, 30, deltas=True)
+    reader = ArchiveReader(LocalFiles(), str(root))
+    assert keep_state(StagesHere(2), reader, root, 1) == 30
+    second, third = write_archive(root, writer.directory, 30, 40, 45)
+    (third / MARKER).unlink()
+    for number, each in enumerate((first, second, root / STATES / f"offset={30:020d}")):
+        seconds = WRITTEN_MS // 1000 + number
+        os.utime(each / MARKER, (seconds, seconds))
+    return root
+
+
+def size_of(*directories: Path) -> int:
+    return sum(path.stat().st_size for each in directories for path in each.iterdir())
+
+
+def test_one_row_for_each_complete_range_and_state(root: Path) -> None:
+    found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), f"{root}/")
+    second, state, first = found
+    assert [(each.kind, each.start_offset, each.end_offset) for each in found] == [
+        (APPEND, 30, 40),
+        (STATE, None, 30),
+        (APPEND, 0, 30),
+    ]
+    assert (first.records, second.records, state.records) == (30, 10, None)
+    assert first.rows > 0 == second.rows
+    assert state.rows > 0
+    name = OffsetRange(0, 30).directory
+    assert first.size_bytes == size_of(root / RECORDS / name, root / DELTAS / name)
+    assert state.size_bytes == size_of(root / STATES / f"offset={30:020d}")
+    times = [each.written_ms - WRITTEN_MS for each in (first, second, state)]
+    assert times == [0, 1000, 2000], "markers of older versions have no time of their own"
+
+
+def test_a_merge_takes_the_place_of_what_it_merged(root: Path) -> None:
+    merged = root / RECORDS / OffsetRange(0, 40).directory
+    merged.mkdir()
+    (merged / MARKER).write_text(Marker(38, 2, 7, merged=2, written_ms=WRITTEN_MS).text())
+    apart = root / QUARANTINE / merged.name
+    apart.mkdir(parents=True)
+    (apart / "part-0.parquet").write_bytes(b"12345")
+    first, _ = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), str(root))
+    assert (first.kind, first.start_offset, first.end_offset) == (MERGE, 0, 40)
+    assert (first.records, first.quarantined, first.rows, first.merged) == (38, 2, 7, 2)
+    assert first.written_ms == WRITTEN_MS
+    assert first.size_bytes == size_of(merged) + 5
+
+
+def test_the_command_prints_a_table_or_json(
+    root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # No record is decoded: the files of records may be damaged.
+    for path in root.glob("*/*/*.parquet"):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert main(["history", "--archive", str(root)]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == [
+        "offsets", "operation", "records", "quarantined", "rows", "bytes", "written",
+    ]  # fmt: skip
+    assert [line.split()[:2] for line in lines] == [
+        ["30-40", "append"], ["30", "state"], ["0-30", "append"],
+    ]  # fmt: skip
+    assert lines[-1].endswith("2027-01-15T08:00:00.000Z")
+    assert main(["history", "--archive", str(root), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["end_offset"] for row in rows] == [40, 30, 30]
+    assert rows[0]["operation"] == "append"
+    assert rows[0]["records"] == 10
+    assert main(["history", "--archive", str(tmp_path)]) == 2
+    assert "is not an archive, or is empty" in capsys.readouterr().err
+
+
+def test_a_damaged_marker_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / STATES / f"offset={30:020d}" / MARKER).write_text("{}")
+    assert main(["history", "--archive", str(root)]) == 2
+    assert f"offset={30:020d}/_COMPLETE is damaged" in capsys.readouterr().err
+
+
+def test_a_state_without_a_marker_does_not_count(root: Path) -> None:
+    (root / STATES / f"offset={30:020d}" / MARKER).unlink()
+    found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), str(root))
+    assert [each.kind for each in found] == [APPEND, APPEND]
