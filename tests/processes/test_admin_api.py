@@ -104,6 +104,13 @@ def test_the_leader_takes_reassignments_and_any_node_describes_partitions(
         assert quorum.request("GET", "/v1/reassignments", node.id).json()["partitions"] == []
 
 
+def test_a_partition_with_thousands_of_digits_is_an_invalid_request(
+    shared_quorum: LocalQuorum,
+) -> None:
+    answer = shared_quorum.request("GET", f"/v1/quorum?partition={'9' * 5000}")
+    assert (answer.status_code, answer.json()["code"]) == (422, ErrorCode.INVALID_REQUEST)
+
+
 def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuorum) -> None:
     entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * (1 << 20)}
     entries = [{**entry, "name": f"k{n}"} for n in range(5)]

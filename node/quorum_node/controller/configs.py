@@ -6,6 +6,7 @@ validates its own configs before it forwards them, so only their names are check
 Source: KIP-339, KIP-133, KIP-226, KIP-714 (client metrics), KIP-848 (groups).
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -37,8 +38,10 @@ from quorum_node.protocol.configs import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import ClearElrRecord, ConfigRecord, MetadataMessage
+from quorum_node.schema.decoder import MAX_STRING_BYTES
 
 _BROKER_LOGGER = 8
+_BROKER_ID = re.compile("[0-9]{1,10}")
 _BROKER_LISTS = frozenset(
     (
         "advertised.listeners",
@@ -226,7 +229,11 @@ def _wanted(
             if not _is_list(resource, config.name):
                 text = f"{config.name} is not a list: items can't be appended or subtracted"
                 return Problem(ErrorCode.INVALID_CONFIG, text)
-            wanted[config.name] = _listed(resource, now.get(config.name), config)
+            items = _listed(resource, now.get(config.name), config)
+            if len(items.encode()) > MAX_STRING_BYTES:
+                text = f"{config.name}: the list would have more than {MAX_STRING_BYTES} bytes"
+                return Problem(ErrorCode.INVALID_CONFIG, text)
+            wanted[config.name] = items
         else:
             text = f"{config.name}: {config.config_operation} is not an operation"
             return Problem(ErrorCode.INVALID_REQUEST, text)
@@ -273,7 +280,7 @@ def _name_problem(resource: _Resource) -> Problem | None:
         fault = name_fault(resource.name)
         return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault) if fault is not None else None
     if resource.type == BROKER and resource.name:
-        if not (resource.name.isascii() and resource.name.isdigit()):
+        if not _BROKER_ID.fullmatch(resource.name):
             text = f"a broker's name is its id or empty, not {resource.name!r}"
             return Problem(ErrorCode.INVALID_REQUEST, text)
     elif resource.type in (GROUP, CLIENT_METRICS) and not resource.name:

@@ -13,6 +13,11 @@ from enum import Enum
 
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+"""Longer ones are refused although zeros may precede: Python raises an exception for numbers of thousands of digits."""
+_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BLANKS = " \t\n\r\f\v"
+"""Java removes them around a value. It does not remove the other blanks of Unicode, and would not read a number with them."""
 
 
 class ConfigType(Enum):
@@ -44,7 +49,7 @@ class TopicConfig:
 
     def fault(self, value: str) -> str | None:
         """Why a value is invalid; None if it is valid."""
-        return _FAULTS[self.type](self, value.strip())
+        return _FAULTS[self.type](self, value.strip(_BLANKS))
 
 
 def _boolean_fault(config: TopicConfig, value: str) -> str | None:
@@ -59,16 +64,15 @@ def _word_fault(config: TopicConfig, value: str) -> str | None:
 
 def _number_fault(config: TopicConfig, value: str) -> str | None:
     most = MAX_INT if config.type is ConfigType.INT else MAX_LONG
-    if not re.fullmatch(r"[+-]?\d+", value, re.ASCII) or not -most - 1 <= int(value) <= most:
+    if not _INTEGER.fullmatch(value) or not -most - 1 <= int(value) <= most:
         return f"it has to be an integer of type {config.type.value}"
     return _range_fault(config, int(value))
 
 
 def _double_fault(config: TopicConfig, value: str) -> str | None:
-    try:
-        return _range_fault(config, float(value))
-    except ValueError:
+    if not _DOUBLE.fullmatch(value):
         return "it has to be a number"
+    return _range_fault(config, float(value))
 
 
 def _plain(limit: float) -> str:

@@ -22,6 +22,7 @@ from quorum_node.protocol.configs import (
 )
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.schema.decoder import MAX_STRING_BYTES
 from support.controlled_cluster import NODE_ID, ControlledCluster, assigned
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
@@ -80,6 +81,17 @@ def test_items_of_lists_are_appended_to_the_default_and_subtracted(
     assert policy() == "compact"
 
 
+def test_a_list_does_not_grow_beyond_the_strings_that_stock_nodes_read(
+    cluster: ControlledCluster,
+) -> None:
+    def append(item: str) -> list[ErrorCode]:
+        return alter(cluster, resource(BROKER, "", ("listeners", APPEND, item)))
+
+    assert append("a" * 16_383) == append("b" * 16_383) == [ErrorCode.NONE]
+    assert append("c") == [ErrorCode.INVALID_CONFIG]
+    assert len(cluster.image.configs.of(BROKER, "")["listeners"]) == MAX_STRING_BYTES
+
+
 def test_an_unchanged_config_of_a_broker_is_written_again(cluster: ControlledCluster) -> None:
     """Brokers then read files anew that the config names."""
     again = resource(BROKER, "1", ("ssl.keystore.location", SET, "/x"))
@@ -100,6 +112,8 @@ BAD: list[tuple[str, int, str, Change, ErrorCode]] = [
     ("no broker", BROKER, "9", ("x", SET, "5"), ErrorCode.BROKER_ID_NOT_REGISTERED),
     ("no number", BROKER, "x", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
     ("negative", BROKER, "-1", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("many digits", BROKER, "1" * 5000, ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("long value", TOPIC, "t", ("retention.ms", SET, "1" * 5000), ErrorCode.INVALID_CONFIG),
     ("all groups", GROUP, "", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
     ("logger", 8, "1", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
     ("no type", 7, "1", ("x", SET, "5"), ErrorCode.UNSUPPORTED_VERSION),
@@ -182,6 +196,10 @@ def test_every_default_is_a_value_that_may_be_set() -> None:
     [
         ("segment.bytes", "14000", "it has to be at least 1048576"),
         ("min.cleanable.dirty.ratio", "1.5", "it has to be at most 1"),
+        ("min.cleanable.dirty.ratio", "0.\u0665", "it has to be a number"),
+        ("min.cleanable.dirty.ratio", "0_0.5", "it has to be a number"),
+        ("retention.ms", "\u00a05", "it has to be an integer of type long"),
+        ("retention.ms", "0" * 5000, "it has to be an integer of type long"),
     ],
 )
 def test_a_limit_is_told_with_all_its_digits(name: str, value: str, fault: str) -> None:

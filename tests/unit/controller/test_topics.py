@@ -122,6 +122,7 @@ BAD_TOPICS: list[tuple[str, dict[str, Any], ErrorCode]] = [
     ),
     ("unknown config", {"configs": {"nope": "1"}}, ErrorCode.INVALID_CONFIG),
     ("wrong value", {"configs": {"retention.ms": "soon"}}, ErrorCode.INVALID_CONFIG),
+    ("many digits", {"configs": {"retention.ms": "1" * 5000}}, ErrorCode.INVALID_CONFIG),
     ("out of range", {"configs": {"segment.bytes": "13"}}, ErrorCode.INVALID_CONFIG),
     ("null value", {"configs": {"retention.ms": None}}, ErrorCode.INVALID_CONFIG),
 ]

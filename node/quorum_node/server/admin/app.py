@@ -150,8 +150,7 @@ def error_response(
 def _partition_in_question(node: NodeView, request: Request) -> ReplicaView:
     replicas = node.replicas()
     named = request.query_params.get("partition", "0")
-    known = named.isdecimal() and int(named) < len(replicas)
-    return replicas[int(named) if known else 0]
+    return next((each for each in replicas if str(each.partition) == named), replicas[0])
 
 
 def _first_problem(error: RequestValidationError) -> str:
