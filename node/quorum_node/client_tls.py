@@ -27,6 +27,10 @@ class ClientTlsError(ValueError):
     """Files or settings that can't be used. The message contains no part of a key."""
 
 
+class ClientSettingsError(ClientTlsError):
+    """Settings that are malformed, not supported, or contradict each other: the user has to write them differently."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTls:
     """`authorities`: PEM of the trusted authorities. `chain`, `key`: PEM, possibly the same file.
@@ -85,9 +89,11 @@ def tls_of_folder(folder: Path) -> ClientTls:
 
 
 def tls_of_options(folder: Path | None, command_config: Path | None) -> ClientTls | None:
-    """From the options `--tls` and `--command-config`; None: clear text. Raises ClientTlsError."""
+    """From the options `--tls` and `--command-config`; None: clear text. Raises ClientTlsError, and
+    ClientSettingsError for wrong settings.
+    """
     if folder is not None and command_config is not None:
-        raise ClientTlsError("--tls and --command-config can't be combined: give one of them")
+        raise ClientSettingsError("--tls and --command-config can't be combined: give one of them")
     if command_config is not None:
         return tls_of_command_config(command_config)
     return tls_of_folder(folder) if folder is not None else None
@@ -116,9 +122,15 @@ def security_of_command_config(path: Path) -> ClientSecurity:
 
 def _told(path: Path) -> dict[str, str]:
     try:
-        return parse_properties(path.read_text())
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ClientTlsError(f"{path}: can't be read: {error}") from None
+        text = path.read_text()
+    except OSError as error:
+        raise ClientTlsError(f"{path}: can't be read: {_why(error)}") from None
+    except UnicodeDecodeError:
+        raise ClientSettingsError(f"{path}: is not a text in UTF-8") from None
+    try:
+        return parse_properties(text, unique=True)
+    except ValueError as error:
+        raise ClientSettingsError(f"{path}: {error}") from None
 
 
 def _protocol_of(told: Mapping[str, str]) -> str:
@@ -129,19 +141,19 @@ def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> Cli
     for key in told:
         if key.startswith(_PREFIX) and key not in _KNOWN:
             known = ", ".join(sorted(each for each in _KNOWN if each.startswith(_PREFIX)))
-            raise ClientTlsError(
+            raise ClientSettingsError(
                 f"{path}: {key} is not supported; supported keys of {_PREFIX}*: {known}"
             )
     protocol = _protocol_of(told)
     if protocol not in served:
-        raise ClientTlsError(f"{path}: {_PROTOCOL}={protocol}: write {' or '.join(served)}")
+        raise ClientSettingsError(f"{path}: {_PROTOCOL}={protocol}: write {' or '.join(served)}")
     if not _WITH_TLS[protocol]:
         return None
     for key in _TYPES:
         if told.get(key, "PEM").strip().upper() != "PEM":
-            raise ClientTlsError(f"{path}: {key}={told[key]}: only PEM is supported")
+            raise ClientSettingsError(f"{path}: {key}={told[key]}: only PEM is supported")
     if not told.get(_TRUSTSTORE):
-        raise ClientTlsError(
+        raise ClientSettingsError(
             f"{path}: {_TRUSTSTORE} is not set: name a file with the trusted authorities"
         )
     keystore = Path(told[_KEYSTORE]) if told.get(_KEYSTORE) else None

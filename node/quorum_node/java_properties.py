@@ -6,19 +6,24 @@ Pure text handling: no files, no meaning of keys.
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """Key → value; a later line wins. Raises ValueError with the number of a line without a separator.
+def parse_properties(text: str, *, unique: bool = False) -> dict[str, str]:
+    """Key → value; a later line wins, as in Java. Raises ValueError with the number of a line without a separator, and
+    with `unique` also with the numbers of two lines that set the same key.
 
-    Such a line is not shown: it may be a part of a private key whose line ends were not escaped.
+    Such lines are not shown: they may be parts of a private key whose line ends were not escaped.
     """
     pairs: dict[str, str] = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(_logical_lines(text), start=1):
         if not line or line[0] in "#!":
             continue
         key, found, value = _split(line)
         if not found:
             raise ValueError(f"line {number} is not in the form key=value")
-        pairs[_unescape(key)] = _unescape(value)
+        name = _unescape(key)
+        if unique and name in pairs:
+            raise ValueError(f"lines {lines[name]} and {number} set the same key: remove one")
+        pairs[name], lines[name] = _unescape(value), number
     return pairs
 
 

@@ -6,6 +6,8 @@ describes them.
 
 import argparse
 
+from quorum_node.command_line import Parser
+
 VARIABLES = {
     "WATCH_NAMESPACE": "comma-separated namespaces to watch; empty: all",
     "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "interval of reconciles without events (10)",
@@ -25,9 +27,9 @@ VARIABLES = {
 
 
 def parse(arguments: list[str] | None = None) -> None:
-    """Take no arguments. Raises SystemExit: 0 after --help, 2 for anything else."""
+    """Take no arguments. Raises SystemExit: 0 after --help, 2 and one line for anything else."""
     listed = "\n".join(f"  {name}\n      {meaning}" for name, meaning in VARIABLES.items())
-    argparse.ArgumentParser(
+    Parser(
         prog="quorum-operator",
         description="Runs MetadataQuorum resources of a Kubernetes cluster, until SIGTERM or SIGINT.",
         epilog=f"environment variables:\n{listed}",

@@ -58,6 +58,7 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
 # Creating and formatting replica UUIDs has one implementation.
 OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
+    "quorum_node.command_line",
     "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
     "quorum_node.quorum_arithmetic",

@@ -17,7 +17,7 @@ from quorum_node.api import (
     TargetVoterModel,
 )
 from quorum_node.quorumctl import render
-from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
 
 PATH = "/v1/alter-quorum"
 _LOOK_SECONDS = 0.2
@@ -36,7 +36,7 @@ def alter(client: AdminClient, arguments: argparse.Namespace) -> tuple[BaseModel
         )
     else:
         request = AlterQuorumRequest(
-            target_voters=[_voter(text) for text in arguments.voters.split(",")],
+            target_voters=_voters(arguments.voters),
             expected_offset=arguments.expected_offset,
             expected_epoch=arguments.expected_epoch,
             timeout_ms=client.timeout_ms,
@@ -85,10 +85,19 @@ def _look(client: AdminClient) -> QuorumDescription | None:
         raise
 
 
+def _voters(text: str) -> list[int | TargetVoterModel]:
+    voters = [_voter(each) for each in text.split(",")]
+    ids = [each if isinstance(each, int) else each.id for each in voters]
+    for number in ids:
+        if ids.count(number) > 1:
+            raise WrongUsage(f"{text!r} names voter {number} twice: remove one")
+    return voters
+
+
 def _voter(text: str) -> int | TargetVoterModel:
     number, _, uuid = text.strip().partition(":")
-    if not number.isdigit():
-        raise CommandFailed(
+    if not (number.isascii() and number.isdigit()):
+        raise WrongUsage(
             f"{text.strip()!r} is not a list of voters: write ids as 0,3,4, or 3:UUID to name a replica UUID"
         )
     return TargetVoterModel(id=int(number), uuid=uuid) if uuid else int(number)

@@ -54,6 +54,10 @@ class CommandFailed(Exception):
         self.leader_url = leader_url
 
 
+class WrongUsage(CommandFailed):
+    """An argument or a property is malformed, missing, or contradicts another one."""
+
+
 class AdminClient:
     """Client for one or more admin URLs of one quorum.
 
@@ -154,7 +158,7 @@ class AdminClient:
     ) -> M:
         """The response of one node. Raises CommandFailed, without a code if there was no response."""
         if any(each in url for each in _SECRETS_IN_URLS):
-            raise CommandFailed(_NOT_IN_URLS, ErrorCode.INVALID_REQUEST)
+            raise WrongUsage(_NOT_IN_URLS, ErrorCode.INVALID_REQUEST)
         content = None if body is None else body.model_dump_json(by_alias=True)
         query["partition"] = self._partition
         params = {key: value for key, value in query.items() if value is not None}
@@ -167,7 +171,7 @@ class AdminClient:
                 headers={"Content-Type": "application/json"} if content else None,
             )
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-            raise CommandFailed(
+            raise WrongUsage(
                 f"{url!r} is not an admin URL: write http://host:8080 or https://host:8443",
                 ErrorCode.INVALID_REQUEST,
             ) from error

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from urllib.parse import quote
 
 from pydantic import BaseModel
 
@@ -23,7 +24,7 @@ from quorum_node.api import (
     VoterHistory,
 )
 from quorum_node.quorumctl import render
-from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.quorumctl.client import AdminClient, WrongUsage
 from quorum_node.reassignment_api import PartitionDescriptions
 
 Result = tuple[BaseModel, list[str]]
@@ -100,10 +101,11 @@ def resign(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """Set one value; returns after the commit."""
-    value = None if arguments.delete else arguments.value
-    if value is None and not arguments.delete:
-        raise CommandFailed("the value is missing; use --delete to delete the key")
-    body = PutConfigRequest(value=value, timeout_ms=client.timeout_ms)
+    if arguments.value is None and not arguments.delete:
+        raise WrongUsage("the value is missing; use --delete to delete the key")
+    if arguments.value is not None and arguments.delete:
+        raise WrongUsage("a value and --delete can't be combined: give one of them")
+    body = PutConfigRequest(value=arguments.value, timeout_ms=client.timeout_ms)
     result = client.call(AppendResult, "PUT", _key_path(arguments.key), body)
     return result, [f"committed at offset {result.offset} in epoch {result.epoch}"]
 
@@ -193,7 +195,7 @@ def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterReq
             count_newcomer=arguments.count_newcomer,
         )
     if None in (arguments.id, arguments.uuid, arguments.controller):
-        raise CommandFailed(
+        raise WrongUsage(
             "name the replica to add: --node http://host:8080, or --id, --uuid and --controller"
         )
     endpoints = [_endpoint("CONTROLLER", arguments.controller)]
@@ -210,19 +212,20 @@ def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterReq
 
 def _endpoint(name: str, text: str) -> EndpointModel:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise CommandFailed(f"{text!r} is not host:port")
+    if not host or not (port.isascii() and port.isdigit()):
+        raise WrongUsage(f"{text!r} is not host:port")
     return EndpointModel(name=name, host=host, port=int(port))
 
 
 def _key_path(key: str) -> str:
-    parts = key.split("/", 2)
+    parts = key.split("/")
     if len(parts) != 3 or not all(parts):
-        raise CommandFailed(
+        raise WrongUsage(
             f"{key!r} is not a key: write type/resource/name, such as topic/orders/retention.ms"
             " (resource '-' is the cluster default)"
         )
-    return "/v1/configs/" + "/".join(parts)
+    # Else a part of the key with `?` or `#` would not be in the path, and another key would be written.
+    return "/v1/configs/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _changed(text: str, result: VoterChangeResult) -> str:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from quorum_node.api import Consistency
 from quorum_node.client_tls import (
+    ClientSettingsError,
     ClientTls,
     ClientTlsError,
     tls_of_folder,
@@ -18,14 +19,16 @@ from quorum_node.client_tls import (
 from quorum_node.command_line import Parser
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
-from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.quorumctl.client import AdminClient, CommandFailed, WrongUsage
 from quorum_node.quorumctl.watch import watch
 
 EXIT_CODES = {
     0: "done",
     1: "refused or failed; the reason is on stderr",
-    2: "wrong usage",
+    2: "wrong usage: an argument, or a property in the file of --command-config",
 }
+# Fields of requests, and the options that fill them.
+_OPTIONS = {"timeout_ms": "--timeout-ms", "id": "--id", "successor_id": "--successor"}
 _DEFAULT_ADMIN = "http://127.0.0.1:8080"
 _DEFAULT_SECURE_ADMIN = "https://localhost:8443"
 _OF_A_MEMBER = Path("/etc/metadataquorum-tls")
@@ -54,12 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
             document, lines = parsed.command(client, parsed)
     except CommandFailed as error:
         print(f"quorumctl: {error}", file=sys.stderr)
-        return 1
-    except ValidationError as error:
+        return 2 if isinstance(error, WrongUsage) else 1
+    except ValidationError as error:  # of a request, so of the arguments
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        print(f"quorumctl: {where}: {first['msg']}", file=sys.stderr)
-        return 1
+        field = ".".join(str(part) for part in first["loc"])
+        print(f"quorumctl: {_OPTIONS.get(field, field)}: {first['msg']}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
@@ -82,6 +85,8 @@ def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
                 Path(folder) if folder else None, Path(command_config) if command_config else None
             )
         return tls_of_folder(_OF_A_MEMBER) if (_OF_A_MEMBER / "tls.crt").exists() else None
+    except ClientSettingsError as error:
+        raise WrongUsage(str(error)) from error
     except ClientTlsError as error:
         raise CommandFailed(str(error)) from error
 
