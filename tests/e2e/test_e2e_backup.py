@@ -66,7 +66,7 @@ def destroy(env: KindEnv) -> None:
     wait_for("its claims to be gone", lambda: not quorum.claims(), timeout_s=60)
 
 
-def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(
+def test_stock_brokers_continue_on_a_quorum_restored_from_a_backup(
     env: KindEnv, target: BackupTarget
 ) -> None:
     api = env.cluster.api
@@ -116,7 +116,7 @@ def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(
         back_up(env, "backup-again")
 
 
-def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(
+def test_restore_with_another_cluster_id_is_rejected_with_a_remedy(
     env: KindEnv, target: BackupTarget
 ) -> None:
     api = env.cluster.api

@@ -18,7 +18,7 @@ _DEBOUNCE_S = 30.0
 
 
 @pytest.mark.requirement("OP-04", "OP-09")
-def test_a_dead_disk_of_a_follower_is_replaced_unasked(env: KindEnv) -> None:
+def test_failed_disk_of_a_follower_is_replaced_automatically(env: KindEnv) -> None:
     """And another one that comes back healthy before its replica was replaced."""
     env.create_under_load(3)
     replace_dead_disk(env, of_leader=False)
@@ -28,7 +28,7 @@ def test_a_dead_disk_of_a_follower_is_replaced_unasked(env: KindEnv) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-04", "OP-09")
-def test_a_dead_disk_of_the_leader_is_replaced_unasked(env: KindEnv) -> None:
+def test_failed_disk_of_the_leader_is_replaced_automatically(env: KindEnv) -> None:
     env.create_under_load(3)
     replace_dead_disk(env, of_leader=True)
     env.prove_nothing_lost()
@@ -67,7 +67,7 @@ def comes_back_and_stays_out(env: KindEnv) -> None:
     stays("the healed replica is out", out, for_s=20)
 
 
-def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_data_is_deleted(
+def test_two_failed_disks_of_three_lose_the_quorum_and_no_data_is_deleted(
     env: KindEnv,
 ) -> None:
     quorum = env.create_under_load(3)
@@ -94,7 +94,7 @@ def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_data_is_deleted(
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
-def test_a_second_disk_that_fails_during_a_replacement_is_replaced_after_it(env: KindEnv) -> None:
+def test_second_disk_failure_during_a_replacement_is_repaired_after_the_first(env: KindEnv) -> None:
     quorum = env.create_under_load(5)
     before = quorum.wait_healthy(5, timeout_s=30)
     followers = [voter for voter in before.voters if voter.id != before.leader_id]
@@ -114,7 +114,7 @@ def test_a_second_disk_that_fails_during_a_replacement_is_replaced_after_it(env:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
-def test_a_claim_that_is_terminating_under_a_healthy_pod_is_replaced(env: KindEnv) -> None:
+def test_terminating_claim_under_a_healthy_pod_is_replaced(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     victim = env.voter(leader=False)
     env.faults.delete_claim(quorum.pod_of(victim.id, victim.uuid))
@@ -124,7 +124,7 @@ def test_a_claim_that_is_terminating_under_a_healthy_pod_is_replaced(env: KindEn
 
 
 @pytest.mark.long
-def test_a_full_disk_is_a_condition_and_no_replacement(env: KindEnv) -> None:
+def test_full_disk_sets_a_condition_and_causes_no_replacement(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     incarnations = env.incarnations()
@@ -147,7 +147,9 @@ def test_a_full_disk_is_a_condition_and_no_replacement(env: KindEnv) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.requirement("OP-04")
-def test_ten_repairs_are_fast(env: KindEnv, record_property: Callable[[str, object], None]) -> None:
+def test_ten_repairs_stay_below_the_time_limit(
+    env: KindEnv, record_property: Callable[[str, object], None]
+) -> None:
     """From the first EIO to the wanted number of healthy voters, followers and leaders in turn."""
     repair = {"enabled": True, "maxReplacementsPerHour": 60}
     quorum = env.create_under_load(3, repair=repair)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.requirement("OP-01", "OP-03", "OP-09")
-def test_a_resource_that_is_applied_serves_survives_its_leader_grows_and_shrinks(
+def test_quorum_forms_serves_writes_fails_over_scales_up_and_scales_down(
     env: KindEnv,
 ) -> None:
     """One quorum under one load: most of a test on its own would be to make them."""
@@ -75,7 +75,7 @@ def later_than(before: Described) -> Callable[[Described], bool]:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: KindEnv) -> None:
+def test_scale_up_reverted_half_way_returns_to_the_initial_members(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     quorum.scale(5)
@@ -89,7 +89,7 @@ def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: KindEnv) 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_any_member_can_be_retired_and_is_replaced_under_a_new_id(env: KindEnv) -> None:
+def test_any_member_can_be_retired_and_its_replacement_has_a_new_id(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     leader = env.voter(leader=True)
     quorum.patch({"retire": [leader.id]})
@@ -104,7 +104,7 @@ def test_any_member_can_be_retired_and_is_replaced_under_a_new_id(env: KindEnv) 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_a_changed_property_restarts_one_pod_at_a_time_the_leader_last(env: KindEnv) -> None:
+def test_changed_property_restarts_one_pod_at_a_time_and_the_leader_last(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     leader = quorum.pod_of(before.leader_id, before.leader_uuid)

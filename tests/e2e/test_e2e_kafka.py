@@ -43,7 +43,7 @@ def test_producers_continue_after_disk_failures_of_controllers(
 
 
 @pytest.mark.requirement("OP-08")
-def test_partitions_move_under_load_as_the_resource_says(env: KindEnv) -> None:
+def test_reassignment_moves_partitions_under_load_as_specified(env: KindEnv) -> None:
     """A few at a time, while the operator is killed; nothing acknowledged is lost."""
     quorum = env.create(3, tls=identities())
     with KafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:

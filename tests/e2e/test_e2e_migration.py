@@ -50,7 +50,7 @@ def _generation(env: KindEnv) -> int:
     return int(env.the_quorum.resource()["metadata"]["generation"])
 
 
-def test_a_quorum_migrates_under_load_goes_back_and_ends_with_certificates(env: KindEnv) -> None:
+def test_quorum_migrates_to_tls_under_load_and_back_and_then_to_tls_only(env: KindEnv) -> None:
     """The writer speaks clear text, so it ends before the last stage closes those ports."""
     quorum = env.create_under_load(3, tls={"mode": "Disabled"})
     before = env.claims_by_uid()

@@ -33,7 +33,7 @@ def test_draining_a_node_replaces_no_member(env: KindEnv) -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_members_with_local_volumes_leave_a_deleted_node(env: KindEnv) -> None:
+def test_members_with_local_volumes_are_moved_off_a_deleted_node(env: KindEnv) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     victim = env.voter(leader=False, described=before)
@@ -60,7 +60,7 @@ _NOT_READY_S = 120.0
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_member_is_replaced_only_when_its_host_stays_unavailable(
+def test_member_is_replaced_only_when_its_host_stays_unavailable(
     env: KindEnv,
 ) -> None:
     """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without
@@ -126,7 +126,7 @@ def names_the_host(env: KindEnv, node_id: int, node: str) -> bool:
     return f"member {node_id} (" in message and f"host {node} is not ready" in message
 
 
-def test_a_founder_lost_before_formation_founds_again_under_a_new_cluster_id(
+def test_founder_lost_before_formation_is_replaced_under_a_new_cluster_id(
     env: KindEnv,
 ) -> None:
     # Two free disks only: the third member has nowhere to live, so the quorum can't form yet.

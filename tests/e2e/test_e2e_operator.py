@@ -26,7 +26,7 @@ _WRONG: tuple[tuple[dict[str, object], str, str], ...] = (
 """spec, name, and what the refusal has to say."""
 
 
-def test_a_wrong_resource_is_refused_when_it_is_applied(refusals: KindEnv) -> None:
+def test_invalid_spec_is_rejected_at_apply(refusals: KindEnv) -> None:
     env = refusals
     for spec, name, says in _WRONG:
         document = env.document(**spec)
@@ -38,7 +38,7 @@ def test_a_wrong_resource_is_refused_when_it_is_applied(refusals: KindEnv) -> No
     assert env.cluster.api.list(kube.quorums(env.namespace)) == []
 
 
-def test_an_existing_quorum_refuses_wrong_changes_and_explains_a_missing_class(
+def test_invalid_spec_changes_are_rejected_and_a_missing_storage_class_is_reported(
     refusals: KindEnv,
 ) -> None:
     env = refusals
@@ -57,7 +57,9 @@ def test_an_existing_quorum_refuses_wrong_changes_and_explains_a_missing_class(
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("point", ["successor made", "successor added", "predecessor removed"])
-def test_an_operator_killed_during_a_replacement_goes_on(env: KindEnv, point: str) -> None:
+def test_operator_killed_during_a_replacement_resumes_it_after_restart(
+    env: KindEnv, point: str
+) -> None:
     quorum = env.create_under_load(3)
     before = quorum.wait_healthy(3, timeout_s=30)
     incarnations = env.incarnations()
@@ -87,7 +89,7 @@ def test_an_operator_killed_during_a_replacement_goes_on(env: KindEnv, point: st
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_two_operators_alive_at_once_move_one_member_at_a_time(env: KindEnv) -> None:
+def test_two_concurrent_operators_move_one_member_at_a_time(env: KindEnv) -> None:
     deployment = kube.apps(installation.OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
     quorum = env.create_under_load(3)
     env.cluster.api.merge(deployment, {"spec": {"replicas": 2}})
@@ -110,7 +112,9 @@ def test_two_operators_alive_at_once_move_one_member_at_a_time(env: KindEnv) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
-def test_deleting_the_resource_follows_its_policy(env: KindEnv, policy: str, kept: int) -> None:
+def test_deleting_the_resource_follows_its_deletion_policy(
+    env: KindEnv, policy: str, kept: int
+) -> None:
     quorum = env.create(3, deletionPolicy=policy)
     env.cluster.api.delete(quorum.path)
     quorum.wait_gone(timeout_s=90)
@@ -144,7 +148,7 @@ def test_uninstalling_in_any_order_leaves_no_undeletable_object(env: KindEnv, fi
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-02")
-def test_the_plain_manifests_run_a_quorum_as_well(env: KindEnv) -> None:
+def test_plain_manifests_run_a_quorum_like_the_chart(env: KindEnv) -> None:
     kubeconfig, image = env.cluster.kubeconfig, project_images.OPERATOR.name
     installation.helm_uninstall(kubeconfig)
     try:

@@ -17,7 +17,7 @@ _SHOWN_WITHIN_S = 60.0
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_page_shows_a_dead_disk_its_replacement_and_a_new_leader(
+def test_live_page_shows_a_failed_disk_its_replacement_and_a_new_leader(
     ready_stage: OperatorCluster, env: KindEnv
 ) -> None:
     quorum = env.create_under_load(3)

@@ -16,7 +16,7 @@ _BEGUN_S = 300
 
 
 @pytest.mark.requirement("SP-02", "SP-08")
-def test_executors_are_pods_and_nothing_is_lost_when_they_die(
+def test_spark_executors_run_as_pods_and_no_row_is_lost_when_they_are_killed(
     env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
     """Records are written all the time. Then the archive is what a node says of its own log, each record once."""

@@ -11,7 +11,7 @@ from support.kind_env.waiting import wait_for
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
-def test_stock_producers_and_groups_continue_after_failed_controllers_and_brokers(
+def test_stock_producers_and_groups_continue_after_controller_and_broker_failures(
     env: KindEnv,
 ) -> None:
     """Nothing acknowledged is lost, and the group that reads all the time misses nothing."""
@@ -33,7 +33,7 @@ def test_stock_producers_and_groups_continue_after_failed_controllers_and_broker
         assert clients("followed t 60000") == "0", "the group that was there all the time"
 
 
-def test_another_broker_takes_the_place_of_one_whose_disk_failed(env: KindEnv) -> None:
+def test_replacement_broker_takes_over_after_the_disk_of_a_broker_failed(env: KindEnv) -> None:
     """Its replicas move as a PartitionReassignment says. A stock producer and a group lose nothing."""
     quorum = env.create(3, tls={"mode": "Disabled"})
     with PythonKafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:

@@ -24,7 +24,7 @@ _PARTS, _ROUNDS_EACH = 12, 25
 @pytest.mark.timeout(400)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", _SHORT)
-def test_the_quorum_settles_after_random_concurrent_changes(env: KindEnv, seed: int) -> None:
+def test_quorum_converges_after_random_concurrent_changes(env: KindEnv, seed: int) -> None:
     run_round(env, draw(seed, DRAWN), print)
 
 
@@ -32,7 +32,7 @@ def test_the_quorum_settles_after_random_concurrent_changes(env: KindEnv, seed: 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.timeout(_ROUNDS_EACH * 500)
 @pytest.mark.parametrize("part", range(1, _PARTS + 1))
-def test_three_hundred_rounds_settle(
+def test_quorum_converges_in_three_hundred_random_rounds(
     ready_stage: OperatorCluster, record_property: Callable[[str, object], None], part: int
 ) -> None:
     """Rounds that were passed on this very tree are not played again, so that a run can be resumed."""

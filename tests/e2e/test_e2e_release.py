@@ -58,7 +58,7 @@ def in_folder(folder: Path, *command: str, timeout_s: float = 600) -> str:
     return done.stdout
 
 
-def test_checksums_cover_every_file(folder: Path) -> None:
+def test_release_checksums_cover_every_file(folder: Path) -> None:
     in_folder(folder, "sha256sum", "--check", "--strict", "SHA256SUMS")
     listed = {
         line.split()[1].lstrip("*") for line in (folder / "SHA256SUMS").read_text().splitlines()
@@ -66,9 +66,7 @@ def test_checksums_cover_every_file(folder: Path) -> None:
     assert listed == {each.name for each in folder.iterdir()} - {"SHA256SUMS"}
 
 
-def test_the_wheel_works_in_an_empty_environment(
-    folder: Path, version: str, tmp_path: Path
-) -> None:
+def test_wheel_works_in_an_empty_environment(folder: Path, version: str, tmp_path: Path) -> None:
     (wheel,) = folder.glob("*.whl")
     in_folder(folder, sys.executable, "-m", "venv", str(tmp_path / "venv"))
     python = tmp_path / "venv" / "bin" / "python"
@@ -101,7 +99,7 @@ def released(ready_stage: OperatorCluster, folder: Path, version: str) -> Iterat
         operator_cluster.install_operator(ready_stage, operator_image)
 
 
-def test_the_images_and_the_chart_run_a_quorum_that_heals(
+def test_released_images_and_chart_run_a_quorum_that_repairs_itself(
     released: OperatorCluster, folder: Path, version: str, env: KindEnv
 ) -> None:
     definition = yaml.safe_load((folder / "metadataquorums.yaml").read_text())

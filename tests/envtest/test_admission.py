@@ -134,7 +134,7 @@ def create(place: Env, document: Json) -> Json:
 
 
 @pytest.mark.parametrize("case", _WRONG)
-def test_a_wrong_spec_is_refused(place: Env, case: str) -> None:
+def test_invalid_spec_is_rejected(place: Env, case: str) -> None:
     spec, says = _WRONG[case]
     document = place.document("q", 3)
     document["spec"] |= spec
@@ -145,7 +145,7 @@ def test_a_wrong_spec_is_refused(place: Env, case: str) -> None:
 
 
 @pytest.mark.parametrize("name", _WRONG_NAMES)
-def test_a_wrong_name_is_refused(place: Env, name: str) -> None:
+def test_invalid_name_is_rejected(place: Env, name: str) -> None:
     with pytest.raises(ApiError) as refused:
         create(place, place.document(name, 3))
     assert refused.value.status == 422
@@ -153,7 +153,7 @@ def test_a_wrong_name_is_refused(place: Env, name: str) -> None:
 
 
 @pytest.mark.parametrize("case", _RIGHT)
-def test_a_right_spec_is_taken_with_its_defaults(place: Env, case: str) -> None:
+def test_valid_spec_is_accepted_with_its_defaults(place: Env, case: str) -> None:
     document = place.document("q" * 40, 3)
     document["spec"] = _RIGHT[case]
     made = create(place, document)
@@ -170,7 +170,7 @@ def test_a_right_spec_is_taken_with_its_defaults(place: Env, case: str) -> None:
         ({"clusterId": "another"}, "immutable"),
     ],
 )
-def test_an_existing_quorum_refuses_a_wrong_change(
+def test_invalid_change_of_an_existing_quorum_is_rejected(
     quorum: ApiServerQuorum, change: Json, says: str
 ) -> None:
     before = quorum.resource()["spec"]
@@ -182,9 +182,7 @@ def test_an_existing_quorum_refuses_a_wrong_change(
 
 
 @pytest.mark.parametrize("replicas", [0, 4, 9])
-def test_scaling_through_the_subresource_obeys_the_same_rules(
-    quorum: ApiServerQuorum, replicas: int
-) -> None:
+def test_scale_subresource_enforces_the_same_rules(quorum: ApiServerQuorum, replicas: int) -> None:
     before = quorum.resource()["spec"]["replicas"]
     with pytest.raises(ApiError) as refused:
         quorum.scale(replicas)
@@ -192,6 +190,6 @@ def test_scaling_through_the_subresource_obeys_the_same_rules(
     assert quorum.resource()["spec"]["replicas"] == before
 
 
-def test_scaling_through_the_subresource_changes_the_spec(quorum: ApiServerQuorum) -> None:
+def test_scale_subresource_changes_the_spec(quorum: ApiServerQuorum) -> None:
     quorum.scale(5)
     assert quorum.resource()["spec"]["replicas"] == 5

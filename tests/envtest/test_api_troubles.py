@@ -31,9 +31,7 @@ def configuration(server: ControlPlane) -> Configuration:
 
 @pytest.mark.timeout(60)
 @pytest.mark.requirement("OP-03")
-def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
-    api_server: ControlPlane, env: Env
-) -> None:
+def test_expired_resource_version_causes_a_new_list(api_server: ControlPlane, env: Env) -> None:
     """The real one's 410: it knows of this kind from the moment on in which the kind was defined."""
     env.apply(1)
     told: list[Any] = []
@@ -58,7 +56,7 @@ def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
 
 
 @pytest.mark.timeout(60)
-def test_a_patch_of_an_object_that_has_changed_is_a_conflict_and_an_invalid_one_is_not(
+def test_patch_of_a_changed_object_is_a_conflict_and_an_invalid_patch_is_not(
     api_server: ControlPlane, env: Env
 ) -> None:
     """Otherwise a race with another writer is reported as a change that the API server rejects."""
@@ -84,7 +82,7 @@ def test_a_patch_of_an_object_that_has_changed_is_a_conflict_and_an_invalid_one_
 @pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.requirement("OP-03")
-def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(env: Env) -> None:
+def test_slow_api_server_delays_repairs_and_transfers_no_lease(env: Env) -> None:
     operator, proxy = env.add_operator(lease=True)
     operator.start()
     quorum = env.create(3, repair=_EAGER)
@@ -99,9 +97,7 @@ def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(env: Env) -> No
 
 @pytest.mark.timeout(280)
 @pytest.mark.requirement("OP-03")
-def test_an_outage_of_the_api_server_does_not_stop_the_operator(
-    env: Env, api_server: ControlPlane
-) -> None:
+def test_operator_survives_an_outage_of_the_api_server(env: Env, api_server: ControlPlane) -> None:
     """Longer than the lease lasts: it is taken again, and what has changed meanwhile is seen."""
     operator, proxy = env.add_operator(lease=True)
     operator.start()

@@ -55,7 +55,7 @@ def finish(quorum: ApiServerQuorum, name: str) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> None:
+def test_backup_cron_job_is_accepted_and_restored_and_its_job_gets_its_settings(home: Home) -> None:
     quorum, api = home.quorum, home.env.api
     quorum.patch({"backup": _BACKUP})
     wait_reason(quorum, "FirstPending")
@@ -79,7 +79,7 @@ def test_the_cron_job_is_accepted_put_back_and_its_job_is_told(home: Home) -> No
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_cron_job_of_an_object_store_is_accepted_and_a_missing_secret_is_told(
+def test_object_store_cron_job_is_accepted_and_a_missing_secret_is_reported(
     home: Home,
 ) -> None:
     quorum, api = home.quorum, home.env.api
@@ -165,7 +165,7 @@ def test_the_cron_job_of_an_object_store_is_accepted_and_a_missing_secret_is_tol
         ),
     ],
 )
-def test_invalid_combinations_are_refused_with_what_to_do(
+def test_invalid_backup_settings_are_rejected_with_a_remedy(
     home: Home, spec: dict[str, object], words: str
 ) -> None:
     with pytest.raises(ApiError) as refused:
@@ -174,7 +174,7 @@ def test_invalid_combinations_are_refused_with_what_to_do(
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
+def test_restore_into_an_existing_quorum_is_rejected(home: Home) -> None:
     with pytest.raises(ApiError) as refused:
         home.quorum.patch({"restoreFrom": {"claimName": "b"}, "clusterId": "c"})
     assert "create a new MetadataQuorum" in str(refused.value)
@@ -182,7 +182,7 @@ def test_a_quorum_that_exists_is_not_restored(home: Home) -> None:
 
 @pytest.mark.requirement("OP-10")
 @pytest.mark.long
-def test_a_new_quorum_begins_with_a_claim_of_the_one_before(home: Home) -> None:
+def test_new_quorum_restores_from_the_backup_claim_of_the_previous_quorum(home: Home) -> None:
     """The last of this file: the resource is another one after it."""
     env, quorum = home.env, home.quorum
     load = env.start_load(quorum)

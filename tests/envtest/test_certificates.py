@@ -73,7 +73,7 @@ def reason(quorum: ApiServerQuorum, kind: str) -> str:
     return str((quorum.condition(kind) or {}).get("reason"))
 
 
-def test_a_quorum_of_three_forms_with_certificates_and_takes_a_new_leaf(env: Env) -> None:
+def test_quorum_of_three_forms_with_certificates_and_loads_a_renewed_leaf(env: Env) -> None:
     quorum = secured(env)
     assert reason(quorum, "TlsReady") == "CertificatesIssued"
     assert quorum.status()["tls"]["authority"] == 1
@@ -98,7 +98,7 @@ def test_a_quorum_of_three_forms_with_certificates_and_takes_a_new_leaf(env: Env
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_dead_disk_is_replaced_and_the_newcomer_has_a_certificate(env: Env) -> None:
+def test_replacement_of_a_failed_disk_has_its_own_certificate(env: Env) -> None:
     quorum = secured(env, disks=True)
     load = env.start_load(quorum)
     failed = quorum.fail_disk(quorum.voter(leader=True))
@@ -109,7 +109,7 @@ def test_a_dead_disk_is_replaced_and_the_newcomer_has_a_certificate(env: Env) ->
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_authority_and_all_leaves_are_replaced_while_clients_write(env: Env) -> None:
+def test_authority_and_all_leaves_are_rotated_while_clients_write(env: Env) -> None:
     quorum = secured(env)
     load = env.start_load(quorum)
     before, begun = presented(quorum), starts(quorum)
@@ -137,7 +137,7 @@ _KILLS = (
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("purpose", _KILLS)
-def test_an_operator_killed_while_it_replaces_the_authority_is_followed_by_one_that_ends_it(
+def test_new_operator_completes_an_authority_rotation_of_a_killed_operator(
     env: Env, purpose: str, moment: Moment
 ) -> None:
     operator, proxy = env.add_operator()
@@ -159,7 +159,7 @@ def test_an_operator_killed_while_it_replaces_the_authority_is_followed_by_one_t
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_when_the_key_of_the_authority_is_lost_the_next_one_takes_over(env: Env) -> None:
+def test_lost_authority_key_is_replaced_by_the_next_authority(env: Env) -> None:
     quorum = secured(env)
     load = env.start_load(quorum)
     begun = starts(quorum)
@@ -172,7 +172,9 @@ def test_when_the_key_of_the_authority_is_lost_the_next_one_takes_over(env: Env)
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
-def test_another_token_needs_no_restart_and_a_repair_goes_on(env: Env, replaced: bool) -> None:
+def test_changed_token_needs_no_restart_and_a_running_repair_continues(
+    env: Env, replaced: bool
+) -> None:
     quorum = secured(env, disks=True)
     load = env.start_load(quorum)
     before, begun = quorum.token(), starts(quorum)

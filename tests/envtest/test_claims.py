@@ -37,7 +37,7 @@ def wait_marked(env: Env, quorum: ApiServerQuorum, keys: frozenset[tuple[int, st
     wait_for("the claims are marked", marked, timeout_s=_MERGE)
 
 
-def test_deleted_sets_and_a_deleted_identity_come_back_with_the_same_replicas(
+def test_deleted_stateful_sets_and_identity_are_recreated_with_the_same_replicas(
     home: Home,
 ) -> None:
     env, operator, quorum = home.env, home.operator, home.quorum
@@ -57,7 +57,7 @@ def test_deleted_sets_and_a_deleted_identity_come_back_with_the_same_replicas(
     assert (identity["data"]["clusterId"], identity["data"]["formed"]) == (cluster_id, "true")
 
 
-def test_a_mark_is_written_on_the_very_claim_that_was_judged(
+def test_failure_mark_is_written_only_to_the_claim_with_the_evaluated_uid(
     home: Home,
 ) -> None:
     """What the operator's writes rest on: a UID, or a version, that is not the claim's is refused."""
@@ -73,7 +73,7 @@ def test_a_mark_is_written_on_the_very_claim_that_was_judged(
     assert "removed" not in notes(env, name)
 
 
-def test_a_resource_that_is_applied_again_runs_its_old_claims_when_that_is_confirmed(
+def test_reapplied_resource_runs_its_old_claims_after_confirmation(
     home: Home,
 ) -> None:
     """The last of this file: the resource is another one after it."""

@@ -102,7 +102,7 @@ class Prometheus:
 
 
 @pytest.mark.timeout(600)
-def test_each_query_of_the_dashboard_is_answered(
+def test_every_dashboard_query_returns_a_result(
     env: Env, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Also draws the panels, for people to look at."""

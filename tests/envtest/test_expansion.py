@@ -34,7 +34,7 @@ def reason(quorum: ApiServerQuorum) -> str:
 
 
 @pytest.mark.usefixtures("growing_class")
-def test_claims_grow_in_place_and_nothing_restarts(home: Home) -> None:
+def test_claims_are_expanded_in_place_without_a_restart(home: Home) -> None:
     quorum = home.quorum
     keys, claims = quorum.wait_ready(3).keys, quorum.claims_by_uid()
     pods = {pod["metadata"]["uid"] for pod in quorum.pods()}
@@ -46,7 +46,7 @@ def test_claims_grow_in_place_and_nothing_restarts(home: Home) -> None:
     assert {pod["metadata"]["uid"] for pod in quorum.pods()} == pods
 
 
-def test_a_class_that_does_not_grow_is_told_before_anything_moves(home: Home) -> None:
+def test_storage_class_without_expansion_is_reported_before_any_replacement(home: Home) -> None:
     quorum = home.quorum
     claims = quorum.claims_by_uid()
     size = quorum.resource()["spec"]["storage"]["size"]

@@ -79,7 +79,7 @@ def wait_blocked(quorum: ApiServerQuorum, reason: str) -> None:
 
 
 @pytest.mark.requirement("OP-11")
-def test_an_authority_of_the_users_own_is_used_spoiled_lost_and_replaced_under_load(
+def test_user_provided_authority_is_used_damaged_lost_and_replaced_under_load(
     env: Env,
 ) -> None:
     put(env, "corporate", pair(corporate("Corporate 1")))
@@ -102,7 +102,7 @@ def test_an_authority_of_the_users_own_is_used_spoiled_lost_and_replaced_under_l
 
 
 @pytest.mark.requirement("OP-11")
-def test_others_are_trusted_and_trusted_no_more_under_load(env: Env) -> None:
+def test_additional_trusted_authorities_are_added_and_removed_under_load(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()
     quorum = env.create(3, tls={"mode": "Managed"})

@@ -19,7 +19,7 @@ def ids(described: Described) -> set[int]:
     return {voter.id for voter in described.voters}
 
 
-def test_one_replica_serves(env: Env) -> None:
+def test_quorum_with_one_replica_serves_writes(env: Env) -> None:
     quorum = env.create(1)
     assert quorum.incarnations() == {"q-1-1": 1}
     status = quorum.status()
@@ -27,7 +27,7 @@ def test_one_replica_serves(env: Env) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_three_replicas_form_one_by_one_with_all_their_objects(env: Env) -> None:
+def test_three_replicas_form_one_after_the_other_with_all_their_objects(env: Env) -> None:
     quorum = env.create(3)
     now = quorum.describe()
     assert now is not None
@@ -48,7 +48,7 @@ def test_three_replicas_form_one_by_one_with_all_their_objects(env: Env) -> None
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_three_five_three_moves_one_member_at_a_time(env: Env) -> None:
+def test_scaling_from_three_to_five_and_back_changes_one_member_at_a_time(env: Env) -> None:
     quorum = env.create(3)
     offset = quorum.last_voters_offset()
     quorum.scale(5)
@@ -65,7 +65,7 @@ def test_three_five_three_moves_one_member_at_a_time(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: Env) -> None:
+def test_scale_up_reverted_half_way_returns_to_the_initial_members(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     offset = quorum.last_voters_offset()
@@ -85,7 +85,7 @@ def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(env: Env) -> N
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_retire_replaces_a_member_under_a_new_id(env: Env) -> None:
+def test_retiring_a_member_replaces_it_under_a_new_id(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     offset = quorum.last_voters_offset()
@@ -105,7 +105,7 @@ def test_retire_replaces_a_member_under_a_new_id(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_other_storage_replaces_the_members_one_by_one(env: Env) -> None:
+def test_changed_storage_size_replaces_the_members_one_by_one(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     offset = quorum.last_voters_offset()
@@ -125,7 +125,7 @@ def test_other_storage_replaces_the_members_one_by_one(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-06")
-def test_another_storage_class_replaces_the_members_one_by_one(env: Env) -> None:
+def test_changed_storage_class_replaces_the_members_one_by_one(env: Env) -> None:
     """The same size on other volumes: every member gets a successor under its id, and keeps its old claim."""
     quorum = env.create(3)
     before = quorum.wait_ready(3)
@@ -150,7 +150,7 @@ def test_another_storage_class_replaces_the_members_one_by_one(env: Env) -> None
 
 
 @pytest.mark.long
-def test_retiring_the_leader_hands_leadership_over_first(env: Env) -> None:
+def test_retiring_the_leader_transfers_leadership_first(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     quorum.patch({"retire": [before.leader_id]})
@@ -163,7 +163,7 @@ def test_retiring_the_leader_hands_leadership_over_first(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-01")
-def test_a_paused_quorum_changes_no_member_and_continues_when_resumed(env: Env) -> None:
+def test_paused_quorum_changes_no_member_and_continues_when_resumed(env: Env) -> None:
     quorum = env.create(3)
     quorum.patch({"paused": True, "replicas": 5})
     quorum.wait_phase("Paused", timeout_s=MOVE_TIMEOUT_S)
@@ -172,9 +172,7 @@ def test_a_paused_quorum_changes_no_member_and_continues_when_resumed(env: Env) 
     quorum.wait_ready(5)
 
 
-def test_an_unknown_storage_class_is_a_condition_that_names_it(
-    env: Env, operator: OperatorProcess
-) -> None:
+def test_unknown_storage_class_is_named_in_a_condition(env: Env, operator: OperatorProcess) -> None:
     storage = {"size": "200Mi", "storageClassName": "no-such-class"}
     quorum = env.apply(3, storage=storage)
     condition = quorum.wait_condition("SpecInvalid", timeout_s=30)
@@ -184,7 +182,9 @@ def test_an_unknown_storage_class_is_a_condition_that_names_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
-def test_deleting_the_resource_follows_its_policy(env: Env, policy: str, kept: int) -> None:
+def test_deleting_the_resource_follows_its_deletion_policy(
+    env: Env, policy: str, kept: int
+) -> None:
     quorum = env.create(3, deletionPolicy=policy)
     env.api.delete(quorum.path)
     quorum.wait_gone(timeout_s=MOVE_TIMEOUT_S)

@@ -85,7 +85,7 @@ def starts(quorum: ApiServerQuorum) -> dict[str, int]:
 
 
 @pytest.mark.requirement("OP-11")
-def test_an_issuer_is_late_answers_renews_fails_and_changes_its_authority_under_load(
+def test_cert_manager_issuer_is_delayed_issues_renews_fails_and_changes_its_authority_under_load(
     env: Env,
 ) -> None:
     first, second = (ModelledIssuer(each, time.time(), below_a_root=True) for each in "AB")

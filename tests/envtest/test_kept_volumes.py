@@ -20,7 +20,7 @@ def claims(quorum: ApiServerQuorum) -> set[str]:
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_failed_members_volume_goes_when_its_time_is_over_and_no_other(env: Env) -> None:
+def test_kept_volume_of_a_failed_member_is_deleted_only_after_its_retention_time(env: Env) -> None:
     quorum = env.create(3, disks=True)
     load = env.start_load(quorum)
     failed = quorum.fail_disk(quorum.voter(leader=False))

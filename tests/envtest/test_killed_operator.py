@@ -31,7 +31,7 @@ _LEAST_ACTS = {"rebuilt-identity": 1, "rebuilt-member": 1, "restored-labels": 1}
 @pytest.mark.timeout(3600)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("name", MOVES)
-def test_killed_before_and_after_every_call(env: Env, name: str) -> None:
+def test_operator_killed_before_and_after_every_call_recovers(env: Env, name: str) -> None:
     killer = Killer(env, MOVES[name])
     first, second = killer.record(), killer.record()
     assert kill_points.acts(first) == kill_points.acts(second), "a clean move is the same each time"
@@ -41,7 +41,7 @@ def test_killed_before_and_after_every_call(env: Env, name: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("OP-03")
-def test_killed_before_and_after_the_call_that_changes_the_voters(env: Env) -> None:
+def test_operator_killed_around_the_voter_change_call_recovers(env: Env) -> None:
     killer = Killer(env, Replacement)
     recorded = kill_points.acts(killer.record())
     kill_at_all(killer, (next(each for each in recorded if "node POST voters" in each.purpose),))
@@ -57,7 +57,7 @@ def test_killed_before_and_after_the_call_that_changes_the_voters(env: Env) -> N
         pytest.param(RebuiltIdentity, "POST configmaps q-identity", marks=pytest.mark.long),
     ],
 )
-def test_killed_before_and_after_the_call_that_makes_what_was_deleted_again(
+def test_operator_killed_around_the_recreation_of_deleted_objects_recovers(
     env: Env, move: type[Move], purpose: str
 ) -> None:
     kill_at_all(Killer(env, move), (Point(purpose, 1),))
@@ -67,7 +67,7 @@ def test_killed_before_and_after_the_call_that_makes_what_was_deleted_again(
 @pytest.mark.timeout(3600)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("name", MOVES)
-def test_the_holder_is_killed_before_and_after_every_call_and_the_other_one_goes_on(
+def test_standby_operator_continues_when_the_leader_is_killed_at_any_call(
     env: Env, name: str
 ) -> None:
     killer = Succession(env, MOVES[name])
@@ -77,7 +77,7 @@ def test_the_holder_is_killed_before_and_after_every_call_and_the_other_one_goes
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_two_operators_at_once_make_each_move_once(env: Env) -> None:
+def test_two_concurrent_operators_execute_each_move_once(env: Env) -> None:
     for _ in range(2):
         operator, _ = env.add_operator()
         operator.start()
@@ -93,7 +93,7 @@ def test_two_operators_at_once_make_each_move_once(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_an_operator_that_restarts_applies_the_changes_it_missed(env: Env) -> None:
+def test_restarted_operator_applies_the_changes_it_missed(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()
     quorum = env.create(3, disks=True)
@@ -105,7 +105,7 @@ def test_an_operator_that_restarts_applies_the_changes_it_missed(env: Env) -> No
 
 
 @pytest.mark.long
-def test_a_stopped_operator_shuts_down_gracefully(env: Env) -> None:
+def test_stopped_operator_shuts_down_gracefully(env: Env) -> None:
     operator, _ = env.add_operator()
     operator.start()
     env.create(1)

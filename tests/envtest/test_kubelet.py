@@ -128,7 +128,7 @@ def stand_in(cluster: ApiServerCluster) -> StandInSet:
     return StandInSet(cluster)
 
 
-def test_a_pod_has_its_volumes_its_variables_and_its_names(stand_in: StandInSet) -> None:
+def test_pod_gets_its_volumes_environment_variables_and_names(stand_in: StandInSet) -> None:
     pod = stand_in.ready()
     assert stand_in.ask("file?path=/etc/c/greeting") == "hello"
     assert stand_in.ask("file?path=/etc/c/token/token") == "sesame"
@@ -139,7 +139,9 @@ def test_a_pod_has_its_volumes_its_variables_and_its_names(stand_in: StandInSet)
 
 
 @pytest.mark.long
-def test_a_second_pod_is_resolved_by_the_first_without_a_restart(stand_in: StandInSet) -> None:
+def test_new_pod_is_resolvable_by_name_from_a_running_pod_without_restart(
+    stand_in: StandInSet,
+) -> None:
     stand_in.ready()
     stand_in.cluster.merge(f"{stand_in.sets}/s", {"spec": {"replicas": 2}})
     second = stand_in.ready(1)
@@ -148,7 +150,9 @@ def test_a_second_pod_is_resolved_by_the_first_without_a_restart(stand_in: Stand
 
 
 @pytest.mark.long
-def test_an_exit_is_reported_with_code_and_message_and_started_again(stand_in: StandInSet) -> None:
+def test_exited_container_is_reported_with_code_and_message_and_restarted(
+    stand_in: StandInSet,
+) -> None:
     before = stand_in.ready()
     stand_in.order("exit?code=74&message=disk")
 
@@ -162,7 +166,7 @@ def test_an_exit_is_reported_with_code_and_message_and_started_again(stand_in: S
     assert stand_in.pod()["status"]["podIP"] == before["status"]["podIP"]
 
 
-def test_kill_9_is_exit_code_137_and_the_volume_is_kept(
+def test_sigkill_gives_exit_code_137_and_the_volume_is_kept(
     stand_in: StandInSet, cluster: ApiServerCluster
 ) -> None:
     stand_in.ready()
@@ -180,7 +184,7 @@ def test_kill_9_is_exit_code_137_and_the_volume_is_kept(
 
 
 @pytest.mark.long
-def test_a_pod_that_is_not_ready_says_so(stand_in: StandInSet) -> None:
+def test_unready_pod_has_a_false_ready_condition(stand_in: StandInSet) -> None:
     stand_in.ready()
     stand_in.ask("unready")
     wait_for(
@@ -191,7 +195,7 @@ def test_a_pod_that_is_not_ready_says_so(stand_in: StandInSet) -> None:
 
 
 @pytest.mark.long
-def test_a_deleted_pod_comes_back_with_its_volume_and_another_address(
+def test_recreated_pod_has_its_volume_and_another_address(
     stand_in: StandInSet, cluster: ApiServerCluster
 ) -> None:
     first = stand_in.ready()
@@ -208,7 +212,9 @@ def test_a_deleted_pod_comes_back_with_its_volume_and_another_address(
     assert stand_in.ask("write") == "tick\ntick\n"
 
 
-def test_a_failed_disk_gives_eio_and_a_revived_one_its_old_bytes(cluster: ApiServerCluster) -> None:
+def test_failed_disk_returns_eio_and_has_its_old_data_after_recovery(
+    cluster: ApiServerCluster,
+) -> None:
     stand_in = StandInSet(cluster, "disk")
     stand_in.ready()
     stand_in.ask("write")
@@ -235,7 +241,7 @@ def test_a_failed_disk_gives_eio_and_a_revived_one_its_old_bytes(cluster: ApiSer
 
 
 @pytest.mark.long
-def test_a_held_pod_stays_pending_until_let_go(cluster: ApiServerCluster) -> None:
+def test_held_pod_stays_pending_until_released(cluster: ApiServerCluster) -> None:
     stand_in = StandInSet(cluster)
     cluster.run(lambda: cluster.kubelet.hold(stand_in.namespace, "s-1"))
     stand_in.ready()
@@ -250,7 +256,7 @@ def test_a_held_pod_stays_pending_until_let_go(cluster: ApiServerCluster) -> Non
     stand_in.ready(1)
 
 
-def test_a_lost_node_takes_its_pod_and_the_volume_keeps_it_pending(
+def test_lost_node_terminates_its_pod_and_the_local_volume_keeps_it_pending(
     cluster: ApiServerCluster,
 ) -> None:
     stand_in = StandInSet(cluster)
@@ -268,7 +274,7 @@ def test_a_lost_node_takes_its_pod_and_the_volume_keeps_it_pending(
     assert stand_in.ready()["spec"]["nodeName"] == where
 
 
-def test_the_kubelet_reported_no_unexpected_error(cluster: ApiServerCluster) -> None:
+def test_kubelet_reported_no_unexpected_error(cluster: ApiServerCluster) -> None:
     unexpected: list[BaseException] = cluster.kubelet.failures
     described: Callable[[BaseException], str] = repr
     assert not [

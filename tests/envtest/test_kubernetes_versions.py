@@ -24,7 +24,7 @@ _FEWEST = 120
 
 @pytest.mark.timeout(5400)  # compiling the control plane, on a new machine, and the harness
 @pytest.mark.parametrize("minor", NEWER_KUBERNETES)
-def test_the_harness_passes_against_a_newer_control_plane(
+def test_test_harness_passes_with_a_newer_control_plane(
     minor: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     programs.control_plane(minor)

@@ -41,7 +41,7 @@ def is_not_lost(quorum: ApiServerQuorum) -> bool:
 
 @pytest.mark.parametrize("label", [_QUORUM, "metadataquorum.dev/node-id"])
 @pytest.mark.requirement("OP-01")
-def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(home: Home, label: str) -> None:
+def test_pod_without_labels_and_owner_is_adopted_again(home: Home, label: str) -> None:
     env, quorum = home.env, home.quorum
     before = quorum.wait_ready(3)
     pod = paths(env, quorum.pod_of(before.leader_id).removesuffix("-0"))["Pod"]
@@ -61,7 +61,7 @@ def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(home: Home, la
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(home: Home) -> None:
+def test_member_that_lost_all_labels_is_found_and_relabelled(home: Home) -> None:
     env, quorum = home.env, home.quorum
     before = quorum.wait_ready(3)
     labels, objects = {}, paths(env, "q-2-1")

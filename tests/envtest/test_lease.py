@@ -43,7 +43,7 @@ def leases_read(proxy: RecordingProxy) -> int:
 @pytest.mark.long
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("OP-03")
-def test_another_operator_takes_over_when_the_first_is_killed(env: Env) -> None:
+def test_standby_operator_acquires_the_lease_when_the_holder_is_killed(env: Env) -> None:
     first, _, other_proxy = two_operators(env)
     quorum = env.create(3, repair=_EAGER)
     assert acts(other_proxy) == [], "only one of them works"
@@ -59,7 +59,7 @@ def test_another_operator_takes_over_when_the_first_is_killed(env: Env) -> None:
 
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("OP-03")
-def test_a_holder_that_was_frozen_changes_nothing_any_more(env: Env) -> None:
+def test_holder_that_was_frozen_makes_no_changes_after_its_lease_expired(env: Env) -> None:
     first, proxy, other_proxy = two_operators(env)
     quorum = env.create(1)
     wanted = next_create(env, proxy)
@@ -80,7 +80,7 @@ def test_a_holder_that_was_frozen_changes_nothing_any_more(env: Env) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("OP-03")
-def test_a_holder_that_cannot_renew_stops_and_leaves_the_work_to_others(env: Env) -> None:
+def test_holder_that_cannot_renew_its_lease_stops_and_another_operator_takes_over(env: Env) -> None:
     _, proxy, other_proxy = two_operators(env)
     quorum = env.create(1)
     holds = [env.cluster.run(lambda: proxy.hold(is_about_lease, Moment.BEFORE)) for _ in range(50)]
@@ -100,7 +100,7 @@ def test_a_holder_that_cannot_renew_stops_and_leaves_the_work_to_others(env: Env
 
 
 @pytest.mark.timeout(120)
-def test_an_operator_that_is_stopped_in_order_hands_over_at_once(env: Env) -> None:
+def test_gracefully_stopped_operator_releases_its_lease_immediately(env: Env) -> None:
     first, _, other_proxy = two_operators(env)
     assert first.stop() == 0
     stopped_at = time.monotonic()

@@ -44,7 +44,7 @@ def path_of(env: Env) -> str:
 
 
 @pytest.mark.requirement("OP-01")
-def test_members_accept_connections_from_allowed_peers_only(env: Env) -> None:
+def test_network_policy_admits_only_allowed_peers(env: Env) -> None:
     operator, _ = env.add_operator(**_HOME)
     operator.start()
     quorum = env.create(3)
@@ -72,7 +72,7 @@ def test_members_accept_connections_from_allowed_peers_only(env: Env) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_pods_of_the_chart_and_the_example_have_the_labels_that_the_policy_allows(
+def test_pods_of_chart_and_example_have_the_labels_that_the_network_policy_admits(
     env: Env,
 ) -> None:
     """Brokers and the pipeline are clients by the labels of their own templates; the operator by its own."""
@@ -114,7 +114,7 @@ def test_pods_of_the_chart_and_the_example_have_the_labels_that_the_policy_allow
         ({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, "NotIn"),
     ],
 )
-def test_a_wrong_peer_is_refused_when_it_is_applied(
+def test_invalid_network_policy_peer_is_rejected_at_apply(
     env: Env, peer: dict[str, object], says: str
 ) -> None:
     document = env.document("q", 3, networkPolicy={"adminFrom": [peer]})

@@ -44,7 +44,7 @@ def restarts(quorum: ApiServerQuorum) -> int:
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_a_newer_operator_takes_over_under_load_and_restarts_no_pod(
+def test_newer_operator_takes_over_under_load_and_restarts_no_pod(
     env: Env, older: dict[str, str]
 ) -> None:
     env.refuses = True  # rights are those of this version

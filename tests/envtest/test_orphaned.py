@@ -28,7 +28,7 @@ def changes(proxy: RecordingProxy, since: int) -> set[str]:
 
 
 @pytest.mark.long
-def test_orphaned_objects_are_taken_over_when_that_is_confirmed(env: Env) -> None:
+def test_orphaned_objects_are_adopted_after_confirmation(env: Env) -> None:
     operator, proxy = env.add_operator()
     operator.start()
     quorum = env.create(3)

@@ -139,7 +139,7 @@ def empty() -> Iterator[Empty]:
 
 
 @pytest.mark.requirement("OP-02")
-def test_helm_installs_upgrades_and_leaves_quorums_alone(empty: Empty) -> None:
+def test_helm_installs_and_upgrades_and_its_uninstall_keeps_quorums(empty: Empty) -> None:
     empty.install()
     assert empty.api.find(_DEPLOYMENT)
     empty.add_quorum()
@@ -167,7 +167,7 @@ def test_plain_manifests_install_and_uninstall_with_one_command_each(empty: Empt
 
 
 @pytest.mark.long
-def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
+def test_helm_adopts_an_installation_from_plain_manifests(empty: Empty) -> None:
     empty.kubectl("apply", "-f", str(chart.PLAIN))
     empty.add_quorum()
     with pytest.raises(TestbedError, match="ownership"):
@@ -177,9 +177,7 @@ def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
 
 
 @pytest.mark.long
-def test_an_operator_that_is_there_first_waits_for_the_definition(
-    empty: Empty, tmp_path: Path
-) -> None:
+def test_operator_that_starts_before_its_crd_waits_for_it(empty: Empty, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with running_operator(empty.kubeconfig, log):
         wait_for(
@@ -194,9 +192,7 @@ def test_an_operator_that_is_there_first_waits_for_the_definition(
 
 
 @pytest.mark.long
-def test_quorums_do_not_wait_for_the_definition_of_reassignments(
-    empty: Empty, tmp_path: Path
-) -> None:
+def test_quorums_are_reconciled_without_the_reassignment_crd(empty: Empty, tmp_path: Path) -> None:
     """As after an upgrade of the operator alone."""
     (quorums,) = (file for file in chart.CRDS if file.stem == "metadataquorums")
     empty.kubectl("apply", "-f", str(quorums))
@@ -214,7 +210,7 @@ def test_quorums_do_not_wait_for_the_definition_of_reassignments(
 
 
 @pytest.mark.long
-def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
+def test_named_namespaces_get_their_own_roles(empty: Empty) -> None:
     for name in ("blue", "green"):
         empty.api.create(
             kube.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -230,7 +226,7 @@ def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-02")
-def test_an_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
+def test_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
     """The version before watched all of the cluster by default."""
     empty.install("watchNamespaces={*}")
     empty.add_quorum()

@@ -87,7 +87,7 @@ def pretending_exec(folder: Path, quorum: ApiServerQuorum) -> Path:
 
 @pytest.mark.requirement("OP-10")
 @pytest.mark.long
-def test_the_plugin_shows_pauses_transfers_and_replaces(
+def test_kubectl_plugin_shows_pauses_transfers_and_replaces(
     home: Home, api_server: ControlPlane, tmp_path: Path
 ) -> None:
     quorum, env = home.quorum, home.env
@@ -173,7 +173,7 @@ _STATES = ("Forming", "Ready", "Repairing", "QuorumLost", "Recovering", "Paused"
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_each_state_of_a_quorum_can_be_read_on_80_columns(
+def test_plugin_output_of_every_quorum_state_fits_80_columns(
     env: Env, operator: OperatorProcess, api_server: ControlPlane
 ) -> None:
     """RECORD_QUORUM_STATES=FOLDER keeps the resources, for the unit tests of the pages."""

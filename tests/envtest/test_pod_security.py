@@ -98,7 +98,9 @@ def example_brokers() -> list[Json]:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_quorum_forms_where_the_standard_is_enforced(restricted: Env) -> None:
+def test_quorum_forms_in_a_namespace_with_the_restricted_pod_security_standard(
+    restricted: Env,
+) -> None:
     operator, _ = restricted.add_operator()
     operator.start()
     restricted.create(3)
@@ -107,7 +109,7 @@ def test_a_quorum_forms_where_the_standard_is_enforced(restricted: Env) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_pods_with_all_that_a_spec_can_say_are_admitted(restricted: Env) -> None:
+def test_pods_with_every_spec_field_set_are_admitted(restricted: Env) -> None:
     admit(
         restricted,
         member_template(
@@ -121,7 +123,7 @@ def test_pods_with_all_that_a_spec_can_say_are_admitted(restricted: Env) -> None
 
 
 @pytest.mark.requirement("OP-01")
-def test_pods_of_operator_pipeline_and_example_are_admitted(restricted: Env) -> None:
+def test_pods_of_operator_pipeline_and_examples_are_admitted(restricted: Env) -> None:
     (operator,) = chart.of_kind(chart.plain(), "Deployment")
     admit(restricted, operator["spec"]["template"])
     admit(restricted, driver(rendered(*_PIPELINE)))
@@ -165,7 +167,7 @@ def _host_path(template: Json) -> None:
     ],
 )
 @pytest.mark.requirement("OP-01")
-def test_each_part_of_the_context_is_what_the_admission_asks_for(
+def test_each_security_context_field_is_required_by_the_admission(
     restricted: Env, weaken: Callable[[Json], None], says: str
 ) -> None:
     """Without any one of them the pod is refused: the admission is on, and nothing is left over."""

@@ -47,7 +47,7 @@ def caller(cluster: ApiServerCluster) -> Caller:
     return Caller(cluster, cluster.proxy())
 
 
-def test_mutating_calls_are_recorded_in_order_and_reads_are_not(caller: Caller) -> None:
+def test_proxy_records_mutating_calls_in_order_and_no_reads(caller: Caller) -> None:
     assert [caller.create(name) for name in ("a", "b", "a")] == [201, 201, 409]
     httpx.get(caller.base + caller.maps, trust_env=False).raise_for_status()
     calls = caller.proxy.calls
@@ -58,7 +58,7 @@ def test_mutating_calls_are_recorded_in_order_and_reads_are_not(caller: Caller) 
 
 
 @pytest.mark.parametrize(("moment", "left"), [(Moment.BEFORE, set()), (Moment.AFTER, {"a"})])
-def test_a_held_call_is_abandoned_with_its_caller(
+def test_held_call_is_cancelled_with_its_caller(
     caller: Caller, moment: Moment, left: set[str]
 ) -> None:
     hold = caller.hold(moment)
@@ -74,7 +74,7 @@ def test_a_held_call_is_abandoned_with_its_caller(
 
 
 @pytest.mark.parametrize("moment", list(Moment))
-def test_a_held_call_goes_on_when_released(caller: Caller, moment: Moment) -> None:
+def test_held_call_continues_when_released(caller: Caller, moment: Moment) -> None:
     hold = caller.hold(moment)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         pending = pool.submit(caller.create, "a")
@@ -90,7 +90,7 @@ def named(event: str) -> str:
     return str(json.loads(event)["object"]["metadata"]["name"])
 
 
-def test_a_watch_is_passed_on_event_by_event(caller: Caller) -> None:
+def test_proxy_forwards_a_watch_event_by_event(caller: Caller) -> None:
     query = {"watch": "1"}
     with (
         httpx.Client(base_url=caller.base, trust_env=False, timeout=_TIMEOUT_S) as client,
@@ -101,7 +101,7 @@ def test_a_watch_is_passed_on_event_by_event(caller: Caller) -> None:
         wait_for("the event of a", lambda: named(next(lines)) == "a", timeout_s=_TIMEOUT_S)
 
 
-def test_a_call_to_a_node_goes_through_and_can_be_refused(
+def test_proxy_forwards_calls_to_nodes_and_can_reject_them(
     caller: Caller, cluster: ApiServerCluster
 ) -> None:
     target = f"127.0.0.1:{cluster.proxy().port}"  # any HTTP server will do: here another proxy
@@ -115,7 +115,7 @@ def test_a_call_to_a_node_goes_through_and_can_be_refused(
             client.post(url, json=body)
 
 
-def test_the_caller_can_be_given_the_rights_of_a_service_account(cluster: ApiServerCluster) -> None:
+def test_proxy_can_impersonate_a_service_account(cluster: ApiServerCluster) -> None:
     user = "system:serviceaccount:default:nobody"
     caller = Caller(cluster, cluster.proxy([("Impersonate-User", user)]))
     assert caller.create("a") == 403

@@ -100,7 +100,7 @@ def moves(env: Env) -> Iterator[Moves]:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
-def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) -> None:
+def test_partitions_move_within_limits_although_the_operator_is_killed(moves: Moves) -> None:
     (operator,) = moves.env.operators
     targets = [to(each, 13, 14) for each in range(_PARTITIONS)]
     moves.apply("drain", *targets, maxMovingPartitions=2)
@@ -127,7 +127,7 @@ def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) ->
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
-def test_two_operators_share_the_limit(moves: Moves) -> None:
+def test_two_operators_share_the_limit_of_concurrent_moves(moves: Moves) -> None:
     second, _ = moves.env.add_operator()
     second.start()
     targets = [to(each, 13, 14) for each in range(_PARTITIONS)]
@@ -141,7 +141,7 @@ def test_two_operators_share_the_limit(moves: Moves) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
-def test_what_can_not_be_moved_is_named_and_not_tried_again(moves: Moves) -> None:
+def test_invalid_moves_are_reported_and_not_retried(moves: Moves) -> None:
     targets = [to(0, 13, 14), to(1, 13, 9), to(77, 13, 14), to(0, 1, topic="none")]
     moves.apply("wrong", *targets)
     moves.wait("wrong", phase="Running", moving=1, failed=3)
@@ -159,7 +159,7 @@ def test_what_can_not_be_moved_is_named_and_not_tried_again(moves: Moves) -> Non
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
-def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) -> None:
+def test_cancelled_moves_are_reverted_and_the_next_reassignment_starts(moves: Moves) -> None:
     moves.apply("first", to(0, 13, 14), to(1, 13, 14), maxMovingPartitions=1)
     moves.wait("first", phase="Running", moving=1)
     moves.apply("second", to(0, 14, 13))
@@ -178,7 +178,7 @@ def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) 
 
 
 @pytest.mark.long
-def test_a_paused_one_begins_nothing_more_and_lets_others_go_first(moves: Moves) -> None:
+def test_paused_reassignment_starts_no_move_and_lets_other_reassignments_run(moves: Moves) -> None:
     moves.apply("first", to(0, 13, 14), to(1, 13, 14), maxMovingPartitions=1)
     moves.wait("first", phase="Running", moving=1)
     moves.change("first", paused=True)
@@ -194,7 +194,7 @@ def test_a_paused_one_begins_nothing_more_and_lets_others_go_first(moves: Moves)
 
 
 @pytest.mark.usefixtures("operator")
-def test_a_quorum_that_is_not_there_is_named(env: Env) -> None:
+def test_missing_quorum_of_a_reassignment_is_named(env: Env) -> None:
     path = kube.reassignments(env.namespace, "lost")
     env.api.create(kube.reassignments(env.namespace), document("lost", to(0, 1)))
 
@@ -233,7 +233,7 @@ def place(
 
 
 @pytest.mark.parametrize("case", _WRONG)
-def test_a_wrong_spec_is_refused(place: Env, case: str) -> None:
+def test_invalid_reassignment_spec_is_rejected(place: Env, case: str) -> None:
     spec, says = _WRONG[case]
     wrong = document("wrong", to(0, 1))
     wrong["spec"] |= spec
@@ -243,7 +243,7 @@ def test_a_wrong_spec_is_refused(place: Env, case: str) -> None:
     assert says in refused.value.body
 
 
-def test_only_pause_and_limits_can_be_changed_later(place: Env) -> None:
+def test_only_pause_and_limits_of_a_reassignment_can_be_changed(place: Env) -> None:
     path = kube.reassignments(place.namespace, "small")
     made = place.api.apply(path, document("small", to(0, 1, 2), to(1, 1, 2)))
     assert made["spec"]["maxMovingPartitions"] == 20
@@ -260,7 +260,7 @@ def test_only_pause_and_limits_can_be_changed_later(place: Env) -> None:
 
 
 @pytest.mark.long
-def test_the_largest_accepted_resource_is_stored(place: Env) -> None:
+def test_largest_accepted_reassignment_can_be_stored(place: Env) -> None:
     replicas = range(2**31 - 16, 2**31)
     targets = [to(2**31 - 1 - each, *replicas, topic="t" * 249) for each in range(1000)]
     path = kube.reassignments(place.namespace, "largest")

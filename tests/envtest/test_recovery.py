@@ -94,7 +94,7 @@ def offer_of(quorum: ApiServerQuorum) -> dict[str, object] | None:
     return found
 
 
-def test_a_confirmed_survivor_grows_back_to_three_voters_with_all_that_it_held(
+def test_confirmed_recovery_grows_a_survivor_back_to_three_voters_with_all_its_records(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3, disks=True)

@@ -65,7 +65,7 @@ def told(env: Env, text: str) -> bool:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
+def test_exceeded_quota_is_reported_and_the_quorum_grows_when_it_is_raised(
     env: Env, proxy: RecordingProxy
 ) -> None:
     quorum = env.create(1)
@@ -95,7 +95,7 @@ def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
         pytest.param("persistentvolumeclaims", ("data-q-2-1-0",), marks=pytest.mark.long),
     ],
 )
-def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
+def test_quota_that_rejects_pods_or_claims_of_a_stateful_set_is_reported(
     env: Env, proxy: RecordingProxy, refused: str, words: tuple[str, ...]
 ) -> None:
     quorum = env.create(1)
@@ -126,7 +126,7 @@ def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_policy_that_refuses_one_object_holds_up_no_other(home: Home) -> None:
+def test_admission_policy_that_rejects_one_object_does_not_block_others(home: Home) -> None:
     env, proxy, quorum = home.env, home.proxy, home.quorum
     env.refuses = True
     name = f"frozen-{env.namespace}"
@@ -189,7 +189,7 @@ def test_a_policy_that_refuses_one_object_holds_up_no_other(home: Home) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
+def test_drift_is_reverted_on_a_real_api_server(home: Home) -> None:
     env, proxy, quorum = home.env, home.proxy, home.quorum
     space = env.namespace
     budget = f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets/q"
@@ -225,7 +225,7 @@ def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_pod_that_crashed_with_a_replaced_configuration_comes_back(home: Home) -> None:
+def test_pod_that_crashed_with_a_replaced_configuration_is_recreated(home: Home) -> None:
     """The ConfigMap can only be made anew, and the pod keeps what it has mounted."""
     env, quorum, pod = home.env, home.quorum, "q-3-1-0"
     quorum.patch({"paused": True})

@@ -36,7 +36,9 @@ def unmoved(quorum: ApiServerQuorum, before: Described) -> Callable[[], bool]:
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
 @pytest.mark.parametrize("of_leader", [False, True], ids=["follower", "leader"])
-def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(env: Env, of_leader: bool) -> None:
+def test_failed_disk_is_replaced_by_another_uuid_under_the_same_id(
+    env: Env, of_leader: bool
+) -> None:
     quorum = env.create(3, disks=True)
     before = quorum.wait_ready(3)
     offset, claims = quorum.last_voters_offset(), quorum.claims_by_uid()
@@ -59,7 +61,7 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(env: Env, of_leader: b
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
 @pytest.mark.parametrize(("order", "signs"), [("AddFirst", "+-"), ("RemoveFirst", "-+")])
-def test_the_order_of_a_replacement_can_be_chosen(env: Env, order: str, signs: str) -> None:
+def test_replacement_order_is_configurable(env: Env, order: str, signs: str) -> None:
     quorum = env.create(3, disks=True, replacementOrder=order)
     offset = quorum.last_voters_offset()
     load = env.start_load(quorum)
@@ -71,7 +73,7 @@ def test_the_order_of_a_replacement_can_be_chosen(env: Env, order: str, signs: s
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
-def test_a_disk_that_comes_back_healthy_stays_out(env: Env) -> None:
+def test_disk_that_recovers_after_its_replacement_stays_removed(env: Env) -> None:
     quorum = env.create(3, disks=True)
     failed = quorum.fail_disk(quorum.voter(leader=False))
     wait_for("the failure is latched", quorum.latched, timeout_s=30, seen=quorum.summary)
@@ -87,7 +89,7 @@ def test_a_disk_that_comes_back_healthy_stays_out(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_second_disk_that_fails_during_the_first_replacement(env: Env) -> None:
+def test_second_disk_failure_during_the_first_replacement_is_repaired(env: Env) -> None:
     quorum = env.create(5, disks=True)
     before = quorum.wait_ready(5)
     offset = quorum.last_voters_offset()
@@ -104,7 +106,7 @@ def test_a_second_disk_that_fails_during_the_first_replacement(env: Env) -> None
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-07")
-def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_object_is_changed(
+def test_two_failed_disks_of_three_lose_the_quorum_and_no_object_is_changed(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3, disks=True, repair=_EAGER)
@@ -145,7 +147,7 @@ def test_when_two_of_three_disks_fail_the_quorum_is_lost_and_no_object_is_change
 
 
 @pytest.mark.long
-def test_a_crashed_process_is_restarted_and_no_member_is_replaced(env: Env) -> None:
+def test_crashed_process_is_restarted_and_no_member_is_replaced(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     holds = unmoved(quorum, before)
@@ -161,7 +163,7 @@ def test_a_crashed_process_is_restarted_and_no_member_is_replaced(env: Env) -> N
 
 
 @pytest.mark.long
-def test_a_frozen_process_is_not_treated_as_a_failed_disk(env: Env) -> None:
+def test_frozen_process_is_not_treated_as_a_failed_disk(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     holds = unmoved(quorum, before)
@@ -174,7 +176,7 @@ def test_a_frozen_process_is_not_treated_as_a_failed_disk(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_drained_worker_causes_no_replacement(env: Env) -> None:
+def test_drained_node_causes_no_replacement(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -201,7 +203,7 @@ def _evicted(env: Env, path: str, eviction: dict[str, object]) -> bool:
 
 
 @pytest.mark.long
-def test_an_unschedulable_pod_causes_no_replacement(env: Env) -> None:
+def test_unschedulable_pod_causes_no_replacement(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -215,7 +217,7 @@ def test_an_unschedulable_pod_causes_no_replacement(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_the_member_of_a_deleted_worker_is_replaced(env: Env) -> None:
+def test_member_on_a_deleted_node_is_replaced(env: Env) -> None:
     quorum = env.create(3)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -233,7 +235,7 @@ def test_the_member_of_a_deleted_worker_is_replaced(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_terminating_claim_under_a_healthy_pod_is_a_planned_replacement(env: Env) -> None:
+def test_terminating_claim_under_a_healthy_pod_causes_a_planned_replacement(env: Env) -> None:
     quorum = env.create(3)
     quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -248,7 +250,7 @@ def test_a_terminating_claim_under_a_healthy_pod_is_a_planned_replacement(env: E
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-04")
-def test_a_full_disk_is_a_condition_and_no_replacement(env: Env) -> None:
+def test_full_disk_sets_a_condition_and_causes_no_replacement(env: Env) -> None:
     quorum = env.create(3, disks=True, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -263,7 +265,7 @@ def test_a_full_disk_is_a_condition_and_no_replacement(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_a_volume_that_cannot_be_mounted_counts_after_the_debounce(env: Env) -> None:
+def test_mount_failure_counts_as_disk_failure_after_the_debounce_time(env: Env) -> None:
     quorum = env.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
     victim = quorum.voter(leader=False)
@@ -277,7 +279,7 @@ def test_a_volume_that_cannot_be_mounted_counts_after_the_debounce(env: Env) -> 
 
 
 @pytest.mark.long
-def test_repair_can_be_switched_off(env: Env) -> None:
+def test_automatic_repair_can_be_disabled(env: Env) -> None:
     quorum = env.create(3, disks=True, repair={"enabled": False})
     before = quorum.wait_ready(3)
     incarnations = quorum.incarnations()
@@ -293,7 +295,7 @@ def test_repair_can_be_switched_off(env: Env) -> None:
 
 
 @pytest.mark.long
-def test_the_number_of_replacements_per_hour_is_capped(env: Env) -> None:
+def test_replacements_per_hour_are_limited(env: Env) -> None:
     quorum = env.create(3, disks=True, repair={"maxReplacementsPerHour": 1})
     quorum.wait_ready(3)
     quorum.wait_replaced(quorum.fail_disk(quorum.voter(leader=False)), 3)

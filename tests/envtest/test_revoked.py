@@ -61,7 +61,7 @@ def config_map(text: str) -> Json:
     }
 
 
-def test_serials_and_lists_reach_all_members_without_a_restart(env: Env) -> None:
+def test_revoked_serials_and_lists_reach_all_members_without_a_restart(env: Env) -> None:
     quorum = env.create(3, tls={"mode": "Managed", "revoked": {}})
     wait_for_count(quorum, 0)
     before = starts(quorum)

@@ -56,7 +56,7 @@ def right(call: Call) -> tuple[str, str, str] | None:
         ("GET", "/apis/apps/v1", "", None),
     ],
 )
-def test_a_call_is_traced_to_its_rule(
+def test_every_operator_call_matches_a_granted_rule(
     method: str, path: str, query: str, expected: tuple[str, str, str] | None
 ) -> None:
     assert right(Call(0, method, "", path, query, b"")) == expected
@@ -89,7 +89,7 @@ def allowed(env: Env, space: str) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.requirement("OP-02")
-def test_the_operator_has_rights_only_in_watched_namespaces(env: Env) -> None:
+def test_operator_has_rights_only_in_watched_namespaces(env: Env) -> None:
     own = next(iter(chart.of_kind(chart.watched(env.namespace), "Role")))
     of_cluster = chart.granted(chart.of_kind(chart.plain(), "ClusterRole"))
     assert allowed(env, env.namespace) == chart.granted([own]) | of_cluster
@@ -98,7 +98,7 @@ def test_the_operator_has_rights_only_in_watched_namespaces(env: Env) -> None:
 
 
 @pytest.mark.requirement("OP-02")
-def test_the_operator_reads_no_secret_of_another_namespace(env: Env) -> None:
+def test_operator_reads_no_secret_of_another_namespace(env: Env) -> None:
     """Asked with the operator's own credentials, as a stolen token would be used."""
     name = env.namespace  # unlike that of any other test
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
@@ -140,7 +140,7 @@ def freeze(env: Env, name: str) -> None:
 
 
 @pytest.mark.long
-def test_the_life_cycle_of_a_quorum_uses_exactly_the_granted_rights(env: Env) -> None:
+def test_quorum_life_cycle_uses_exactly_the_granted_rights(env: Env) -> None:
     operator, proxy = env.add_operator(lease=True)
     operator.start()
     quorum = env.create(3)

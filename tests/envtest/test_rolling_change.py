@@ -52,7 +52,9 @@ def wait_rolled(quorum: ApiServerQuorum, before: set[str], members: int) -> Desc
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_one_pod_at_a_time_the_leader_last(env: Env, change: dict[str, object]) -> None:
+def test_rollout_restarts_one_pod_at_a_time_and_the_leader_last(
+    env: Env, change: dict[str, object]
+) -> None:
     quorum = env.create(3)
     load = env.start_load(quorum)
     load.wait_for_amount(20, timeout_s=30)
@@ -71,7 +73,7 @@ def test_one_pod_at_a_time_the_leader_last(env: Env, change: dict[str, object]) 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_a_voter_that_hangs_is_the_first_and_the_others_wait_for_it(env: Env) -> None:
+def test_rollout_restarts_a_hung_voter_first_and_then_the_others(env: Env) -> None:
     quorum = env.create(3)
     before, old = uids(quorum), templates(quorum)
     voter = max(quorum.wait_ready(3).voters, key=lambda each: (each.id != 1, each.id))
@@ -87,7 +89,7 @@ def test_a_voter_that_hangs_is_the_first_and_the_others_wait_for_it(env: Env) ->
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_a_property_that_nodes_refuse_stops_one_pod_and_a_correction_is_rolled_out(
+def test_property_rejected_by_nodes_stops_the_rollout_at_one_pod_and_a_fix_is_rolled_out(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3)
@@ -108,7 +110,7 @@ def test_a_property_that_nodes_refuse_stops_one_pod_and_a_correction_is_rolled_o
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-05")
-def test_an_operator_killed_during_a_rollout_restarts_no_pod_twice(
+def test_operator_killed_during_a_rollout_restarts_no_pod_twice(
     env: Env, operator: OperatorProcess
 ) -> None:
     quorum = env.create(3)

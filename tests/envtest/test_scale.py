@@ -29,7 +29,9 @@ CALLS_OF_REPAIR = 130
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.requirement("OP-03")
-def test_five_quorums_at_rest_cost_their_share_and_no_list(env: Env, crowd: Crowd) -> None:
+def test_five_idle_quorums_stay_within_their_call_budget_and_cause_no_list(
+    env: Env, crowd: Crowd
+) -> None:
     fleet = Fleet(env, crowd, 5)
     fleet.create(timeout_s=120)
     found = fleet.rest(20)
@@ -47,7 +49,9 @@ def test_five_quorums_at_rest_cost_their_share_and_no_list(env: Env, crowd: Crow
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.requirement("OP-03")
-def test_a_hundred_quorums_at_rest_and_twenty_dead_disks_at_once(env: Env, crowd: Crowd) -> None:
+def test_hundred_idle_quorums_and_twenty_concurrent_disk_failures_are_handled(
+    env: Env, crowd: Crowd
+) -> None:
     fleet = Fleet(env, crowd, QUORUMS)
     fleet.create(timeout_s=900)
     found = fleet.rest(60)

@@ -12,7 +12,7 @@ _QUIET_S = 4.0
 
 
 @pytest.mark.requirement("OP-06")
-def test_a_move_without_a_host_waits_and_a_failed_member_is_replaced_meanwhile(env: Env) -> None:
+def test_move_without_a_free_host_waits_and_a_failed_member_is_replaced_meanwhile(env: Env) -> None:
     quorum = env.create(3, disks=True, spread="Required")
     retired = quorum.voter(leader=False)
     quorum.patch({"retire": [retired.id]})

@@ -55,7 +55,7 @@ def config(quorum: ApiServerQuorum) -> str:
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_canary_that_fails_goes_back_and_the_correction_soaks_and_reaches_all(
+def test_failed_canary_is_rolled_back_and_its_fix_soaks_and_is_rolled_out(
     env: Env,
 ) -> None:
     quorum = env.create(3, update={"soakSeconds": _SOAK_S, "canaryTimeoutSeconds": 60})
@@ -104,7 +104,7 @@ def test_a_canary_that_fails_goes_back_and_the_correction_soaks_and_reaches_all(
 
 
 @pytest.mark.requirement("OP-10")
-def test_outside_of_the_windows_nothing_restarts_and_a_dead_disk_is_replaced(env: Env) -> None:
+def test_no_rollout_outside_of_maintenance_windows_but_failed_disks_are_replaced(env: Env) -> None:
     quorum = env.create(3, disks=True, update={"windows": _NEVER})
     quorum.wait_ready(3)
     wait_proven(quorum)

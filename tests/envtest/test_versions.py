@@ -105,7 +105,7 @@ def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
     api.merge(f"{definition}/status", {"status": {"storedVersions": [version]}})
 
 
-def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
+def test_object_survives_changes_of_the_stored_version_in_both_directions(
     env: Env, definition: str
 ) -> None:
     api = env.api
@@ -134,7 +134,7 @@ def test_an_object_survives_the_change_of_the_stored_version_and_the_way_back(
         assert same(api.get(by(OLD, path)), found)
 
 
-def test_both_versions_refuse_the_same_in_the_same_words(env: Env) -> None:
+def test_both_api_versions_reject_the_same_specs_with_the_same_message(env: Env) -> None:
     wrong: list[Json] = [
         {"storage": {"keepFailedFor": "1 week"}},
         {"update": {"windows": [{"start": "saturdays", "durationMinutes": 60}]}},
@@ -154,7 +154,7 @@ def test_both_versions_refuse_the_same_in_the_same_words(env: Env) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(280)
-def test_an_operator_of_the_version_before_goes_on_with_what_this_one_has_made(
+def test_previous_operator_version_continues_with_objects_of_this_version(
     env: Env, tmp_path: Path
 ) -> None:
     try:

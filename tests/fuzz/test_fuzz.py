@@ -48,7 +48,7 @@ class Run:
 
 
 @pytest.mark.slow
-def test_each_target_is_fuzzed_for_a_few_seconds(tmp_path: Path) -> None:
+def test_each_fuzz_target_runs_for_a_few_seconds(tmp_path: Path) -> None:
     """In one process: what a fuzzer does before it begins takes longer than these seconds."""
     Run(ANY, SHORT_SECONDS, tmp_path).tried()
 
@@ -56,19 +56,19 @@ def test_each_target_is_fuzzed_for_a_few_seconds(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(LONG_SECONDS + 2 * START_SECONDS)
 @pytest.mark.parametrize("target", TARGETS)
-def test_each_target_is_fuzzed_for_ten_minutes(target: str, tmp_path: Path) -> None:
+def test_each_fuzz_target_runs_for_ten_minutes(target: str, tmp_path: Path) -> None:
     tried = Run(target, LONG_SECONDS, tmp_path / target).tried()
     print(f"{target}: {tried} inputs in {LONG_SECONDS} s")
 
 
-def test_every_decoder_is_a_target_and_has_seeds() -> None:
+def test_every_decoder_has_a_fuzz_target_and_seeds() -> None:
     for target in ("requests", "responses"):
         chosen = {int.from_bytes(data[:2], "big") for data in seeds.of(target)}
         assert chosen == set(range(len(SERVED)))
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_seeds_are_valid(target: str) -> None:
+def test_fuzz_seeds_are_valid(target: str) -> None:
     for data in seeds.of(target):
         TARGETS[target](data)
 
@@ -80,7 +80,7 @@ def test_the_seeds_are_valid(target: str) -> None:
         ("hog = b'x' * (80 << 20)", "took"),
     ],
 )
-def test_the_fuzzer_finds_an_inserted_defect(broken: str, sign: str, tmp_path: Path) -> None:
+def test_fuzzer_finds_an_inserted_defect(broken: str, sign: str, tmp_path: Path) -> None:
     """A decoder that crashes, or takes much memory, on an input that is none of the seeds."""
     corpus = tmp_path / "corpus"
     corpus.mkdir()

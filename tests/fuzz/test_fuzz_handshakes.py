@@ -175,7 +175,7 @@ def places(count: int, all_of_them: bool) -> list[int]:
 
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
-def test_a_handshake_may_be_cut_or_changed_anywhere(everywhere: bool, tmp_path: Path) -> None:
+def test_handshake_survives_cuts_and_changes_at_any_byte(everywhere: bool, tmp_path: Path) -> None:
     """Cut: the client is gone. Changed: one byte is another one."""
 
     async def play(port: Port) -> None:
@@ -279,7 +279,7 @@ def token(chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("count", [SHORT_INPUTS, pytest.param(LONG_TOKENS, marks=pytest.mark.long)])
 @pytest.mark.timeout(900)
-def test_random_tokens_authenticate_no_client(count: int, tmp_path: Path) -> None:
+def test_random_sasl_tokens_authenticate_no_client(count: int, tmp_path: Path) -> None:
     chance = random.Random(count)
 
     async def play(port: Port) -> None:

@@ -31,7 +31,7 @@ from support.one_request import ask
 NO_PARTITION = {"topic": "no", "partition": 0, "replicas": [1]}
 
 
-def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
+def test_json_documents_match_the_models(shared_quorum: LocalQuorum) -> None:
     """What one answer says of the leader fits together; on a busy machine the next may be of another leader."""
     quorum = shared_quorum
     for node in quorum.nodes.values():
@@ -53,7 +53,7 @@ def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
         assert quorum.request("GET", "/openapi.json", node.id).status_code == 200
 
 
-def test_the_leader_takes_writes_and_any_node_linearizable_reads(
+def test_leader_accepts_writes_and_any_node_serves_linearizable_reads(
     shared_quorum: LocalQuorum,
 ) -> None:
     quorum = shared_quorum
@@ -69,7 +69,7 @@ def test_the_leader_takes_writes_and_any_node_linearizable_reads(
 
 
 @pytest.mark.requirement("K595-29")
-def test_a_batch_is_whole_and_in_one_place(shared_quorum: LocalQuorum) -> None:
+def test_batch_append_is_atomic_and_contiguous(shared_quorum: LocalQuorum) -> None:
     quorum = shared_quorum
     entry = {"resourceType": "topic", "resourceName": "batch", "value": "v"}
     entries = [{**entry, "name": f"k{n}"} for n in range(50)]
@@ -90,7 +90,7 @@ def test_a_batch_is_whole_and_in_one_place(shared_quorum: LocalQuorum) -> None:
     assert quorum.request("GET", "/v1/configs/topic/batch/k0").status_code == 404
 
 
-def test_the_leader_takes_reassignments_and_any_node_describes_partitions(
+def test_leader_accepts_reassignments_and_any_node_describes_partitions(
     shared_quorum: LocalQuorum,
 ) -> None:
     quorum = shared_quorum
@@ -111,7 +111,7 @@ def test_a_partition_with_thousands_of_digits_is_an_invalid_request(
     assert (answer.status_code, answer.json()["code"]) == (422, ErrorCode.INVALID_REQUEST)
 
 
-def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuorum) -> None:
+def test_oversized_batch_is_rejected_as_a_whole(shared_quorum: LocalQuorum) -> None:
     entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * (1 << 20)}
     entries = [{**entry, "name": f"k{n}"} for n in range(5)]
     answer = shared_quorum.request("POST", "/v1/append", json={"entries": entries})
@@ -131,7 +131,7 @@ def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuor
     ],
 )
 @pytest.mark.parametrize("token", [None, "wrong", "Bearer", "Basic test-token"])
-def test_changes_need_the_token(
+def test_changes_require_the_token(
     shared_quorum: LocalQuorum, method: str, path: str, body: object, token: str | None
 ) -> None:
     entries = {"entries": [{"resourceType": "topic", "resourceName": "", "name": "n", "value": ""}]}
@@ -146,7 +146,7 @@ def test_changes_need_the_token(
 
 
 @pytest.mark.requirement("K595-15", "K595-22")
-def test_a_stale_client_learns_the_leader_in_one_round_trip(shared_quorum: LocalQuorum) -> None:
+def test_stale_client_finds_the_leader_in_one_round_trip(shared_quorum: LocalQuorum) -> None:
     quorum = shared_quorum
     leader, follower = quorum.leader, quorum.followers[0]
     answer = quorum.request("PUT", "/v1/configs/topic/t/k", follower.id, json={"value": "v"})
@@ -185,7 +185,7 @@ LEADER_ONLY = [
 ]
 
 
-def test_a_follower_does_not_forward_requests_to_the_address_in_the_log(make_quorum) -> None:
+def test_follower_does_not_forward_requests_to_the_address_in_the_log(make_quorum) -> None:
     with Stranger() as stranger:
         quorum = make_quorum(2)
         elsewhere = f"http://127.0.0.1:{stranger.port}"
@@ -233,7 +233,7 @@ class Stranger:
 
 
 @pytest.mark.requirement("K595-22")
-def test_describe_quorum_on_the_wire(make_quorum) -> None:
+def test_describe_quorum_over_kafka_protocol(make_quorum) -> None:
     quorum = make_quorum(2, initial_voters=1)
     quorum.form()
     wait_until(lambda: quorum.registered().keys() == {1, 2}, "nothing more is written")
@@ -299,7 +299,7 @@ def times_of(node, *roles: str) -> list[float]:
     ]
 
 
-def test_a_resigned_leader_is_followed_by_the_wanted_successor(make_quorum) -> None:
+def test_resigned_leader_is_followed_by_its_preferred_successor(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     for _ in range(10):

@@ -28,7 +28,7 @@ def uuid_of(quorum: LocalQuorum, node_id: int) -> UUID:
 
 
 @pytest.mark.requirement("K595-22", "K595-24", "K595-27")
-def test_describe_and_alter_from_any_server(shared_quorum: LocalQuorum) -> None:
+def test_describe_and_alter_work_through_any_server(shared_quorum: LocalQuorum) -> None:
     leader = shared_quorum.leader.id
     follower = next(node.id for node in shared_quorum.followers)
     with QuorumAdminClient(servers(shared_quorum, follower)) as admin:
@@ -53,7 +53,7 @@ def test_describe_and_alter_from_any_server(shared_quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-27")
-def test_a_non_retriable_error_is_raised_at_once(shared_quorum: LocalQuorum) -> None:
+def test_non_retriable_error_is_raised_immediately(shared_quorum: LocalQuorum) -> None:
     with QuorumAdminClient(servers(shared_quorum)) as admin:
         with pytest.raises(RequestRefused, match="an id of its own") as refused:
             admin.alter_quorum([1, 1])
@@ -66,7 +66,7 @@ def test_a_non_retriable_error_is_raised_at_once(shared_quorum: LocalQuorum) -> 
 
 @pytest.mark.slow
 @pytest.mark.requirement("K595-27")
-def test_single_changes_survive_a_failure_of_the_leader(make_quorum) -> None:
+def test_single_changes_survive_a_leader_failure(make_quorum) -> None:
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     quorum.wait_caught_up(4)
@@ -91,7 +91,7 @@ def test_single_changes_survive_a_failure_of_the_leader(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K595-24", "K595-27")
-def test_a_closed_listener_is_a_lack_of_authorization(make_quorum) -> None:
+def test_closed_listener_is_reported_as_authorization_error(make_quorum) -> None:
     quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"})
     quorum.form()
     with QuorumAdminClient(servers(quorum)) as admin:
@@ -127,7 +127,7 @@ def chatterbox() -> Iterator[int]:
     thread.join(10)
 
 
-def test_an_unreachable_quorum_is_reported_with_the_last_error() -> None:
+def test_unreachable_quorum_is_reported_with_the_last_error() -> None:
     (port,) = free_ports(1)
     with (
         QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
@@ -136,7 +136,7 @@ def test_an_unreachable_quorum_is_reported_with_the_last_error() -> None:
         admin.describe_quorum()
 
 
-def test_a_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> None:
+def test_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> None:
     with chatterbox() as port:
         with (
             QuorumAdminClient([f"127.0.0.1:{port}"], timeout_ms=300) as admin,
@@ -148,7 +148,7 @@ def test_a_server_that_is_not_a_node_is_rejected(shared_quorum: LocalQuorum) -> 
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x"])
-def test_invalid_addresses_are_refused(text: str) -> None:
+def test_invalid_addresses_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         QuorumAdminClient([text])
     with pytest.raises(ValueError, match="bootstrap_servers is empty"):

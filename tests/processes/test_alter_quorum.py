@@ -107,7 +107,7 @@ def check_nothing_lost(quorum: LocalQuorum, writer: Writer) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("K595-23")
-def test_all_three_voters_are_swapped_while_writes_go_on(make_quorum) -> None:
+def test_alter_quorum_replaces_all_three_voters_under_load(make_quorum) -> None:
     quorum = make_quorum(6, initial_voters=3)
     quorum.form()
     for node_id in (4, 5, 6):
@@ -132,7 +132,7 @@ def test_all_three_voters_are_swapped_while_writes_go_on(make_quorum) -> None:
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("K595-23")
-def test_the_leader_is_killed_half_way_and_the_target_changed(make_quorum) -> None:
+def test_alter_quorum_survives_a_killed_leader_and_a_changed_target(make_quorum) -> None:
     quorum = make_quorum(6, initial_voters=3)
     quorum.form()
     quorum.nodes[5].kill()
@@ -162,7 +162,9 @@ def test_the_leader_is_killed_half_way_and_the_target_changed(make_quorum) -> No
 
 
 @pytest.mark.requirement("K595-24")
-def test_cancel_repeat_and_refusals(make_quorum) -> None:
+def test_alter_quorum_can_be_cancelled_and_repeated_and_rejects_invalid_targets(
+    make_quorum,
+) -> None:
     quorum = make_quorum(3)
     quorum.form()
     first = alter(quorum, [1, 2, 9])
@@ -200,7 +202,7 @@ def on_wire(quorum: LocalQuorum, node_id: int, target: list[int] | None, **field
 
 
 @pytest.mark.requirement("K595-24", "K595-22", "K595-14", "K595-15")
-def test_on_the_kafka_port(make_quorum) -> None:
+def test_alter_quorum_works_on_the_kafka_listener(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader = quorum.leader.id
@@ -226,7 +228,7 @@ def test_on_the_kafka_port(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_the_kafka_port_can_be_closed_for_it(make_quorum) -> None:
+def test_alter_quorum_can_be_disabled_on_the_kafka_listener(make_quorum) -> None:
     quorum = make_quorum(1, **{"admin.membership.on.controller.listener": "false"})
     quorum.form()
     refused = on_wire(quorum, 1, [1, 2])

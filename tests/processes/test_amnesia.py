@@ -55,7 +55,7 @@ def vote(
 
 
 @pytest.mark.requirement("K853-02")
-def test_a_wiped_voter_returns_as_an_observer_and_never_votes_under_its_old_key(
+def test_wiped_voter_returns_as_observer_and_never_votes_under_its_old_key(
     tmp_path: Path,
 ) -> None:
     """Both ways in which an amnesiac could do harm: acknowledging a write, and electing a leader."""
@@ -104,7 +104,7 @@ def test_a_wiped_voter_returns_as_an_observer_and_never_votes_under_its_old_key(
         quorum.put("after", "two true voters again")
 
 
-def test_a_wiped_founder_founds_no_second_quorum(tmp_path: Path) -> None:
+def test_wiped_founder_forms_no_second_quorum(tmp_path: Path) -> None:
     """It alone may format a directory as a voter, and so it alone could pass for its old self."""
     with LocalQuorum(tmp_path) as quorum:
         quorum.form()

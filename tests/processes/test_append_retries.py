@@ -22,7 +22,7 @@ def values(quorum: LocalQuorum, node_id: int) -> list[str | None]:
     return found
 
 
-def test_a_timeout_leaves_a_retry_that_changes_nothing_twice(make_quorum) -> None:
+def test_retry_after_a_timeout_is_idempotent(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     quorum.put("a", "old")

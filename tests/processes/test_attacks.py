@@ -47,7 +47,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     "name",
     [each if each in SHORT else pytest.param(each, marks=pytest.mark.long) for each in ATTACKS],
 )
-def test_commits_go_on_under(name: str, quorum: LocalQuorum) -> None:
+def test_commits_continue_under_attack(name: str, quorum: LocalQuorum) -> None:
     """An attack costs what it costs in every round, other work on the machine does not: the calmest of three counts."""
     leader = quorum.leader
     epoch = quorum.describe()["leaderEpoch"]
@@ -65,7 +65,7 @@ def test_commits_go_on_under(name: str, quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.slow
-def test_a_voter_that_restarts_during_a_flood_is_let_in(quorum: LocalQuorum) -> None:
+def test_voter_that_restarts_during_a_connection_flood_can_connect(quorum: LocalQuorum) -> None:
     """Every place on the leader's port is taken, from the very address of the voter."""
     leader, follower = quorum.leader, quorum.followers[0]
     with attacked("idle", leader):

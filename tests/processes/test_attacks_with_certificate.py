@@ -29,7 +29,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LockedQuorum]:
 
 
 @pytest.mark.slow
-def test_one_reader_holds_no_more_unfinished_bytes_than_a_principal_may(
+def test_one_reader_holds_at_most_the_unfinished_bytes_of_one_principal(
     quorum: LockedQuorum,
 ) -> None:
     """Counts alone, so another load on the machine changes nothing; what it costs others is measured in the long set."""
@@ -58,7 +58,9 @@ def test_one_reader_holds_no_more_unfinished_bytes_than_a_principal_may(
 @pytest.mark.long
 @pytest.mark.parametrize("who", ["reader", "broker"])
 @pytest.mark.parametrize("name", ATTACKS)
-def test_commits_go_on_under(who: str, name: str, quorum: LockedQuorum) -> None:
+def test_commits_continue_under_attack_with_certificate(
+    who: str, name: str, quorum: LockedQuorum
+) -> None:
     """An attack costs what it costs in every round, other work on the machine does not: the calmest round counts."""
     leader = quorum.leader
     epoch = quorum.describe()["leaderEpoch"]

@@ -29,7 +29,7 @@ def destroy(quorum: LocalQuorum) -> None:
         shutil.rmtree(node.data_dir)
 
 
-def test_every_acknowledged_record_of_a_backup_outlives_all_nodes(
+def test_every_acknowledged_record_of_a_backup_survives_the_loss_of_all_nodes(
     make_quorum: MakeQuorum, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quorum, target = make_quorum(3), tmp_path / "backups"
@@ -76,7 +76,7 @@ def test_every_acknowledged_record_of_a_backup_outlives_all_nodes(
     assert sorted(again.voter_ids()) == [1, 2, 3]
 
 
-def test_a_restore_is_refused_beside_the_quorum_and_under_another_id(
+def test_restore_is_rejected_beside_the_quorum_and_under_another_id(
     make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
     quorum = make_quorum(1)
@@ -116,7 +116,7 @@ def test_a_restore_is_refused_beside_the_quorum_and_under_another_id(
     assert sorted(new.voter_ids()) == [1, 2]
 
 
-def test_an_archiver_takes_backups_and_a_reader_does_not(
+def test_archiver_can_take_backups_and_a_reader_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LockedQuorum(tmp_path / "quorum") as quorum:

@@ -69,7 +69,7 @@ def restored(make_quorum: MakeQuorum, cluster_id: str, source: str, *arguments: 
     return again
 
 
-def test_a_new_quorum_begins_with_what_the_store_holds(
+def test_new_quorum_starts_with_the_backup_in_the_object_store(
     make_quorum: MakeQuorum, proxy: ObjectStoreProxy, tmp_path: Path
 ) -> None:
     quorum = make_quorum(3)
@@ -118,7 +118,7 @@ def test_a_new_quorum_begins_with_what_the_store_holds(
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_writer_that_is_killed_at_any_request_leaves_no_half_backup(
+def test_writer_killed_at_any_request_leaves_no_partial_backup(
     moment: str,
     make_quorum: MakeQuorum,
     store: ObjectStore,

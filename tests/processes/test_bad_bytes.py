@@ -92,7 +92,7 @@ def malformed_frames() -> list[bytes]:
 
 
 @pytest.mark.parametrize("number", range(len(malformed_frames())))
-def test_what_is_no_request_closes_its_connection_and_is_counted(
+def test_invalid_request_closes_its_connection_and_is_counted(
     shared_quorum: LocalQuorum, number: int
 ) -> None:
     node = shared_quorum.leader
@@ -106,7 +106,7 @@ def test_what_is_no_request_closes_its_connection_and_is_counted(
     shared_quorum.put("still", str(number))
 
 
-def test_random_damage_affects_only_its_own_connection(shared_quorum: LocalQuorum) -> None:
+def test_corrupted_bytes_affect_only_their_own_connection(shared_quorum: LocalQuorum) -> None:
     rng = random.Random(SEED)
     node = shared_quorum.leader
     epoch = shared_quorum.describe()["leaderEpoch"]
@@ -126,7 +126,7 @@ def test_random_damage_affects_only_its_own_connection(shared_quorum: LocalQuoru
     assert "internal error" not in node.log_text
 
 
-def test_a_request_in_single_bytes_is_a_request(shared_quorum: LocalQuorum) -> None:
+def test_request_sent_byte_by_byte_is_answered(shared_quorum: LocalQuorum) -> None:
     with connect(shared_quorum.leader.port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in good_frames()[0] * 2:
@@ -139,7 +139,7 @@ def test_a_request_in_single_bytes_is_a_request(shared_quorum: LocalQuorum) -> N
         assert struct.unpack(">i", received[4:8])[0] == 1
 
 
-def test_what_is_no_http_is_answered_with_400_and_counted(shared_quorum: LocalQuorum) -> None:
+def test_invalid_http_is_answered_with_400_and_counted(shared_quorum: LocalQuorum) -> None:
     node = shared_quorum.leader
     before = counted(shared_quorum, node, "admin")
     for data in (
@@ -184,7 +184,7 @@ def test_what_is_no_http_is_answered_with_400_and_counted(shared_quorum: LocalQu
         ("POST", "/v1/node", b"", 405),
     ],
 )
-def test_wrong_documents_are_refused_with_a_reason(
+def test_invalid_documents_are_rejected_with_a_reason(
     shared_quorum: LocalQuorum, method: str, path: str, body: bytes, status: int
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -194,12 +194,12 @@ def test_wrong_documents_are_refused_with_a_reason(
     assert answer.json()["leaderId"] in (1, 2, 3)
 
 
-def test_a_body_that_is_too_large_is_refused(shared_quorum: LocalQuorum) -> None:
+def test_oversized_body_is_rejected(shared_quorum: LocalQuorum) -> None:
     answer = shared_quorum.request("POST", "/v1/append", content=b"x" * (17 << 20))
     assert answer.status_code == 413
 
 
-def test_a_slow_reader_delays_no_other_client(shared_quorum: LocalQuorum) -> None:
+def test_slow_reader_does_not_delay_other_clients(shared_quorum: LocalQuorum) -> None:
     node = shared_quorum.leader
     with connect(node.port) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -215,7 +215,7 @@ def test_a_slow_reader_delays_no_other_client(shared_quorum: LocalQuorum) -> Non
         assert is_still_open(connection)
 
 
-def test_answers_come_in_order_and_a_parked_fetch_holds_up_its_own_connection_only(
+def test_responses_are_ordered_and_a_parked_fetch_delays_only_its_own_connection(
     shared_quorum: LocalQuorum,
 ) -> None:
     node = shared_quorum.leader

@@ -25,7 +25,9 @@ def quorum(tmp_path: Path) -> Iterator[CombinedQuorum]:
         yield made
 
 
-def test_three_processes_are_a_quorum_and_its_brokers(quorum: CombinedQuorum) -> None:
+def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
+    quorum: CombinedQuorum,
+) -> None:
     brokers = CombinedBrokers(quorum)
     brokers.wait_live()
     assert set(quorum.voter_ids()) == set(IDS)

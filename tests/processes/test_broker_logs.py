@@ -65,7 +65,7 @@ def log_starts(brokers: PythonBrokers, broker_id: int = 201) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_a_compacted_topic_keeps_the_newest_value_of_each_key(brokers: PythonBrokers) -> None:
+def test_compacted_topic_keeps_the_newest_value_of_each_key(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("compacted", [201], **COMPACTS)
     wanted: dict[bytes | None, bytes | None] = {}
     for number in range(45):
@@ -89,7 +89,7 @@ def test_a_compacted_topic_keeps_the_newest_value_of_each_key(brokers: PythonBro
     assert "compacted-0: compacted below offset" in brokers.nodes[201].log_text
 
 
-def test_a_compacted_topic_takes_no_record_without_a_key(brokers: PythonBrokers) -> None:
+def test_compacted_topic_rejects_records_without_a_key(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("keys", [201], cleanup_policy="compact")
     refused = brokers.produce_bytes(201, topic, keyed((b"k", b"1"), (None, b"2")))
     assert refused.error_code == ErrorCode.INVALID_RECORD
@@ -103,7 +103,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(brokers: PythonBrokers)
     )
 
 
-def test_a_changed_retention_holds_for_the_log_that_is_open(brokers: PythonBrokers) -> None:
+def test_changed_retention_applies_to_an_open_log(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("retained", [201], segment_bytes="1048576", retention_ms="-1")
     for _ in range(25):
         assert not brokers.produce_bytes(201, topic, keyed((None, VALUE)), acks=1).error_code
@@ -116,7 +116,7 @@ def test_a_changed_retention_holds_for_the_log_that_is_open(brokers: PythonBroke
     assert batches_of(brokers, 201, topic, first)[0].header.base_offset == first
 
 
-def test_deleted_records_are_not_read_any_more_and_their_segments_go(
+def test_deleted_records_are_no_longer_readable_and_their_segments_are_removed(
     brokers: PythonBrokers,
 ) -> None:
     configs = {"segment_bytes": "1048576", "retention_ms": "-1"}
@@ -150,7 +150,9 @@ def test_deleted_records_are_not_read_any_more_and_their_segments_go(
         assert delete_records(brokers, 201, name, 0).error_code == code
 
 
-def test_directories_are_described_and_no_replica_is_moved(brokers: PythonBrokers) -> None:
+def test_log_directories_are_described_and_replica_moves_are_rejected(
+    brokers: PythonBrokers,
+) -> None:
     topic = brokers.create_topic("described", [201], partitions=2, retention_ms="-1")
     data = keyed((None, b"x" * 1000))
     assert not brokers.produce_bytes(201, topic, data, partition=1).error_code
@@ -182,7 +184,7 @@ def test_directories_are_described_and_no_replica_is_moved(brokers: PythonBroker
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_deleted_records_are_removed_from_every_live_replica_permanently(tmp_path: Path) -> None:
+def test_deleted_records_are_removed_permanently_from_every_live_replica(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 2) as brokers:
         topic = brokers.create_topic("t", [201, 202])
         for _ in range(10):
@@ -215,7 +217,7 @@ def test_deleted_records_are_removed_from_every_live_replica_permanently(tmp_pat
 @pytest.mark.requirement("KV3-09")
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_a_replica_joins_the_isr_of_a_log_that_begins_within_a_batch(tmp_path: Path) -> None:
+def test_replica_of_a_log_that_starts_within_a_batch_joins_the_isr(tmp_path: Path) -> None:
     """DeleteRecords has moved its start there, and batches are fetched as a whole."""
     with running_brokers(tmp_path, 2) as brokers:
         topic = brokers.create_topic("t", [201])
@@ -241,7 +243,7 @@ def test_a_replica_joins_the_isr_of_a_log_that_begins_within_a_batch(tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_a_broker_that_is_killed_while_it_compacts_has_every_newest_value(tmp_path: Path) -> None:
+def test_broker_killed_during_compaction_keeps_every_newest_value(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 1) as brokers:
         alter_brokers(brokers, OFTEN | {"log.cleaner.io.max.bytes.per.second": "2000000"})
         topic = brokers.create_topic("t", [201], **COMPACTS)

@@ -47,7 +47,9 @@ def leader_of(brokers: PythonBrokers, topic: str) -> int:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_a_broker_that_starts_sets_aside_what_is_not_its_own_any_more(tmp_path: Path) -> None:
+def test_restarting_broker_sets_aside_directories_of_partitions_it_no_longer_has(
+    tmp_path: Path,
+) -> None:
     """While it is down one topic is deleted, one comes back under its name, and one partition is moved away."""
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
@@ -116,7 +118,7 @@ def test_unreplicated_records_are_not_returned_and_missing_offsets_are_out_of_ra
 
 
 @pytest.mark.requirement("KV3-10", "KV3-11")
-def test_a_leader_that_was_paused_and_deposed_commits_nothing_and_gives_up_what_it_wrote(
+def test_paused_and_deposed_leader_commits_nothing_and_truncates_its_uncommitted_records(
     tmp_path: Path,
 ) -> None:
     """Case 3 of the replication design V3 with processes: A is stopped, B is elected, A goes on; producers write to both."""

@@ -38,7 +38,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonBrokers]
         yield made
 
 
-def test_a_broker_stores_and_returns_records(brokers: PythonBrokers) -> None:
+def test_broker_stores_and_returns_records(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("one", [201])
     first = brokers.produce(201, topic, [b"a", b"b"])
     assert (first.error_code, first.base_offset) == (0, 0)
@@ -47,7 +47,7 @@ def test_a_broker_stores_and_returns_records(brokers: PythonBrokers) -> None:
     assert brokers.read_all(201, topic) == [b"a", b"b", b"c"]
 
 
-def test_bad_batches_and_unknown_topics_are_refused_with_kafkas_codes(
+def test_invalid_batches_and_unknown_topics_are_rejected_with_kafka_error_codes(
     brokers: PythonBrokers,
 ) -> None:
     topic = brokers.create_topic("refusals", [201], max_message_bytes="1000")
@@ -74,7 +74,7 @@ def test_bad_batches_and_unknown_topics_are_refused_with_kafkas_codes(
     assert brokers.read_all(201, topic) == []
 
 
-def test_producer_ids_differ_and_transactions_are_refused_with_an_explanation(
+def test_producer_ids_are_unique_and_transactions_are_rejected_with_a_message(
     brokers: PythonBrokers,
 ) -> None:
     asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
@@ -104,7 +104,7 @@ def test_producer_ids_differ_and_transactions_are_refused_with_an_explanation(
     assert "transactions" in (answer.coordinators[0].error_message or "")
 
 
-def test_offsets_are_told_by_time_and_by_end(brokers: PythonBrokers) -> None:
+def test_list_offsets_by_timestamp_and_end(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("times", [201])
     for second in (1, 2, 3):
         data = encode_batch(
@@ -133,7 +133,7 @@ def test_offsets_are_told_by_time_and_by_end(brokers: PythonBrokers) -> None:
     assert offset(MAX_TIMESTAMP) == (2, 3000)
 
 
-def test_a_fetch_waits_until_there_is_something(brokers: PythonBrokers) -> None:
+def test_fetch_waits_until_records_are_available(brokers: PythonBrokers) -> None:
     topic = brokers.create_topic("waiting", [201])
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(brokers.fetch, 201, topic, 0, 0, 20_000)
@@ -145,7 +145,9 @@ def test_a_fetch_waits_until_there_is_something(brokers: PythonBrokers) -> None:
 
 @pytest.mark.requirement("KV3-09")
 @pytest.mark.long
-def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_path: Path) -> None:
+def test_three_brokers_replicate_and_lose_no_record_when_the_leader_is_killed(
+    tmp_path: Path,
+) -> None:
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
         PythonBrokers(quorum, tmp_path / "brokers", 3) as brokers,
@@ -186,7 +188,7 @@ def test_three_brokers_replicate_and_lose_nothing_when_the_leader_is_killed(tmp_
 
 @pytest.mark.requirement("KV3-07")
 @pytest.mark.long
-def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
+def test_broker_recovers_all_records_after_graceful_stop_and_kill(
     tmp_path: Path,
 ) -> None:
     with running_brokers(tmp_path, 1) as brokers:
@@ -209,7 +211,7 @@ def test_a_broker_that_stops_in_good_order_or_is_killed_has_everything_again(
         assert brokers.produce(201, topic, [b"d"]).base_offset == 2
 
 
-def test_topics_by_id_in_a_version_without_are_refused_and_the_broker_goes_on(
+def test_topic_ids_in_a_version_without_them_are_rejected_and_the_broker_continues(
     brokers: PythonBrokers,
 ) -> None:
     """A stock broker answers with INVALID_REQUEST and an empty name for each topic of the request."""
@@ -228,7 +230,7 @@ def test_topics_by_id_in_a_version_without_are_refused_and_the_broker_goes_on(
     assert [(each.error_code, each.name) for each in answer.topics] == [(0, "by-id")]
 
 
-def test_a_failed_produce_without_an_answer_closes_the_connection(brokers: PythonBrokers) -> None:
+def test_failed_produce_with_acks_0_closes_the_connection(brokers: PythonBrokers) -> None:
     """So the producer learns of it, and refreshes its metadata."""
     topic_id = brokers.create_topic("no-answer", [201])
     with pytest.raises(ConnectionResetError):

@@ -122,7 +122,7 @@ def producers_code(brokers: TlsPythonBrokers, name: str) -> int:
     return answer.topics[0].partitions[0].error_code
 
 
-def test_the_administrator_writes_and_brokers_replicate_with_their_certificates(
+def test_administrator_writes_and_brokers_replicate_with_their_certificates(
     brokers: TlsPythonBrokers, topic: UUID
 ) -> None:
     assert brokers.produce(201, topic, [b"by admin"]).error_code == 0
@@ -131,7 +131,7 @@ def test_the_administrator_writes_and_brokers_replicate_with_their_certificates(
     assert producers_code(brokers, "secret") == 0
 
 
-def test_a_principal_with_write_rights_can_not_read(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_principal_with_write_rights_cannot_read(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("writer"):
         wait_until(lambda: brokers.produce(201, topic, [b"w"]).error_code == 0, "the right counts")
         assert brokers.fetch(201, topic, 0).error_code == DENIED
@@ -141,7 +141,7 @@ def test_a_principal_with_write_rights_can_not_read(brokers: TlsPythonBrokers, t
         assert producers_code(brokers, "t") == DENIED
 
 
-def test_a_principal_with_read_rights_can_not_write(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_principal_with_read_rights_cannot_write(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("reader-of-t"):
         wait_until(lambda: brokers.fetch(201, topic, 0).error_code == 0, "the right counts")
         assert brokers.produce(201, topic, [b"no"]).error_code == DENIED
@@ -152,7 +152,7 @@ def test_a_principal_with_read_rights_can_not_write(brokers: TlsPythonBrokers, t
     assert b"no" not in brokers.read_all(201, topic)
 
 
-def test_a_principal_without_rights_sees_nothing(brokers: TlsPythonBrokers, topic: UUID) -> None:
+def test_principal_without_rights_sees_no_topic(brokers: TlsPythonBrokers, topic: UUID) -> None:
     with brokers.asking_as("stranger"):
         assert topics_seen(brokers) == set()
         for name in ("t", "there is none"):
@@ -171,7 +171,7 @@ def test_a_principal_without_rights_sees_nothing(brokers: TlsPythonBrokers, topi
 
 
 @pytest.mark.parametrize("who", ["stranger", "admin", "broker-201"])
-def test_a_fetch_in_the_name_of_another_broker_is_refused(
+def test_fetch_with_the_replica_id_of_another_broker_is_rejected(
     brokers: TlsPythonBrokers, topic: UUID, who: str
 ) -> None:
     body = FetchRequest(
@@ -183,12 +183,12 @@ def test_a_fetch_in_the_name_of_another_broker_is_refused(
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_a_client_without_a_certificate_is_refused(brokers: TlsPythonBrokers) -> None:
+def test_client_without_a_certificate_is_rejected(brokers: TlsPythonBrokers) -> None:
     with brokers.asking_as(None):
         assert brokers.metadata(201) is None
 
 
-def test_a_broker_registers_under_the_id_of_its_certificate_alone(
+def test_broker_can_register_only_the_id_of_its_certificate(
     brokers: TlsPythonBrokers,
 ) -> None:
     request: BrokerRegistrationRequest = registration(203, cluster_id=brokers.quorum.cluster_id)
@@ -200,7 +200,7 @@ def test_a_broker_registers_under_the_id_of_its_certificate_alone(
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_groups_are_asked_for_with_a_right_on_the_group(brokers: TlsPythonBrokers) -> None:
+def test_group_requests_require_a_right_on_the_group(brokers: TlsPythonBrokers) -> None:
     find = FindCoordinatorRequest(key_type=0, coordinator_keys=("g",))
     join = JoinGroupRequest(
         group_id="g",
@@ -228,7 +228,7 @@ def test_groups_are_asked_for_with_a_right_on_the_group(brokers: TlsPythonBroker
     assert found.coordinators[0].error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_acl_entries_are_described_to_principals_with_describe_on_the_cluster(
+def test_acls_are_described_to_principals_with_describe_on_the_cluster(
     brokers: TlsPythonBrokers,
 ) -> None:
     request = DescribeAclsRequest(

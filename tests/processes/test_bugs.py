@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, str, Callable[[LocalQuorum, str], None]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_process_ends_with_the_exit_code_of_a_bug(
+def test_process_exits_with_the_exit_code_for_bugs(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change, error, act = CASES[case]

@@ -107,7 +107,7 @@ def of_two(quorum: TlsQuorum) -> bytes:
     ],
     ids=["half-written", "mismatched", "expired", "not-yet-valid", "wrong-ca", "wrong-id", "empty"],
 )
-def test_a_keystore_that_can_not_be_used_is_told_once_and_the_old_pair_stays(
+def test_unusable_keystore_is_reported_once_and_the_old_pair_stays_in_use(
     quorum: TlsQuorum, wrong: Wrong, why: str
 ) -> None:
     """Where a clock may be the reason its time is in the line."""
@@ -149,7 +149,7 @@ def is_ended(connection: socket.socket) -> bool:
 
 @pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("port", ["port", "admin_port"])
-def test_a_revoked_client_is_disconnected_and_can_not_reconnect(
+def test_revoked_client_is_disconnected_and_cannot_reconnect(
     quorum: RevokingQuorum, tmp_path: Path, port: str
 ) -> None:
     """Within two looks at the file and the second that the connections are asked in."""
@@ -186,7 +186,7 @@ def test_a_revoked_client_is_disconnected_and_can_not_reconnect(
         assert not is_ended(again)
 
 
-def test_a_node_whose_own_certificate_is_revoked_says_so(quorum: RevokingQuorum) -> None:
+def test_node_reports_that_its_own_certificate_is_revoked(quorum: RevokingQuorum) -> None:
     """Others refuse it, and would be the only ones to say why."""
     node, since = quorum.nodes[1], len(quorum.nodes[1].log_text)
     serial = quorum.local(1)["tls"]["certificate"]["serial"]

@@ -10,7 +10,7 @@ def committed_end(directory: Path) -> int:
     return open_log(directory / PARTITION_DIRECTORY).committed_end_offset() or 0
 
 
-def test_every_voter_records_what_is_committed_within_a_second_or_two(make_quorum) -> None:
+def test_every_voter_records_the_committed_end_within_two_seconds(make_quorum) -> None:
     quorum: LocalQuorum = make_quorum(3)
     quorum.form()
     quorum.put("name", "value")

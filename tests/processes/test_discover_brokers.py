@@ -40,7 +40,7 @@ def move(node: LocalNode) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("K595-18")
-def test_a_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) -> None:
+def test_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) -> None:
     with LocalQuorum(tmp_path) as quorum:
         quorum.form()
         old_ports = {n: node.port for n, node in quorum.nodes.items()}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("K595-07")
 
 
 @pytest.mark.parametrize("epoch", [MAX_EPOCH, 2**31 - 1])
-def test_it_is_refused_and_its_records_go_on_in_a_new_cluster(
+def test_epoch_at_the_limit_is_rejected_and_its_records_continue_in_a_new_cluster(
     epoch: int, make_quorum, tmp_path: Path
 ) -> None:
     old: LocalQuorum = make_quorum(1)

@@ -14,7 +14,7 @@ def restart(quorum: LocalQuorum, node: LocalNode) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("K595-06")
-def test_killing_the_leader_loses_no_acknowledged_record(make_quorum) -> None:
+def test_killed_leader_loses_no_acknowledged_record(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     with Writer(quorum) as writer:
@@ -27,7 +27,7 @@ def test_killing_the_leader_loses_no_acknowledged_record(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K595-12")
-def test_a_stopped_leader_hands_over_and_exits_0(make_quorum) -> None:
+def test_stopped_leader_transfers_leadership_and_exits_0(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     with Writer(quorum) as writer:
@@ -46,7 +46,7 @@ def test_a_stopped_leader_hands_over_and_exits_0(make_quorum) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("K595-16")
-def test_a_frozen_leader_is_replaced_and_follows_when_it_resumes(make_quorum) -> None:
+def test_frozen_leader_is_replaced_and_follows_when_it_resumes(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader = quorum.leader
@@ -89,7 +89,7 @@ def test_all_nodes_killed_at_once_restart_without_data_loss(make_quorum) -> None
     assert_nothing_lost(quorum, writer.acknowledged)
 
 
-def test_without_a_majority_nothing_is_confirmed(make_quorum) -> None:
+def test_nothing_is_committed_without_a_majority(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader = quorum.leader

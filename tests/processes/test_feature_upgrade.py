@@ -117,7 +117,7 @@ def _values(node: LocalNode) -> Iterator[bytes]:
                 yield from (record.value or b"" for record in decode_records(batch))
 
 
-def test_a_rolling_upgrade_ends_with_the_level_and_no_format_changes_before(
+def test_rolling_upgrade_raises_the_feature_level_last_and_changes_no_format_before(
     make_quorum, tmp_path: Path
 ) -> None:
     try:

@@ -145,7 +145,7 @@ def described(brokers: PythonBrokers, group: str) -> str:
     return answer.groups[0].group_state
 
 
-def test_a_group_consumes_and_its_offsets_survive_a_killed_coordinator(
+def test_group_consumes_and_its_offsets_survive_a_killed_coordinator(
     brokers: PythonBrokers,
 ) -> None:
     group = "lives"
@@ -189,7 +189,7 @@ def test_a_group_consumes_and_its_offsets_survive_a_killed_coordinator(
 
 
 @pytest.mark.parametrize("version", [5, 9])
-def test_the_longest_names_of_instances_have_members(brokers: PythonBrokers, version: int) -> None:
+def test_longest_group_instance_ids_are_accepted(brokers: PythonBrokers, version: int) -> None:
     """A member id begins with the name of the instance: together they would be too long for a response or a record."""
     group = f"long-{version}"
     coordinator(brokers, group)
@@ -220,7 +220,7 @@ def test_the_longest_names_of_instances_have_members(brokers: PythonBrokers, ver
 
 
 @pytest.mark.parametrize("kept_ms", [(1 << 63) - 1, -(1 << 63)])
-def test_an_offset_may_be_kept_for_any_time(brokers: PythonBrokers, kept_ms: int) -> None:
+def test_offset_commit_accepts_any_retention_time(brokers: PythonBrokers, kept_ms: int) -> None:
     """Versions below 5 have a retention time; added to the present it is more than a record can express."""
     body = OffsetCommitRequest(
         group_id="kept",
@@ -245,7 +245,7 @@ def test_an_offset_may_be_kept_for_any_time(brokers: PythonBrokers, kept_ms: int
     assert brokers.nodes[BROKER].is_running
 
 
-def test_groups_are_refused_with_kafkas_codes(brokers: PythonBrokers) -> None:
+def test_group_requests_are_rejected_with_kafka_error_codes(brokers: PythonBrokers) -> None:
     assert coordinator(brokers, "refused") == BROKER
     assert described(brokers, "refused") == "Dead"
     assert join(brokers, "refused", "stranger").error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -276,6 +276,8 @@ def test_groups_are_refused_with_kafkas_codes(brokers: PythonBrokers) -> None:
 @pytest.mark.parametrize(
     ("key", "partition"), [("", 0), ("group", 47), ("polygenelubricants", 0), ("ä\U0001f600", 7)]
 )
-def test_groups_are_on_the_partitions_where_kafka_expects_them(key: str, partition: int) -> None:
+def test_groups_are_on_the_offsets_partitions_where_kafka_expects_them(
+    key: str, partition: int
+) -> None:
     """Java: `Utils.abs(key.hashCode()) % 50`; the second hash but one is the smallest integer."""
     assert partition_of(key, 50) == partition

@@ -178,7 +178,7 @@ def test_requests_of_an_unknown_node_do_not_affect_a_quorum(
 
 
 @pytest.mark.requirement("K853-07")
-def test_a_voter_entry_accepts_no_foreign_and_no_unreachable_address(make_quorum) -> None:
+def test_voter_entry_rejects_foreign_and_unreachable_addresses(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader, follower = quorum.leader, quorum.followers[0]
@@ -214,7 +214,7 @@ def test_a_voter_entry_accepts_no_foreign_and_no_unreachable_address(make_quorum
 
 
 @pytest.mark.requirement("K595-05", "K595-20")
-def test_a_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> None:
+def test_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> None:
     """Its files agree with each other, and with nobody else."""
     quorum = make_quorum(3)
     quorum.form()
@@ -237,7 +237,7 @@ def test_a_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> Non
 
 
 @pytest.mark.requirement("K595-03", "K595-19")
-def test_the_leader_is_in_quorum_state_after_an_election(make_quorum) -> None:
+def test_leader_is_saved_in_quorum_state_after_an_election(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     quorum.leader.kill()

@@ -82,7 +82,7 @@ def answers(node: LocalNode, source: str = "127.0.0.1") -> bool:
         ),
     ],
 )
-def test_a_refusal_is_sent_before_the_body_is_read(
+def test_rejection_is_sent_before_the_body_is_read(
     node: LocalNode, head: bytes, status: bytes
 ) -> None:
     with connect(node, node.admin_port) as connection:
@@ -91,7 +91,7 @@ def test_a_refusal_is_sent_before_the_body_is_read(
 
 
 @pytest.mark.parametrize("listener", ["controller", "admin"])
-def test_a_connection_that_never_completes_a_request_is_closed(
+def test_connection_that_never_completes_a_request_is_closed(
     node: LocalNode, listener: str
 ) -> None:
     """A byte now and then does not keep it open."""
@@ -113,7 +113,7 @@ class Delayed(Exception):
     """Nothing was asked for so long that the server may take a connection for idle."""
 
 
-def test_an_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> None:
+def test_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> None:
     """The busy one lives for much longer than an idle one may. A machine that was busy with something else, so that this
     process asked nothing meanwhile, makes it idle as well: then all begins again."""
     while not both_are_judged(node):
@@ -144,7 +144,7 @@ def both_are_judged(node: LocalNode) -> bool:
     return True
 
 
-def test_one_address_has_so_many_connections(node: LocalNode) -> None:
+def test_connections_per_address_are_limited(node: LocalNode) -> None:
     before = closed_by(node, "controller max.connections.per.ip")
     held = [connect(node, node.port, "127.0.0.9") for _ in range(10)]
     others = [connect(node, node.port, "127.0.0.8") for _ in range(15)]
@@ -155,7 +155,7 @@ def test_one_address_has_so_many_connections(node: LocalNode) -> None:
         each.close()
 
 
-def test_unfinished_requests_hold_no_more_than_the_pool(node: LocalNode) -> None:
+def test_unfinished_requests_stay_within_the_memory_pool(node: LocalNode) -> None:
     held = []
     for _ in range(6):
         connection = connect(node, node.port)

@@ -108,7 +108,7 @@ def replace_authority(quorum: TlsQuorum, number: int, writer: Writer) -> list[fl
     return windows
 
 
-def test_a_hundred_rotations_fail_and_delay_no_write(quorum: TlsQuorum) -> None:
+def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum) -> None:
     epoch = quorum.describe()["leaderEpoch"]
     processes = [node.process for node in quorum.nodes.values()]
     tokens = quorum.root / "token"

@@ -19,7 +19,7 @@ def all_caught_up(quorum: LocalQuorum) -> bool:
 
 
 @pytest.mark.requirement("K595-20", "K595-21", "K853-02", "K595-17")
-def test_grow_and_shrink_one_member_at_a_time(make_quorum) -> None:
+def test_quorum_grows_and_shrinks_one_member_at_a_time(make_quorum) -> None:
     quorum = make_quorum(5, initial_voters=3)
     quorum.form()
     quorum.put("k", "three")
@@ -76,7 +76,7 @@ def test_no_client_writes_before_all_initial_voters_have_joined(make_quorum) -> 
     assert quorum.describe()["formed"]
 
 
-def test_a_stale_position_changes_nothing(make_quorum) -> None:
+def test_stale_voter_change_has_no_effect(make_quorum) -> None:
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     position = quorum.describe()["votersPosition"]
@@ -91,7 +91,7 @@ def test_a_stale_position_changes_nothing(make_quorum) -> None:
     assert len(quorum.voter_ids()) == 2
 
 
-def test_a_voter_that_does_not_run_is_not_added(make_quorum) -> None:
+def test_voter_that_does_not_run_is_not_added(make_quorum) -> None:
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     before = quorum.describe()["votersPosition"]
@@ -112,7 +112,7 @@ def test_a_voter_that_does_not_run_is_not_added(make_quorum) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("K853-06")
 @pytest.mark.parametrize("order", ["add-first", "remove-first"])
-def test_a_lost_disk_is_replaced_by_a_new_key_of_the_same_id(make_quorum, order: str) -> None:
+def test_lost_disk_is_replaced_by_a_new_key_of_the_same_id(make_quorum, order: str) -> None:
     quorum = make_quorum(3)
     quorum.form()
     quorum.put("before", "1")

@@ -33,7 +33,9 @@ def quorum(tmp_path: Path) -> Iterator[LocalQuorum]:
 
 
 @pytest.mark.requirement("K595-28")
-def test_the_whole_table_is_there_and_means_what_it_says(quorum: LocalQuorum) -> None:
+def test_metrics_endpoint_has_every_documented_metric_with_correct_values(
+    quorum: LocalQuorum,
+) -> None:
     for number in range(WRITES):
         quorum.put("k", str(number))
     leader_id = quorum.wait_leader()
@@ -87,7 +89,7 @@ def test_the_whole_table_is_there_and_means_what_it_says(quorum: LocalQuorum) ->
 
 
 @pytest.mark.requirement("K595-28")
-def test_an_election_and_a_dead_peer_show(quorum: LocalQuorum) -> None:
+def test_metrics_show_an_election_and_an_unreachable_peer(quorum: LocalQuorum) -> None:
     quorum.put("k", "v")
     dead = quorum.leader
     dead.kill()

@@ -13,7 +13,7 @@ from support.local_quorum import LocalQuorum, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("OP-07")]
 
 
-def test_nodes_of_the_recovered_quorum_accept_nothing_from_the_old_majority(
+def test_nodes_of_the_recovered_quorum_reject_requests_of_the_old_majority(
     make_quorum: Callable[..., LocalQuorum],
 ) -> None:
     quorum = make_quorum(4, initial_voters=3)

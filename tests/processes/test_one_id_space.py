@@ -32,7 +32,7 @@ def register(quorum: LocalQuorum, broker_id: int, **fields: object) -> int:
     return wait_until(attempt, "the active controller answers").error_code
 
 
-def test_an_id_is_a_brokers_or_a_controllers(make_quorum) -> None:
+def test_broker_and_controller_ids_share_one_id_space(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     taken = ErrorCode.DUPLICATE_BROKER_REGISTRATION

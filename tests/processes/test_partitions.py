@@ -53,7 +53,7 @@ def counters(quorum: LocalQuorum, node_id: int, name: str) -> dict[str, float]:
 
 
 @pytest.mark.requirement("K595-31")
-def test_each_partition_is_a_quorum_of_its_own(quorum: LocalQuorum) -> None:
+def test_each_partition_is_its_own_quorum(quorum: LocalQuorum) -> None:
     first, second = quorum.at(0), quorum.at(1)
     for node_id in quorum.nodes:
         documents = [view.local(node_id) for view in (first, second)]
@@ -83,7 +83,7 @@ def test_each_partition_is_a_quorum_of_its_own(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_voters_are_changed_in_one_partition_alone(quorum: LocalQuorum) -> None:
+def test_voters_are_changed_in_one_partition_only(quorum: LocalQuorum) -> None:
     first, second = quorum.at(0), quorum.at(1)
     before = first.describe()["votersPosition"]
     leader_id = second.wait_leader()
@@ -139,7 +139,7 @@ def test_idle_partitions_share_their_fetches(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_a_failed_disk_stops_all_partitions_of_the_process(make_quorum) -> None:
+def test_failed_disk_stops_all_partitions_of_the_process(make_quorum) -> None:
     """A log that can't be read stops the start for both partitions, and names the file."""
     quorum: LocalQuorum = make_quorum(1, quorum_partitions="2")
     form(quorum)
@@ -162,7 +162,7 @@ def damage(node: LocalNode, partition: str) -> None:
     path.write_bytes(content)
 
 
-def test_the_number_of_partitions_can_not_be_changed(make_quorum, tmp_path: Path) -> None:
+def test_number_of_partitions_cannot_be_changed(make_quorum, tmp_path: Path) -> None:
     quorum: LocalQuorum = make_quorum(1, quorum_partitions="2")
     form(quorum)
     node = quorum.nodes[1]

@@ -21,7 +21,7 @@ def ctl(shared_quorum: LocalQuorum) -> Iterator[Ctl]:
 
 
 @pytest.mark.requirement("K595-27")
-def test_describe_status_has_the_fields_of_the_stock_tool(
+def test_describe_status_prints_the_fields_of_the_stock_tool(
     shared_quorum: LocalQuorum, ctl: Ctl
 ) -> None:
     lines = dict(
@@ -40,7 +40,9 @@ def test_describe_status_has_the_fields_of_the_stock_tool(
 
 
 @pytest.mark.requirement("K595-27")
-def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+def test_describe_replication_prints_a_row_per_replica(
+    shared_quorum: LocalQuorum, ctl: Ctl
+) -> None:
     header, *rows = ctl.run("describe", "replication").splitlines()
     assert header.split()[:5] == ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs"]
     status = {int(row.split()[0]): row.split()[7] for row in rows}
@@ -49,7 +51,7 @@ def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, 
 
 
 @pytest.mark.requirement("K595-22", "K595-27")
-def test_a_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None:
+def test_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None:
     """Offsets and times of the one that is frozen stand still; those of the others do not."""
     quorum = make_quorum(3)
     quorum.form()
@@ -84,7 +86,7 @@ def test_a_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> No
     assert int(told["MaxFollowerLagTimeMs"]) > 500
 
 
-def test_the_program_ends_with_the_code_of_its_command(ctl: Ctl) -> None:
+def test_exit_code_of_quorumctl_is_that_of_its_command(ctl: Ctl) -> None:
     done = ctl.run_program("describe", "status")
     assert (done.returncode, done.stderr) == (0, "")
     assert "LeaderEpoch" in done.stdout
@@ -93,7 +95,7 @@ def test_the_program_ends_with_the_code_of_its_command(ctl: Ctl) -> None:
     assert failed.stderr.startswith("quorumctl: ")
 
 
-def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+def test_local_status_and_json_output(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     url = shared_quorum.nodes[2].admin_url
     shown = ctl.run("describe", "local", "--admin", url)
     assert re.search(r"^NodeId: +2$", shown, re.MULTILINE)
@@ -104,7 +106,7 @@ def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
 
 
 @pytest.mark.requirement("K650-03")
-def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+def test_local_and_linearizable_reads_of_one_node(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     ctl.run("put", "topic/orders/reads", "1")
     for node in shared_quorum.nodes.values():
         at = ("--admin", node.admin_url)
@@ -119,7 +121,7 @@ def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> N
     assert document["consistency"] == "local"
 
 
-def test_what_moves_is_listed(ctl: Ctl) -> None:
+def test_reassignments_command_lists_the_moving_partitions(ctl: Ctl) -> None:
     assert ctl.run("reassignments").strip() == "no partition is in reassignment"
     assert json.loads(ctl.run("reassignments", "--json"))["moving"] == 0
     moving = PartitionDescription(
@@ -137,7 +139,7 @@ def test_what_moves_is_listed(ctl: Ctl) -> None:
     assert more == "and 2 more"
 
 
-def test_a_snapshot_is_taken_when_asked_for(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+def test_snapshot_command_takes_a_snapshot(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     url = shared_quorum.nodes[3].admin_url
     ctl.run("put", "topic/snapshot/me", "1")
     assert "node 3: wrote snapshot" in ctl.run("snapshot", "--admin", url)
@@ -149,7 +151,7 @@ def test_a_snapshot_is_taken_when_asked_for(shared_quorum: LocalQuorum, ctl: Ctl
     assert answer.status_code == 401
 
 
-def test_values(ctl: Ctl) -> None:
+def test_values_are_put_listed_read_and_deleted(ctl: Ctl) -> None:
     assert "committed at offset" in ctl.run("put", "topic/orders/retention.ms", "1000")
     assert ctl.run("get", "topic/orders/retention.ms") == "1000\n"
     wait_until(lambda: "retention.ms" in ctl.run("list", "topic/orders/"), "it is listed")
@@ -172,7 +174,7 @@ def test_values(ctl: Ctl) -> None:
         (["get", "topic/orders/retention.ms?x"], {}, "orders/retention.ms?x is not set"),
     ],
 )
-def test_an_error_says_what_to_do(
+def test_error_message_names_a_remedy(
     ctl: Ctl, arguments: list[str], environment: dict[str, str], words: str
 ) -> None:
     text = ctl.run(*arguments, "--timeout-ms", "300", code=1, **environment)
@@ -182,7 +184,7 @@ def test_an_error_says_what_to_do(
 
 
 @pytest.mark.requirement("K595-27")
-def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make_quorum) -> None:
+def test_voters_are_added_and_removed_with_quorumctl(tmp_path: Path, make_quorum) -> None:
     quorum = make_quorum(2, initial_voters=1)
     quorum.form()
     ctl = Ctl(quorum)
@@ -206,7 +208,7 @@ def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make
 
 
 @pytest.mark.requirement("K595-24", "K595-27")
-def test_alter_and_describe_as_the_draft_has_them(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+def test_alter_and_describe_follow_the_draft(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     altered = ctl.run("alter", "--voters", "1,2,9").splitlines()
     assert altered == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [1, 2, 9]"]
     lines = dict(line.split(":", 1) for line in ctl.run("describe").splitlines())
@@ -240,7 +242,7 @@ def test_alter_and_describe_as_the_draft_has_them(shared_quorum: LocalQuorum, ct
 
 
 @pytest.mark.requirement("K595-23", "K595-27")
-def test_the_way_to_a_target_is_shown(make_quorum) -> None:
+def test_alter_follow_prints_each_step_to_the_target(make_quorum) -> None:
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     quorum.wait_caught_up(4)

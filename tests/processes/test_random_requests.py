@@ -169,7 +169,9 @@ def test_controllers_answer_each_random_request(quorum: LocalQuorum) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2, 6))
-def test_many_random_requests(brokers: PythonBrokers, quorum: LocalQuorum, seed: int) -> None:
+def test_many_random_requests_are_answered(
+    brokers: PythonBrokers, quorum: LocalQuorum, seed: int
+) -> None:
     ask_brokers(brokers, seed, LONG)
     restarted(brokers)
     ask_controllers(quorum, seed, LONG)

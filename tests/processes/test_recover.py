@@ -46,7 +46,7 @@ def lose(node: LocalNode) -> None:
     shutil.rmtree(node.data_dir)
 
 
-def test_a_survivor_becomes_the_sole_voter_and_grows_back_with_all_that_it_held(
+def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_records(
     make_quorum: MakeQuorum,
 ) -> None:
     quorum = make_quorum(3)
@@ -99,7 +99,7 @@ def test_a_survivor_becomes_the_sole_voter_and_grows_back_with_all_that_it_held(
     assert quorum.get("k19") == "19"
 
 
-def test_old_voters_that_come_back_form_no_second_quorum(make_quorum: MakeQuorum) -> None:
+def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -> None:
     """Two of three are a majority of the old set, and have committed what the survivor never heard of."""
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()

@@ -29,7 +29,7 @@ def refused(node: LocalNode, code: ExitCode, reason: str, *words: str) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_another_nodes_or_clusters_directory(make_quorum) -> None:
+def test_directory_of_another_node_or_cluster_is_rejected(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     quorum.put("k", "v")
@@ -47,7 +47,7 @@ def test_another_nodes_or_clusters_directory(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K595-05", "K595-20")
-def test_a_discovered_cluster_id_that_differs_is_fatal(make_quorum) -> None:
+def test_different_discovered_cluster_id_is_fatal(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     stranger = quorum.add_node(2, cluster_id="another-cluster")
@@ -57,7 +57,7 @@ def test_a_discovered_cluster_id_that_differs_is_fatal(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_a_node_without_a_cluster_id_learns_it_and_keeps_it(make_quorum) -> None:
+def test_node_without_a_cluster_id_discovers_and_stores_it(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     newcomer = quorum.add_node(2, cluster_id="")
@@ -71,7 +71,7 @@ def test_a_node_without_a_cluster_id_learns_it_and_keeps_it(make_quorum) -> None
     refused(newcomer, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", quorum.cluster_id)
 
 
-def test_a_second_formation_by_an_emptied_founder_is_refused(make_quorum) -> None:
+def test_second_formation_by_a_wiped_founder_is_rejected(make_quorum) -> None:
     """The amnesia case: an empty directory that claims its old identity."""
     quorum = make_quorum(3)
     quorum.form()
@@ -96,7 +96,7 @@ def test_a_second_formation_by_an_emptied_founder_is_refused(make_quorum) -> Non
 
 
 @pytest.mark.requirement("K853-06")
-def test_an_emptied_voter_returns_under_a_new_replica_key(make_quorum) -> None:
+def test_wiped_voter_returns_under_a_new_replica_key(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     quorum.put("k", "v")
@@ -117,7 +117,7 @@ def test_an_emptied_voter_returns_under_a_new_replica_key(make_quorum) -> None:
     assert not {(v["id"], v["uuid"]): v for v in wait["voters"]}[3, old_uuid]["lag"] < 0
 
 
-def test_a_missing_token_file(make_quorum) -> None:
+def test_missing_token_file_is_rejected(make_quorum) -> None:
     quorum = make_quorum(1)
     node = quorum.nodes[1]
     (quorum.root / "token").unlink()
@@ -136,7 +136,7 @@ def test_a_missing_token_file(make_quorum) -> None:
         ("listeners", "CONTROLLER://127.0.0.1:0"),
     ],
 )
-def test_a_wrong_value_ends_the_start(make_quorum, key: str, value: str) -> None:
+def test_invalid_configuration_value_ends_the_start(make_quorum, key: str, value: str) -> None:
     quorum = make_quorum(1)
     node = quorum.nodes[1]
     node.overrides = {key: value}
@@ -144,7 +144,7 @@ def test_a_wrong_value_ends_the_start(make_quorum, key: str, value: str) -> None
     assert not node.data_dir.exists()
 
 
-def test_a_port_that_is_taken(make_quorum) -> None:
+def test_port_in_use_ends_the_start(make_quorum) -> None:
     quorum = make_quorum(2, initial_voters=1)
     quorum.nodes[1].start()
     quorum.wait_leader()
@@ -154,7 +154,7 @@ def test_a_port_that_is_taken(make_quorum) -> None:
 
 
 @pytest.mark.parametrize("key", ["admin.listener", "health.listener"])
-def test_two_listeners_of_a_node_on_one_port(make_quorum, key: str) -> None:
+def test_two_listeners_on_one_port_are_rejected(make_quorum, key: str) -> None:
     """Both can be bound; which is why it shows only when the second begins to listen."""
     quorum = make_quorum(1)
     node = quorum.nodes[1]
@@ -163,7 +163,7 @@ def test_two_listeners_of_a_node_on_one_port(make_quorum, key: str) -> None:
     refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", named, "choose another port")
 
 
-def test_a_latched_failure_refuses_every_start(make_quorum) -> None:
+def test_latched_failure_rejects_every_start(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     node = quorum.nodes[1]
@@ -173,7 +173,7 @@ def test_a_latched_failure_refuses_every_start(make_quorum) -> None:
         refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", "EIO on sync")
 
 
-def test_a_damaged_log_is_a_storage_failure_and_is_left_as_it_is(make_quorum) -> None:
+def test_damaged_log_is_a_storage_failure_and_is_not_modified(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     quorum.put("k", "v")
@@ -189,7 +189,7 @@ def test_a_damaged_log_is_a_storage_failure_and_is_left_as_it_is(make_quorum) ->
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_log_that_lost_what_was_synced_is_reported_by_its_replica(make_quorum) -> None:
+def test_log_without_its_synced_records_is_reported_by_its_replica(make_quorum) -> None:
     """All of it can be read, and it ends too early: an older copy, or a disk that lost what it confirmed."""
     quorum = make_quorum(1)
     quorum.form()
@@ -209,7 +209,7 @@ def test_a_log_that_lost_what_was_synced_is_reported_by_its_replica(make_quorum)
     refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", *words)
 
 
-def test_a_founder_with_another_uuid_keeps_its_own(make_quorum) -> None:
+def test_founder_with_another_configured_uuid_keeps_its_stored_uuid(make_quorum) -> None:
     quorum = make_quorum(1)
     quorum.form()
     node = quorum.nodes[1]

@@ -54,7 +54,7 @@ def counted(quorum: LocalQuorum, node: LocalNode, metric: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
 
 
-def test_every_replica_serves_reads_itself(quorum: LocalQuorum) -> None:
+def test_every_replica_serves_linearizable_reads(quorum: LocalQuorum) -> None:
     leader = quorum.leader
     before = counted(quorum, leader, 'metadata_quorum_reads_total{outcome="confirmed"')
     for number, node in enumerate(quorum.nodes.values()):
@@ -77,7 +77,7 @@ def test_every_replica_serves_reads_itself(quorum: LocalQuorum) -> None:
     assert counted(quorum, observer, "metadata_quorum_read_rounds_total") == 2
 
 
-def test_a_local_read_says_how_old_it_may_be(quorum: LocalQuorum) -> None:
+def test_local_read_reports_its_maximum_age(quorum: LocalQuorum) -> None:
     offset = quorum.put("k", "local")["endOffset"]
     for node in quorum.nodes.values():
 
@@ -95,7 +95,7 @@ def test_a_local_read_says_how_old_it_may_be(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-30")
-def test_an_observer_reports_how_far_it_is_caught_up(quorum: LocalQuorum) -> None:
+def test_observer_reports_how_far_it_has_caught_up(quorum: LocalQuorum) -> None:
     offset = quorum.put("k", "kept up")["endOffset"]
 
     def caught_up() -> bool:
@@ -109,7 +109,7 @@ def test_an_observer_reports_how_far_it_is_caught_up(quorum: LocalQuorum) -> Non
     assert 0 <= counted(quorum, quorum.nodes[4], "metadata_quorum_state_age_seconds") < 5
 
 
-def test_read_offset_on_the_wire(quorum: LocalQuorum) -> None:
+def test_read_offset_over_kafka_protocol(quorum: LocalQuorum) -> None:
     leader = quorum.leader
     offset = quorum.put("k", "wire")["endOffset"]
     for node in quorum.nodes.values():
@@ -130,7 +130,7 @@ def test_read_offset_on_the_wire(quorum: LocalQuorum) -> None:
         assert stale.age_ms >= 0
 
 
-def test_kafka_clients_read_every_replica_too(quorum: LocalQuorum) -> None:
+def test_kafka_clients_read_from_every_replica(quorum: LocalQuorum) -> None:
     topic = 2
     resource = DescribeConfigsResource(resource_type=topic, resource_name="t")
     for number, node in enumerate(quorum.nodes.values()):
@@ -144,7 +144,7 @@ def test_kafka_clients_read_every_replica_too(quorum: LocalQuorum) -> None:
         assert values["kafka"] == f"v{number}"
 
 
-def test_a_read_on_a_follower_survives_a_change_of_the_leader(quorum: LocalQuorum) -> None:
+def test_read_on_a_follower_survives_a_leader_change(quorum: LocalQuorum) -> None:
     offset = quorum.put("k", "before the kill")["endOffset"]
     leader, follower = quorum.leader, quorum.followers[0]
     leader.kill()
@@ -157,7 +157,7 @@ def test_a_read_on_a_follower_survives_a_change_of_the_leader(quorum: LocalQuoru
     quorum.wait_caught_up(leader.id)
 
 
-def test_without_a_majority_the_read_ends_with_a_reason_and_a_local_one_does_not(
+def test_linearizable_read_without_majority_fails_with_a_reason_and_a_local_read_succeeds(
     quorum: LocalQuorum,
 ) -> None:
     quorum.put("k", "last")

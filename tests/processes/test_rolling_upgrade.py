@@ -53,7 +53,9 @@ def all_voters_agree(quorum: LocalQuorum) -> bool:
 @pytest.mark.parametrize(
     "kill", [False, pytest.param(True, marks=pytest.mark.long)], ids=["orderly", "kill -9"]
 )
-def test_there_and_back_one_node_at_a_time_under_load(make_quorum, older, kill) -> None:
+def test_rolling_upgrade_and_downgrade_one_node_at_a_time_under_load(
+    make_quorum, older, kill
+) -> None:
     quorum = make_quorum(3)
     for node in quorum.nodes.values():
         node.prefix = older
@@ -71,7 +73,7 @@ def test_there_and_back_one_node_at_a_time_under_load(make_quorum, older, kill) 
 
 @pytest.mark.long
 @pytest.mark.parametrize("led_by_older", [True, False], ids=["older leads", "newer leads"])
-def test_a_voter_is_exchanged_while_both_versions_run(make_quorum, older, led_by_older) -> None:
+def test_voter_is_replaced_while_both_versions_run(make_quorum, older, led_by_older) -> None:
     quorum = make_quorum(3)
     for node in quorum.nodes.values():
         node.prefix = older
@@ -102,7 +104,7 @@ def test_a_voter_is_exchanged_while_both_versions_run(make_quorum, older, led_by
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_ten_upgrades_there_and_back(make_quorum, older) -> None:
+def test_ten_rolling_upgrades_and_downgrades(make_quorum, older) -> None:
     quorum = make_quorum(5)
     for node in quorum.nodes.values():
         node.prefix = older

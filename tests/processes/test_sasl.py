@@ -54,7 +54,7 @@ def tls_of(quorum: SaslQuorum, listener: str) -> ClientTls | None:
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 @pytest.mark.parametrize("listener", ["TOOLS", "BARE"])
-def test_a_first_user_logs_in_and_does_what_it_may(
+def test_first_scram_user_logs_in_and_is_authorized(
     quorum: SaslQuorum, listener: str, mechanism: ScramMechanism
 ) -> None:
     tls, login = tls_of(quorum, listener), login_of(mechanism=mechanism)
@@ -63,7 +63,7 @@ def test_a_first_user_logs_in_and_does_what_it_may(
     assert list(found.current_voters) == [1, 2]
 
 
-def test_an_authenticated_user_without_rights_is_refused(quorum: SaslQuorum) -> None:
+def test_authenticated_user_without_rights_is_rejected(quorum: SaslQuorum) -> None:
     login = login_of(READER, READER_PASSWORD)
     with (
         QuorumAdminClient(quorum.servers("BARE"), 10_000, None, login) as client,
@@ -76,7 +76,7 @@ def test_an_authenticated_user_without_rights_is_refused(quorum: SaslQuorum) -> 
 
 @pytest.mark.parametrize("user", [USER, "nobody"])
 @pytest.mark.parametrize("listener", ["TOOLS", "BARE"])
-def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
+def test_wrong_password_and_unknown_user_get_the_same_error(
     quorum: SaslQuorum, listener: str, user: str
 ) -> None:
     login = login_of(user, "a-wrong-one")
@@ -97,7 +97,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_client_that_does_not_authenticate_is_disconnected(quorum: SaslQuorum) -> None:
+def test_unauthenticated_client_is_disconnected(quorum: SaslQuorum) -> None:
     with (
         QuorumAdminClient(quorum.servers("BARE"), 3000) as client,
         pytest.raises(NoLeader),
@@ -108,7 +108,7 @@ def test_a_client_that_does_not_authenticate_is_disconnected(quorum: SaslQuorum)
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_user_is_never_a_node_though_it_is_a_super_user(quorum: SaslQuorum) -> None:
+def test_user_is_never_treated_as_a_node_even_as_super_user(quorum: SaslQuorum) -> None:
     """Votes of somebody who has logged in count for nothing, whatever the user may do otherwise."""
     made = Connections("me", None, login_of())
     address = ("127.0.0.1", quorum.ports[1]["BARE"])
@@ -128,7 +128,7 @@ def set_password(quorum: SaslQuorum, user: str, password: str) -> None:
         client.set_password(user, password)
 
 
-def test_a_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum) -> None:
+def test_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum) -> None:
     set_password(quorum, "carol", "carols-first")
     versions = apis.API_VERSIONS
     body, kind = ApiVersionsRequest(), ApiVersionsResponse
@@ -162,7 +162,7 @@ def test_a_password_change_closes_sessions_of_the_old_password(quorum: SaslQuoru
     with_second.close()
 
 
-def test_a_deleted_user_is_refused_and_disconnected(quorum: SaslQuorum) -> None:
+def test_deleted_user_is_rejected_and_disconnected(quorum: SaslQuorum) -> None:
     set_password(quorum, "dora", "doras")
     with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
         client.delete_password("dora")
@@ -172,7 +172,7 @@ def test_a_deleted_user_is_refused_and_disconnected(quorum: SaslQuorum) -> None:
             client.set_password("dora", "doras", iterations=1)
 
 
-def test_the_properties_of_kafkas_tools(quorum: SaslQuorum, tmp_path: Path) -> None:
+def test_properties_of_the_kafka_tools_work(quorum: SaslQuorum, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(by_password(USER, PASSWORD, quorum.folder("admin") / "ca.crt"))
     told = security_of_command_config(path)
@@ -203,7 +203,7 @@ def damaged(random: Random, whole: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["CONTROLLER", "TOOLS", "BARE"])
-def test_damaged_handshakes_and_logins_affect_no_other_client(
+def test_invalid_handshakes_and_logins_affect_no_other_client(
     quorum: SaslQuorum, name: str
 ) -> None:
     """Of TLS at two listeners, of SASL at the third: cut off, changed, or with more behind."""
@@ -231,7 +231,7 @@ def test_damaged_handshakes_and_logins_affect_no_other_client(
     assert "Traceback" not in node.log_text
 
 
-def test_after_a_stop_of_all_members_they_elect_and_users_log_in(quorum: SaslQuorum) -> None:
+def test_members_elect_and_users_log_in_after_a_restart_of_all_members(quorum: SaslQuorum) -> None:
     """Members need no credentials from the log, and the file of the first users is not needed any more."""
     quorum.users.unlink(missing_ok=True)
     for node in quorum.nodes.values():

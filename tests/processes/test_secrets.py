@@ -184,7 +184,7 @@ def send(address: tuple[str, int], data: bytes) -> None:
             pass
 
 
-def test_no_secret_is_in_what_a_quorum_says(
+def test_output_of_a_quorum_contains_no_secret(
     quorum: SecretQuorum, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     said: list[str] = []
@@ -237,7 +237,7 @@ def test_no_secret_is_in_what_a_quorum_says(
         "formation.scram.file={users}\n",
     ],
 )
-def test_no_secret_is_in_a_refused_start(quorum: SecretQuorum, tmp_path: Path, lines: str) -> None:
+def test_rejected_start_prints_no_secret(quorum: SecretQuorum, tmp_path: Path, lines: str) -> None:
     """Line ends of a key that were not escaped, names that were misspelt, a file with a user that can't be read."""
     users = tmp_path / "users"
     users.write_text(FIRST_USERS.replace("]", f",{NEW_PASSWORD}]"))

@@ -76,7 +76,7 @@ def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> N
 
 
 @pytest.mark.requirement("K595-16", "K595-25")
-def test_a_removed_zombie_leader_becomes_an_observer(make_quorum) -> None:
+def test_removed_paused_leader_becomes_an_observer(make_quorum) -> None:
     quorum = make_quorum(4)
     quorum.form()
     zombie = quorum.leader
@@ -126,7 +126,7 @@ def hand_over(quorum: LocalQuorum, wanted: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("K650-02")
-def test_a_voter_without_pre_vote_votes_and_is_voted_for(make_quorum) -> None:
+def test_voter_without_pre_vote_votes_and_receives_votes(make_quorum) -> None:
     """Vote 1, the newest without pre-vote. Vote 0 has no directory ids, and kraft.version 1 requires all to know them."""
     quorum = make_quorum(3)
     older = quorum.nodes[3]
@@ -156,7 +156,7 @@ def test_a_voter_without_pre_vote_votes_and_is_voted_for(make_quorum) -> None:
 
 
 @pytest.mark.requirement("K853-05")
-def test_compare_and_set_and_add_first_on_the_kafka_listener(make_quorum) -> None:
+def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     if quorum.leader.id == 3:
@@ -208,7 +208,7 @@ def test_compare_and_set_and_add_first_on_the_kafka_listener(make_quorum) -> Non
     wait_until(lambda: quorum.registered()[3] == newcomer, "the newest key is registered")
 
 
-def test_a_node_joins_by_itself_once_and_not_after_its_removal(make_quorum) -> None:
+def test_node_joins_automatically_once_and_not_after_its_removal(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     node = quorum.add_node(4, **{"controller.quorum.auto.join.enable": "true"})

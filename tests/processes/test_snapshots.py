@@ -258,7 +258,7 @@ def flip_bit(path: Path, position: int) -> None:
 @pytest.mark.long
 @pytest.mark.requirement("K853-08")
 @pytest.mark.requirement("K595-30")
-def test_downloads_that_are_cut_and_damaged(make_quorum: MakeQuorum) -> None:
+def test_interrupted_and_damaged_downloads_are_retried(make_quorum: MakeQuorum) -> None:
     """Three replicas write the same bytes, so a download goes on with another leader where it stood."""
     quorum = make_quorum(3, metadata_max_retention_ms="0", metadata_log_segment_bytes="1048576")
     quorum.form()

@@ -159,7 +159,7 @@ def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
 
 
 @pytest.mark.requirement("K853-03")
-def test_both_or_neither_of_the_two_properties(make_static) -> None:
+def test_exactly_one_of_static_voters_and_bootstrap_servers_must_be_configured(make_static) -> None:
     quorum = make_static(1)
     node = quorum.nodes[1]
     for overrides, word in (
@@ -178,7 +178,7 @@ def test_both_or_neither_of_the_two_properties(make_static) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("K853-04")
-def test_two_emptied_disks_found_no_second_quorum(make_static) -> None:
+def test_two_wiped_disks_form_no_second_quorum(make_static) -> None:
     """More than a quorum of three can lose: it is stuck, and there is no other one beside it."""
     quorum = make_static(3)
     quorum.start_all()
@@ -211,7 +211,7 @@ def test_two_emptied_disks_found_no_second_quorum(make_static) -> None:
 
 @pytest.mark.long
 @pytest.mark.requirement("K595-19")
-def test_different_configurations_form_no_quorum_and_are_reported(make_static) -> None:
+def test_different_static_voter_configurations_form_no_quorum_and_are_reported(make_static) -> None:
     quorum = make_static(3)
     configure(quorum.nodes[2], quorum.voters_text(1, 2))
     quorum.start_all()
@@ -229,7 +229,7 @@ def test_different_configurations_form_no_quorum_and_are_reported(make_static) -
 
 
 @pytest.mark.requirement("K595-19")
-def test_the_drafts_example_start_with_one_and_grow_to_three(make_static) -> None:
+def test_draft_example_starts_with_one_voter_and_grows_to_three(make_static) -> None:
     """KIP-595, "Bootstrapping Example": one node, writes, more nodes, a larger quorum, no config left."""
     quorum = make_static(3, 1)
     one = quorum.nodes[1]
@@ -260,7 +260,7 @@ def test_the_drafts_example_start_with_one_and_grow_to_three(make_static) -> Non
 
 
 @pytest.mark.requirement("K595-19")
-def test_a_directory_that_was_formed_otherwise_ignores_static_voters(make_static) -> None:
+def test_directory_formed_with_dynamic_voters_ignores_static_voters(make_static) -> None:
     quorum = make_static(2, 1)
     one = quorum.nodes[1]
     one.start()

@@ -59,7 +59,7 @@ def assert_died_of_storage(node: LocalNode) -> None:
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("victim", ["follower", "leader"])
-def test_a_failed_disk_stops_only_its_replica(
+def test_failed_disk_stops_only_its_replica(
     make_quorum, disks: list[LoopDisk], tmp_path: Path, victim: str
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
@@ -90,7 +90,7 @@ def test_a_failed_disk_stops_only_its_replica(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_disk_that_comes_back_after_a_failed_sync_has_what_was_acknowledged(
+def test_disk_that_recovers_after_a_failed_sync_has_all_acknowledged_records(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     """Nobody would start it; but if somebody removes both marks, it is as safe as after a power cut."""
@@ -121,7 +121,7 @@ def test_a_disk_that_comes_back_after_a_failed_sync_has_what_was_acknowledged(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("voters", [1, 3])
-def test_after_a_power_cut_of_all_disks_nothing_acknowledged_is_lost(
+def test_power_cut_of_all_disks_loses_no_acknowledged_record(
     make_quorum, disks: list[LoopDisk], tmp_path: Path, voters: int
 ) -> None:
     """Each file system forgets at once what was not synced, and every process is killed."""
@@ -144,7 +144,7 @@ def test_after_a_power_cut_of_all_disks_nothing_acknowledged_is_lost(
 
 
 @pytest.mark.long
-def test_an_idle_replica_notices_its_failed_disk(
+def test_idle_replica_detects_its_failed_disk(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
@@ -153,7 +153,7 @@ def test_an_idle_replica_notices_its_failed_disk(
     assert_died_of_storage(node)
 
 
-def test_the_leader_refuses_appends_below_its_reserve_and_goes_on_when_space_is_back(
+def test_leader_rejects_appends_below_its_disk_reserve_and_resumes_when_space_is_freed(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
@@ -177,7 +177,7 @@ def test_the_leader_refuses_appends_below_its_reserve_and_goes_on_when_space_is_
     assert not (leader.root / "failed").exists()
 
 
-def test_a_full_follower_exits_and_comes_back_with_its_data(
+def test_full_follower_exits_and_returns_with_its_data(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
@@ -203,7 +203,7 @@ def test_a_full_follower_exits_and_comes_back_with_its_data(
 
 
 @pytest.mark.long
-def test_a_disk_that_is_full_before_the_snapshot_is_written_costs_the_snapshot_alone(
+def test_disk_full_before_a_snapshot_is_written_fails_only_the_snapshot(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")

@@ -100,7 +100,7 @@ def shown_by(name: str, quorum: TlsQuorum) -> Issued:
         ("clear text", "it does not use TLS: is it configured as PLAINTEXT?"),
     ],
 )
-def test_a_peer_without_a_valid_certificate_is_logged_in_one_line(
+def test_peer_without_a_valid_certificate_is_logged_in_one_line(
     quorum: TlsQuorum, tmp_path: Path, name: str, why: str
 ) -> None:
     node = quorum.leader
@@ -137,7 +137,7 @@ def test_http_accepts_a_certificate_or_the_token(quorum: TlsQuorum) -> None:
             admin.get(f"http://127.0.0.1:{node.admin_port}/livez")
 
 
-def test_quorumctl_shows_a_certificate(
+def test_quorumctl_connects_with_a_certificate(
     quorum: TlsQuorum, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = quorum.folder("admin")
@@ -163,7 +163,7 @@ def test_quorumctl_shows_a_certificate(
     assert "ca.crt, the file of the trusted authorities, is missing" in capsys.readouterr().err
 
 
-def test_the_admin_client_shows_a_certificate(quorum: TlsQuorum) -> None:
+def test_admin_client_connects_with_a_certificate(quorum: TlsQuorum) -> None:
     server = f"127.0.0.1:{quorum.followers[0].port}"
     tls = tls_of_folder(quorum.folder("admin"))
     with QuorumAdminClient([server], tls=tls) as admin:

@@ -92,7 +92,9 @@ def problems(quorum: MigratingQuorum) -> list[str]:
     ]
 
 
-def test_one_member_takes_both_and_says_who_speaks_clear_text(make_migrating: MakeQuorum) -> None:
+def test_member_that_accepts_both_protocols_reports_clear_text_clients(
+    make_migrating: MakeQuorum,
+) -> None:
     quorum = make_migrating(1)
     (node,) = quorum.nodes.values()
     quorum.stage(node, "dial")
@@ -106,7 +108,7 @@ def test_one_member_takes_both_and_says_who_speaks_clear_text(make_migrating: Ma
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_there_and_back_and_there_without_a_failed_write(make_migrating: MakeQuorum) -> None:
+def test_tls_migration_and_back_and_again_fails_no_write(make_migrating: MakeQuorum) -> None:
     quorum = make_migrating(3)
     quorum.form()
     with Writer(quorum) as writer:
@@ -120,7 +122,7 @@ def test_there_and_back_and_there_without_a_failed_write(make_migrating: MakeQuo
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_one_that_was_formed_by_the_version_before(
+def test_quorum_formed_by_the_previous_version_migrates_to_tls(
     make_migrating: MakeQuorum, tmp_path: Path
 ) -> None:
     try:
@@ -141,7 +143,7 @@ def test_one_that_was_formed_by_the_version_before(
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_members_that_dial_by_tls_are_no_more_seen_in_clear_text(
+def test_members_that_connect_by_tls_are_not_counted_as_clear_text(
     make_migrating: MakeQuorum,
 ) -> None:
     quorum = make_migrating(3)

@@ -112,7 +112,7 @@ def epoch(quorum: TlsQuorum) -> int:
     return int(quorum.describe()["leaderEpoch"])
 
 
-def test_leaves_are_renewed_under_load_without_a_failed_write(quorum: TlsQuorum) -> None:
+def test_leaf_certificates_are_renewed_under_load_without_a_failed_write(quorum: TlsQuorum) -> None:
     before, processes = epoch(quorum), [node.process for node in quorum.nodes.values()]
     with Writer(quorum) as writer:
         for _ in range(5):
@@ -129,7 +129,7 @@ def test_leaves_are_renewed_under_load_without_a_failed_write(quorum: TlsQuorum)
     assert writer.longest_seconds < 1.0
 
 
-def test_an_authority_is_replaced_under_load_and_the_old_one_is_no_longer_trusted(
+def test_authority_is_replaced_under_load_and_the_old_one_is_no_longer_trusted(
     quorum: TlsQuorum, tmp_path: Path
 ) -> None:
     before, old = epoch(quorum), quorum.ca
@@ -164,7 +164,7 @@ def test_an_authority_is_replaced_under_load_and_the_old_one_is_no_longer_truste
         assert refused.recv(1) == b"", "it can't come back"
 
 
-def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuorum) -> None:
+def test_mismatched_key_and_certificate_change_nothing_and_are_reported(quorum: TlsQuorum) -> None:
     node = quorum.leader
     before = fingerprint(quorum, node.id)
     one, other = (certificate_of("member", node.id, quorum.ca) for _ in range(2))
@@ -189,7 +189,7 @@ def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuoru
     )
 
 
-def test_voters_come_and_go_with_certificates(quorum: TlsQuorum) -> None:
+def test_voters_are_added_and_removed_with_certificates(quorum: TlsQuorum) -> None:
     removed = quorum.followers[0]
     uuid = quorum.local(removed.id)["replicaUuid"]
     quorum.add_node(4).start()
@@ -205,7 +205,7 @@ def test_voters_come_and_go_with_certificates(quorum: TlsQuorum) -> None:
     assert quorum.get("moved") == "1"
 
 
-def test_a_node_with_the_certificate_of_another_member_does_not_start(quorum: TlsQuorum) -> None:
+def test_node_with_the_certificate_of_another_member_does_not_start(quorum: TlsQuorum) -> None:
     node = quorum.followers[0]
     other = next(each for each in quorum.nodes if each != node.id)
     assert node.terminate() == 0

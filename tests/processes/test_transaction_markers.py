@@ -78,7 +78,7 @@ def latest(brokers: PythonBrokers, topic: str, isolation: int) -> int:
     return answer.topics[0].partitions[0].offset
 
 
-def test_markers_decide_and_nothing_is_accepted_without_a_coordinator(tmp_path: Path) -> None:
+def test_markers_decide_transactions_and_are_rejected_without_a_coordinator(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 1) as brokers:
         topic_id = brokers.create_topic("t", [BROKER])
         assert brokers.produce(BROKER, topic_id, [b"a", b"b"]).error_code == 0

@@ -35,7 +35,7 @@ def readiness(quorum: LocalQuorum, node: LocalNode) -> str:
 
 
 @pytest.mark.long
-def test_a_witness_elects_and_acknowledges_but_never_leads(make_quorum) -> None:
+def test_witness_votes_and_acknowledges_but_never_leads(make_quorum) -> None:
     quorum = make_quorum(3)
     witness = with_witness(quorum)
     ctl = Ctl(quorum)
@@ -72,7 +72,7 @@ def test_a_witness_elects_and_acknowledges_but_never_leads(make_quorum) -> None:
     quorum.wait_caught_up(second.id)
 
 
-def test_a_founder_is_no_witness(make_quorum) -> None:
+def test_founder_cannot_be_a_witness(make_quorum) -> None:
     quorum = make_quorum(1)
     founder = quorum.nodes[1]
     founder.overrides = dict(WITNESS)

@@ -33,5 +33,5 @@ def test_it_runs_the_tests_on_kind_with_real_disk_failures() -> None:
     assert len(on_kind) == 1
     assert '-m "e2e and not long"' in on_kind[0]
     disks = (ROOT / "tests" / "e2e" / "test_e2e_disks.py").read_text()
-    before, _, _ = disks.partition("def test_a_dead_disk_of_a_follower_is_replaced_unasked")
+    before, _, _ = disks.partition("def test_failed_disk_of_a_follower_is_replaced_automatically")
     assert "long" not in before.rsplit("\n\n", 1)[-1], "it belongs to the short set"

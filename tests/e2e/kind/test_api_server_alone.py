@@ -16,7 +16,7 @@ from support.kind import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
-def test_a_stateful_set_gets_its_pod_objects_and_nothing_stays_behind() -> None:
+def test_stateful_set_creates_its_pods_and_stop_removes_all_processes_and_files() -> None:
     with ControlPlane() as running:
         kubectl = Kubectl(running.kubeconfig)
         kubectl.apply(*spread_servers("any:image", 2, 30001))
@@ -31,7 +31,7 @@ def test_a_stateful_set_gets_its_pod_objects_and_nothing_stays_behind() -> None:
     assert not _processes_of(directory)
 
 
-def test_it_ends_with_the_process_that_runs_it() -> None:
+def test_api_server_stops_when_its_parent_process_ends() -> None:
     command = [sys.executable, str(KIND_DIRECTORY / "cluster.py"), "control-plane"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verb:
         assert verb.stdout is not None

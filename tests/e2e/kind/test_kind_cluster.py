@@ -62,13 +62,13 @@ def _last_line(cluster: Cluster, namespace: str, pod: str) -> str:
     return _in(cluster, namespace, "logs", pod, "--tail=1").strip()
 
 
-def test_four_nodes_are_ready(cluster: Cluster) -> None:
+def test_all_four_nodes_become_ready(cluster: Cluster) -> None:
     _in(cluster, "default", "wait", "node", "--all", "--for=condition=Ready", "--timeout=60s")
     found = {item["metadata"]["name"] for item in cluster.kubectl.get("nodes")["items"]}
     assert found == {f"{cluster.name}-control-plane", *cluster.workers}
 
 
-def test_pods_on_three_hosts_reach_each_other_and_are_reached_from_outside(
+def test_pods_on_three_hosts_reach_each_other_and_are_reachable_from_outside_the_cluster(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
     _apply(cluster, namespace, *spread_servers(shell_image, 3, NODE_PORTS[0]))
@@ -96,7 +96,7 @@ def test_pods_on_three_hosts_reach_each_other_and_are_reached_from_outside(
     assert inside == outside == {"server-0", "server-1", "server-2"}
 
 
-def test_a_pod_that_is_cut_off_is_unreachable_until_it_is_healed(
+def test_partitioned_pod_is_unreachable_until_the_partition_is_healed(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
     _apply(cluster, namespace, *spread_servers(shell_image, 1, NODE_PORTS[1]))
@@ -113,7 +113,7 @@ def test_a_pod_that_is_cut_off_is_unreachable_until_it_is_healed(
     eventually(_answers_host, "the server answers again")
 
 
-def test_default_storage_class_keeps_data_over_the_life_of_a_pod(
+def test_default_storage_class_keeps_data_when_a_pod_is_recreated(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
     default = [
@@ -139,7 +139,7 @@ def test_default_storage_class_keeps_data_over_the_life_of_a_pod(
     assert int(_last_line(cluster, namespace, "writer").split()[1]) > before
 
 
-def test_a_failed_disk_gives_eio_in_the_pod_and_heals_with_what_was_synced(
+def test_failed_disk_returns_eio_in_the_pod_and_has_its_synced_data_after_recovery(
     cluster: Cluster, disk: Disk, namespace: str, shell_image: str
 ) -> None:
     data = claim("data", STORAGE_CLASS, volume=disk.volume_name)
@@ -172,7 +172,7 @@ def test_a_failed_disk_gives_eio_in_the_pod_and_heals_with_what_was_synced(
     eventually(lambda: _last_line(cluster, namespace, "writer").startswith("ok"), "a write again")
 
 
-def test_a_full_disk_gives_enospc_and_goes_on_when_there_is_room(
+def test_full_disk_returns_enospc_and_accepts_writes_after_space_is_freed(
     cluster: Cluster, disk: Disk, namespace: str, shell_image: str
 ) -> None:
     data = claim("data", STORAGE_CLASS, volume=disk.volume_name)
@@ -185,7 +185,7 @@ def test_a_full_disk_gives_enospc_and_goes_on_when_there_is_room(
     eventually(lambda: _last_line(cluster, namespace, "writer").startswith("ok"), "a write again")
 
 
-def test_a_killed_container_is_started_again_by_its_kubelet(
+def test_kubelet_restarts_a_killed_container(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
     sleeper: dict[str, object] = {
