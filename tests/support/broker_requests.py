@@ -24,13 +24,13 @@ def registration(broker_id: int, incarnation: int = 1, **fields: Any) -> BrokerR
     """What a broker sends when it starts; `incarnation` is another one for every process."""
     given: dict[str, Any] = {
         "cluster_id": CLUSTER_ID,
-        "incarnation_id": UUID(int=(broker_id << 64) + incarnation),
+        "incarnation_id": UUID(int=(abs(broker_id) << 64) + incarnation),
         "listeners": (
             RegisteredListener(name="PLAINTEXT", host="here", port=9092, security_protocol=0),
         ),
         "features": FEATURES,
         "rack": None,
-        "log_dirs": (UUID(int=(broker_id << 64) + (1 << 32)),),
+        "log_dirs": (UUID(int=(abs(broker_id) << 64) + (1 << 32)),),
     }
     return BrokerRegistrationRequest(broker_id=broker_id, **{**given, **fields})
 

@@ -21,6 +21,7 @@ from quorum_node.controller.broker_state import (
 )
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import Lease
+from quorum_node.controller.registered_values import MAX_DIRECTORIES
 from quorum_node.controller.view import View
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,
@@ -49,6 +50,8 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
         return Decision(answer=refuse_heartbeat(request, problem, ""))
     broker = view.image.brokers.get(request.broker_id)
     assert broker is not None
+    if len(request.cordoned_log_dirs or ()) > MAX_DIRECTORIES:
+        return Decision(answer=refuse_heartbeat(request, ErrorCode.INVALID_REQUEST, ""))
     known = _lease(view, broker)
     first = known is None or known.metadata_offset < 0
     lease = view.leases.renew(

@@ -22,6 +22,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.controller.id_space import broker_conflict, controller_conflict
+from quorum_node.controller.registered_values import registration_fault
 from quorum_node.controller.unclean_shutdown import (
     is_unclean,
     keeps_eligible_replicas,
@@ -132,6 +133,10 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
         text = "The current MetadataVersion is too old to support controller registrations."
         error = ErrorCode.UNSUPPORTED_VERSION
         return Decision(answer=refuse_controller_registration(request, error, text))
+    fault = registration_fault(request.controller_id, request.listeners, request.features)
+    if fault is not None:
+        error = ErrorCode.INVALID_REQUEST
+        return Decision(answer=refuse_controller_registration(request, error, fault))
     newest = view.newest_voter(request.controller_id)
     if newest is not None and request.directory_id not in (None, newest.uuid):
         text = f"the voter with this id is {newest}: another replica can't register with it"
@@ -183,6 +188,11 @@ def _registration_problem(
         return ErrorCode.INCONSISTENT_CLUSTER_ID, text
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED, "there are no brokers of ZooKeeper clusters here"
+    fault = registration_fault(
+        request.broker_id, request.listeners, request.features, request.log_dirs
+    )
+    if fault is not None:
+        return ErrorCode.INVALID_REGISTRATION, fault
     conflict = broker_conflict(
         view, request.broker_id, request.incarnation_id or _ZERO, _directories(request)
     )

@@ -15,6 +15,7 @@ from quorum_node.controller.registration import register_broker, unregister_brok
 from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import (
+    RegisteredListener,
     SupportedFeatureRange,
     UnregisterBrokerRequest,
 )
@@ -162,6 +163,11 @@ def test_a_new_process_wins_its_id_at_once_and_the_old_one_loses_with_its_next_h
     assert cluster.image.brokers.is_active(7)
 
 
+def listener(**fields: Any) -> RegisteredListener:
+    given = {"name": "A", "host": "here", "port": 9092, "security_protocol": 0, **fields}
+    return RegisteredListener(**given)
+
+
 @pytest.mark.requirement("K631-08")
 @pytest.mark.parametrize(
     ("fields", "error"),
@@ -195,15 +201,42 @@ def test_a_new_process_wins_its_id_at_once_and_the_old_one_loses_with_its_next_h
         ({"log_dirs": (UUID(int=1 << 90),) * 2}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": (UUID(int=(8 << 64) + (1 << 32)),)}, ErrorCode.INVALID_REGISTRATION),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ({"broker_id": -1}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(name=""),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(host=" "),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(port=0),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(security_protocol=4),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(security_protocol=-1),)}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": (listener(), listener(port=1))}, ErrorCode.INVALID_REGISTRATION),
+        (
+            {"listeners": tuple(listener(name=str(n)) for n in range(101))},
+            ErrorCode.INVALID_REGISTRATION,
+        ),
+        ({"features": broker_requests.FEATURES * 500}, ErrorCode.INVALID_REGISTRATION),
+        (
+            {"log_dirs": tuple(UUID(int=(9 << 64) + n) for n in range(1001))},
+            ErrorCode.INVALID_REGISTRATION,
+        ),
     ],
 )
 def test_an_invalid_registration_is_refused(fields: dict[str, Any], error: ErrorCode) -> None:
     cluster = Cluster()
     cluster.register(8)
     before = cluster.image
-    answer = cluster.register(7, **fields)
+    answer = cluster.register(**{"broker_id": 7, **fields})
     assert (answer.error_code, answer.broker_epoch) == (error, -1)
     assert cluster.image is before
+
+
+def test_a_heartbeat_with_more_directories_than_a_record_should_hold_is_refused() -> None:
+    cluster = Cluster()
+    epoch = cluster.register(7).broker_epoch
+    before = cluster.image
+    directories = tuple(UUID(int=(9 << 64) + n) for n in range(1001))
+    answer = cluster.beat(7, epoch, cordoned_log_dirs=directories)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert cluster.image is before
+    assert cluster.beat(7, epoch, cordoned_log_dirs=directories[1:]).error_code == ErrorCode.NONE
 
 
 @pytest.mark.requirement("K631-08")

@@ -8,7 +8,7 @@ import pytest
 from quorum_node.controller.feature_levels import ANNOUNCED, OF_A_NEW_CLUSTER
 from quorum_node.controller.features import update_features
 from quorum_node.controller.registration import register_controller
-from quorum_node.protocol.broker_registration import SupportedFeatureRange
+from quorum_node.protocol.broker_registration import RegisteredListener, SupportedFeatureRange
 from quorum_node.protocol.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -40,15 +40,20 @@ def cluster_of_three(level: int = LATEST_LEVEL) -> ControlledCluster:
 
 
 def register(
-    cluster: ControlledCluster, node_id: int, *, uuid: UUID | None = NEW_UUID, **highest: int
+    cluster: ControlledCluster,
+    node_id: int,
+    *,
+    uuid: UUID | None = NEW_UUID,
+    listeners: tuple[RegisteredListener, ...] = (),
+    **highest: int,
 ) -> ControllerRegistrationResponse:
     """A controller registers; `highest` (dots as underscores) replaces levels that it supports."""
     limits = {name: each.max_level for name, each in ANNOUNCED.items()}
     limits |= {name.replace("_", "."): level for name, level in highest.items()}
     request = ControllerRegistrationRequest(
         controller_id=node_id,
-        incarnation_id=UUID(int=node_id << 80),
-        listeners=(),
+        incarnation_id=UUID(int=abs(node_id) << 80),
+        listeners=listeners,
         features=tuple(
             SupportedFeatureRange(name=name, min_supported_version=0, max_supported_version=level)
             for name, level in limits.items()
@@ -136,3 +141,15 @@ def test_of_two_processes_with_one_id_only_the_newest_voter_registers() -> None:
     assert register(cluster, doubled).error_code == 0
     assert register(cluster, doubled, uuid=None).error_code == 0, "a stock controller says no UUID"
     assert register(cluster, 7, uuid=OLD_UUID).error_code == 0, "an observer"
+
+
+@pytest.mark.parametrize(("node_id", "protocol"), [(-7, 0), (7, 4), (7, 26_624)])
+def test_a_controller_that_no_stock_node_could_replay_does_not_register(
+    node_id: int, protocol: int
+) -> None:
+    cluster = ControlledCluster()
+    listener = RegisteredListener(name="C", host="here", port=1, security_protocol=protocol)
+    answer = register(cluster, node_id, listeners=(listener,))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message
+    assert not cluster.decided
