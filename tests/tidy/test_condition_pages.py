@@ -1,4 +1,4 @@
-"""Each condition has a page that says what it means, how to see more and what to do, with a row for each reason."""
+"""Each condition has a page that says what it means, what is affected, what to do and when it ends, with a row for each reason."""
 
 import ast
 import re
@@ -17,7 +17,14 @@ PAGES = tree.ROOT / "docs" / "how-to" / "conditions"
 INDEX = PAGES / "README.md"
 TYPES = sorted(REASONS.keys() | REASSIGNMENT_REASONS.keys())
 ROW = re.compile(r"^\| `(\w+)` \| (?:True|False) \| \S.*\|$", re.MULTILINE)
-SECTIONS = ("What it means", "How to see more", "What to do", "Reasons")
+SECTIONS = (
+    "What it means",
+    "What is affected",
+    "How to see more",
+    "What to do",
+    "When it ends",
+    "Reasons",
+)
 SOURCES = [path for path in tree.modules("operator") if path.name != "condition_reasons.py"]
 
 
@@ -58,7 +65,7 @@ def test_there_is_a_page_for_each_condition_and_the_index_names_them_all() -> No
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_page_says_what_it_means_how_to_see_more_and_what_to_do(kind: str) -> None:
+def test_a_page_says_what_it_means_what_to_do_and_when_it_ends(kind: str) -> None:
     text = (PAGES / f"{kind}.md").read_text()
     assert text.startswith(f"# {kind}\n")
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS

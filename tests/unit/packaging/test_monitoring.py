@@ -19,6 +19,13 @@ RULES: list[dict[str, Any]] = yaml.safe_load((MONITORING / "alerts.yaml").read_t
     "rules"
 ]
 RUNBOOKS = ROOT / "docs/how-to/runbooks"
+SECTIONS = (
+    "What it means",
+    "What is affected",
+    "How to see more",
+    "What to do",
+    "When it ends",
+)
 KINDS = ("PodMonitor", "PrometheusRule")
 HAS_KINDS = [f"monitoring.coreos.com/v1/{kind}" for kind in KINDS]
 _METRIC = re.compile(r"\b((?:metadata_quorum_|metadataquorum_operator_)\w+)(?:\{([^}]*)\})?")
@@ -181,8 +188,7 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
         assert f"| [{name}]({name}.md) | {rule['labels']['severity']} | {rule['for']} |" in index
         assert f"Fires after {rule['for']}, severity {rule['labels']['severity']}" in page
         assert f"```promql\n{rule['expr']}\n```" in page
-        for title in ("What it means", "How to see more", "What to do"):
-            assert f"\n## {title}\n" in page
+        assert tuple(re.findall(r"^## (.+)$", page, re.MULTILINE)) == SECTIONS
 
 
 def test_every_metric_of_the_operator_is_in_the_table() -> None:
