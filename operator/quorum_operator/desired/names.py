@@ -79,6 +79,9 @@ ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
 
 ASKED_BY_NOTE = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
 
+CONTAINER = "node"
+"""Name of a member's container. Its pod may have others, which an admission webhook has injected."""
+
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
 SECURE_ADMIN_PORT = 8443

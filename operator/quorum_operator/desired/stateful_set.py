@@ -29,6 +29,7 @@ from quorum_operator.desired.names import (
     ANNOTATION_UUID,
     CONFIG_FILE,
     CONFIG_PATH,
+    CONTAINER,
     CONTROLLER_PORT,
     DATA_PATH,
     LABEL_FORMATION,
@@ -283,7 +284,7 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
     secured = member.identity.tls_stage is not TlsStage.PLAIN
     health = "health" if secured else "admin"
     container: dict[str, Any] = {
-        "name": "node",
+        "name": CONTAINER,
         "image": spec.image,
         "imagePullPolicy": spec.image_pull_policy,
         "args": arguments,

@@ -10,6 +10,7 @@ from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
 from quorum_operator.kube.mounts import MountFailure
+from quorum_operator.kube.node_container import node_container
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
@@ -274,7 +275,7 @@ def pod_facts(
     """A pod; `failure`, `unusable_volume`: problems of its data volume (`mounts.py`)."""
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {entry["type"]: entry for entry in status.get("conditions", [])}
-    container: Object = next(iter(status.get("containerStatuses", [])), {})
+    container = node_container(pod)
     state, last = container.get("state", {}), container.get("lastState", {})
     ended = state.get("terminated") or last.get("terminated") or {}
     ready = conditions.get("Ready", {})
@@ -342,7 +343,7 @@ def _unschedulable(scheduled: Object) -> str | None:
 
 def needs_events(pod: Object) -> bool:
     """Whether only the pod's events can explain why its container does not run."""
-    container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
+    container = node_container(pod)
     waiting = container.get("state", {}).get("waiting", {}).get("reason")
     scheduled = pod["spec"].get("nodeName") is not None
     return scheduled and (not container or waiting in {"ContainerCreating", "PodInitializing"})

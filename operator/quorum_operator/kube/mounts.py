@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from quorum_operator.kube.node_container import node_container
+
 Object = dict[str, Any]
 
 DATA_VOLUME = "data"
@@ -84,7 +86,7 @@ def unusable_volume(pod: Object, volume: str | None) -> str | None:
     """The container runtime's message about a mounted data volume that can't be read, or None."""
     if volume is None:
         return None
-    container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
+    container = node_container(pod)
     for state in (container.get("state", {}), container.get("lastState", {})):
         if "running" in state:
             return None

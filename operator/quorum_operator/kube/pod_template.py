@@ -10,6 +10,7 @@ from typing import Any
 
 from quorum_operator.desired import names
 from quorum_operator.kube.facts import overrides_in
+from quorum_operator.kube.node_container import made_from_template
 from quorum_operator.object_store_crd import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN
 from quorum_operator.planner.member_problems import IMAGE_FAULTS
 from quorum_operator.planner.observed import PodFacts
@@ -36,7 +37,7 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return seen
     template = owned["spec"]["template"]
-    other = _program(pod) != _program(template)
+    other = _program(pod, template) != _program(template, template)
     withdrawn = _may_format(pod) and not _may_format(template)
     if withdrawn and not other and _is_placed_alike(pod["spec"], template["spec"]):
         # the kubelet restarts it after a crash: a new pod would run the same program in the same
@@ -51,7 +52,9 @@ def _has_edited_image(seen: PodFacts, pod: Object, template: Object) -> bool:
     """
     if seen.waiting_reason not in IMAGE_FAULTS:
         return False
-    images = [[each.get("image") for each in one["spec"]["containers"]] for one in (pod, template)]
+    images = [
+        [each.get("image") for each in made_from_template(one, template)] for one in (pod, template)
+    ]
     return images[0] != images[1]
 
 
@@ -60,11 +63,11 @@ def _may_format(pod: Object) -> bool:
     return any(key.startswith(names.FORMATION_KEYS) for key in overrides_in(pod["spec"]))
 
 
-def _program(pod: Object) -> list[Object]:
-    """What a pod's containers run."""
+def _program(pod: Object, template: Object) -> list[Object]:
+    """What the containers of a pod run that are in the template."""
     programs = [
         {part: _lasting(each[part]) for part in _PROGRAM if each.get(part)}
-        for each in pod["spec"].get("containers", [])
+        for each in made_from_template(pod, template)
     ]
     return [{part: value for part, value in each.items() if value} for each in programs]
 
