@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field
 
-from quorum_operator.crd_model import CrdModel, cel_rules
+from quorum_operator.crd_model import CrdModel, WrittenTime, cel_rules
 from quorum_operator.object_store_crd import ObjectStoreSpec
 
 _CLAIM_PATTERN = "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
@@ -177,7 +177,7 @@ class RestoreFromSpec(CrdModel):
 class BackupStatus(CrdModel):
     """Status of the backups."""
 
-    last_success_at: str | None = Field(
+    last_success_at: WrittenTime | None = Field(
         default=None, description="Time at which the newest successful backup finished."
     )
     name: str | None = Field(default=None, description="Directory of that backup.")
@@ -185,13 +185,15 @@ class BackupStatus(CrdModel):
         default=None, description="The backup contains all records before this offset."
     )
     size_bytes: int | None = Field(default=None, description="Size of its files.")
-    last_failure_at: str | None = Field(default=None, description="Time of the last failed run.")
+    last_failure_at: WrittenTime | None = Field(
+        default=None, description="Time of the last failed run."
+    )
     last_failure: str | None = Field(default=None, description="Why it failed.")
     failures: int = Field(
         default=0,
         description="Number of failed runs since the last successful backup, among the Jobs that Kubernetes keeps.",
     )
-    since: str | None = Field(
+    since: WrittenTime | None = Field(
         default=None,
         description=(
             "Time since which backups are configured. Without a successful backup, its age is counted from here."

@@ -49,6 +49,7 @@ from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen, Trouble
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.pod_client import TlsPodClient, client_context
+from quorum_operator.quantity import whole_number
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.tls_crd import TlsSpec
 from quorum_operator.transport import Transport
@@ -337,8 +338,7 @@ def _problem(each: Incarnation) -> str:
 
 def _number(notes: dict[str, str], name: str) -> int:
     """The number in an annotation; 0 if it is not a number."""
-    text = notes.get(name, "")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(notes.get(name)) or 0
 
 
 def _adopts(seen: Observation) -> bool:

@@ -1,9 +1,23 @@
 """Base of the models of all resource definitions: Kubernetes field names, and CEL rules with messages."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+
+def _readable(text: str) -> str:
+    """Raises ValueError."""
+    try:
+        datetime.fromisoformat(text).timestamp()
+    except OverflowError:
+        raise ValueError("out of range") from None
+    return text
+
+
+WrittenTime = Annotated[str, AfterValidator(_readable)]
+"""A time in a status. Any other text there was written by somebody else, and the field that has it is not used."""
 
 
 class CrdModel(BaseModel):

@@ -20,6 +20,8 @@ _QUANTITY = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
 )
 
+_WHOLE = re.compile("[0-9]{1,18}")
+
 
 # Few different sizes are compared very often: every plan compares those of all claims.
 @lru_cache(maxsize=256)
@@ -32,6 +34,12 @@ def value_of(text: str) -> Fraction | None:
     if exponent is not None:
         return Fraction(number) * Fraction(10) ** int(exponent)
     return Fraction(number) * {**_BINARY, **_DECIMAL}[suffix or ""]
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number in an annotation or label; None for any other text, and for one that is too long for a number."""
+    found = _WHOLE.fullmatch(text or "")
+    return None if found is None else int(found[0])
 
 
 def canonical(quantity: str | int | float) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from quorum_operator.crd import rule, rules
+from quorum_operator.crd_model import WrittenTime
 from quorum_operator.status_crd import Condition
 
 REASSIGNMENT_KIND = "PartitionReassignment"
@@ -140,10 +141,10 @@ class PartitionReassignmentStatus(_Model):
         default=0, description="Number of partitions that have not started to move."
     )
     failed: int = Field(default=0, description="Number of partitions that can't be moved.")
-    started_at: str | None = Field(
+    started_at: WrittenTime | None = Field(
         default=None, description="Time at which the first move started."
     )
-    finished_at: str | None = Field(
+    finished_at: WrittenTime | None = Field(
         default=None,
         description=("Time at which the reassignment completed, failed or was cancelled."),
     )

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from quorum_operator.backup_crd import BackupStatus
-from quorum_operator.crd_model import CrdModel
+from quorum_operator.crd_model import CrdModel, WrittenTime
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.tls_crd import TlsStatus
 from quorum_operator.update_crd import UpdateStatus
@@ -23,7 +23,9 @@ class SuspectedStatus(CrdModel):
 
     reason: str = Field(description="Reason in CamelCase.")
     subject: str = Field(description="UID of the pod, or name of the volume, that shows it.")
-    since: str = Field(description="Time since which it has been observed without interruption.")
+    since: WrittenTime = Field(
+        description="Time since which it has been observed without interruption."
+    )
 
 
 class MemberStatus(CrdModel):
@@ -50,7 +52,7 @@ class MemberStatus(CrdModel):
     condition: str | None = Field(
         default=None, description="Problem of the member; absent if it is healthy."
     )
-    unreachable_since: str | None = Field(
+    unreachable_since: WrittenTime | None = Field(
         default=None,
         description="Time since which its host is not ready or deleted and the member is unreachable.",
     )
@@ -66,7 +68,9 @@ class PlanStatus(CrdModel):
     step: str = Field(description="Kind of the step; Nothing if the state matches the spec.")
     reason: str = Field(description="Explanation.")
     blocked_by: str | None = Field(default=None, description="What the step waits for.")
-    since: str | None = Field(default=None, description="Time since which this is the plan.")
+    since: WrittenTime | None = Field(
+        default=None, description="Time since which this is the plan."
+    )
 
 
 class FailureTolerance(CrdModel):
@@ -83,7 +87,7 @@ class Condition(CrdModel):
     status: str = Field(description="True or False.")
     reason: str = Field(description="Reason in CamelCase.")
     message: str = Field(description="Details, and what to do.")
-    last_transition_time: str = Field(description="Time of the last change of the status.")
+    last_transition_time: WrittenTime = Field(description="Time of the last change of the status.")
     observed_generation: int | None = Field(
         default=None, description="metadata.generation that the condition was computed from."
     )
@@ -96,8 +100,8 @@ class KeptVolumeStatus(CrdModel):
     id: int = Field(description="Node id of the member.")
     incarnation: int = Field(description="Its incarnation number.")
     reason: str = Field(description="Why it failed.")
-    failed_at: str = Field(description="Time at which the failure was recorded.")
-    deleted_after: str | None = Field(
+    failed_at: WrittenTime = Field(description="Time at which the failure was recorded.")
+    deleted_after: WrittenTime | None = Field(
         default=None,
         description="Time after which it is deleted, if the quorum is healthy; absent if it is kept.",
     )
@@ -111,8 +115,8 @@ class RepairStatus(CrdModel):
     from_uuid: str | None = Field(default=None, description="Directory id of the failed replica.")
     to_uuid: str | None = Field(default=None, description="Directory id of its successor.")
     reason: str = Field(description="Sign by which its disk was found to have failed.")
-    started_at: str = Field(description="Time of the first sign.")
-    finished_at: str | None = Field(
+    started_at: WrittenTime = Field(description="Time of the first sign.")
+    finished_at: WrittenTime | None = Field(
         default=None, description="Time at which the number of voters was restored."
     )
     seconds: float | None = Field(default=None, description="Seconds between the two.")

@@ -3,9 +3,9 @@
 Pure functions. The operator writes the status, but other clients may have edited it.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from quorum_operator import update_windows
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec
@@ -20,6 +20,7 @@ from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.update_crd import UpdateSpec
 
 Object = dict[str, Any]
+M = TypeVar("M", bound=BaseModel)
 
 
 def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
@@ -116,14 +117,19 @@ def unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
 
 def earlier_status(resource: Object) -> MetadataQuorumStatus:
     """The last status, without unreadable edits by other clients."""
-    document = dict(resource.get("status") or {})
+    return readable(MetadataQuorumStatus, resource.get("status"))
+
+
+def readable(model: type[M], written: Object | None) -> M:
+    """What can be read of a status that the operator has written and anybody may have edited."""
+    document = dict(written or {})
     while True:
         try:
-            return MetadataQuorumStatus.model_validate(document)
+            return model.model_validate(document)
         except ValidationError as error:
             wrong = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(document)
             if not wrong:
-                return MetadataQuorumStatus()
+                return model()
             for key in wrong:
                 del document[key]
 

@@ -17,6 +17,7 @@ from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import Read, read_all
 from quorum_operator.desired.names import PREFIX, REVOKED_FILE, Owner, metadata
+from quorum_operator.quantity import whole_number
 
 ANNOTATION_SIGNING = f"{PREFIX}/ca-signing"
 ANNOTATION_RETIRED = f"{PREFIX}/ca-retired"
@@ -107,7 +108,6 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
     name = authority_name(owner, generation)
     given = bool(notes.get(ANNOTATION_GIVEN))
     found = checks.check_authority(name, data, owner, generation, now, given=given)
-    until = notes.get(ANNOTATION_SIGNED_UNTIL, "")
     return AuthoritySecret(
         generation=generation,
         certificate=None if isinstance(found, Problem) else found,
@@ -115,7 +115,7 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
         problem=found.message if isinstance(found, Problem) else "",
         signing=notes.get(ANNOTATION_SIGNING) == "true",
         retired=notes.get(ANNOTATION_RETIRED) == "true",
-        signed_until=float(until) if until.isdecimal() else 0.0,
+        signed_until=float(whole_number(notes.get(ANNOTATION_SIGNED_UNTIL)) or 0),
         given=given,
         made_at=_made_at(meta),
     )
@@ -153,8 +153,7 @@ def extras_of(secret: Object) -> frozenset[str]:
 
 def generation_of(secret: Object) -> int | None:
     """Generation of the authority that signed a holder's certificate, as recorded in the Secret."""
-    said = (secret["metadata"].get("annotations") or {}).get(ANNOTATION_GENERATION, "")
-    return int(said) if said.isdecimal() else None
+    return whole_number((secret["metadata"].get("annotations") or {}).get(ANNOTATION_GENERATION))
 
 
 def is_named_by(owner: Owner, authority: Read) -> bool:

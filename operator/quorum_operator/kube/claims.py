@@ -7,6 +7,7 @@ from quorum_operator.desired import names
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
 from quorum_operator.planner.observed import ClaimFacts, LoneClaim, Marks, StorageChoice
+from quorum_operator.quantity import whole_number
 
 Object = dict[str, Any]
 Place = tuple[int, int]
@@ -33,7 +34,7 @@ def marks_facts(meta: Object) -> Marks:
         uuid=notes.get(names.ANNOTATION_UUID) or None,
         cluster_id=notes.get(names.ANNOTATION_CLUSTER_ID),
         resource_uid=notes.get(names.ANNOTATION_RESOURCE_UID),
-        formation=int(formation) if formation.isdecimal() else None,
+        formation=whole_number(formation),
         failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
         fenced=notes.get(names.ANNOTATION_FENCED),
         removed=notes.get(names.ANNOTATION_REMOVED),

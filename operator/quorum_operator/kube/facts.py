@@ -20,9 +20,10 @@ from quorum_operator.planner.observed import (
     StorageChoice,
     VolumeFacts,
 )
+from quorum_operator.planner.times import time_in
 from quorum_operator.planner.tls_stage import TlsStage, stage_of_process
 from quorum_operator.planner.update_record import Revision, UpdateOutcome, UpdateRecord
-from quorum_operator.quantity import value_of
+from quorum_operator.quantity import value_of, whole_number
 
 Object = dict[str, Any]
 
@@ -72,7 +73,7 @@ def update_facts(text: str | None) -> UpdateRecord | None:
             outcome=UpdateOutcome(told.get("outcome", UpdateOutcome.PASSED)),
             canary=told.get("canary"),
             why=str(told.get("why", "")),
-            at=float(told.get("at", 0.0)),
+            at=time_in(told.get("at", 0.0)),
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -115,8 +116,8 @@ def latch_facts(text: str | None) -> FailureLatch | None:
         return FailureLatch(
             reason=str(told["reason"]),
             evidence=str(told.get("evidence", "")),
-            at=float(told["at"]),
-            first_sign_at=float(told.get("firstSignAt", told["at"])),
+            at=time_in(told["at"]),
+            first_sign_at=time_in(told.get("firstSignAt", told["at"])),
         )
     except (ValueError, KeyError, TypeError):
         # Even with an edited value, an incarnation that was marked failed stays failed.
@@ -142,7 +143,7 @@ TAKEN_BACK_KEPT = 60
 def taken_back_facts(text: str | None) -> tuple[float, ...]:
     """The annotation with the times of revoked failure marks."""
     try:
-        return tuple(float(each) for each in json.loads(text or "[]"))
+        return tuple(time_in(each) for each in json.loads(text or "[]"))
     except (ValueError, TypeError):
         return ()
 
@@ -177,7 +178,7 @@ def claimed_storage(stateful_set: Object, fallback: StorageChoice) -> StorageCho
 
 def replaces_facts(text: str | None) -> int | None:
     """The annotation with the number of the replaced incarnation."""
-    return int(text) if text is not None and text.isdecimal() else None
+    return whole_number(text)
 
 
 def overrides_of(stateful_set: Object) -> dict[str, str]:
@@ -198,9 +199,10 @@ def founding_facts(overrides: dict[str, str]) -> Founding | None:
     """The permission to form a quorum in the properties of a process."""
     found = [overrides.get(f"formation.{key}", "") for key in ("founder.id", "initial.voters")]
     uuid = overrides.get("formation.founder.uuid", "")
-    if not (uuid and all(text.isdecimal() for text in found)):
+    founder_id, initial_voters = map(whole_number, found)
+    if not uuid or founder_id is None or initial_voters is None:
         return None
-    return Founding(int(found[0]), uuid, int(found[1]))
+    return Founding(founder_id, uuid, initial_voters)
 
 
 def claim_facts(claim: Object) -> ClaimFacts:

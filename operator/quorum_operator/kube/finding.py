@@ -17,6 +17,7 @@ from quorum_operator.desired.names import ANNOTATION_REMOVED, LABEL_FORMATION, L
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
 from quorum_operator.planner.observed import ForeignObject
+from quorum_operator.quantity import whole_number
 
 Object = dict[str, Any]
 Place = tuple[int, int]
@@ -266,8 +267,9 @@ def formation_of(found: Object) -> int | None:
     sources = [*(spec.get("volumeClaimTemplates") or []), found, spec.get("template") or {}]
     for each in sources:
         text = ((each.get("metadata") or {}).get("labels") or {}).get(LABEL_FORMATION, "")
-        if text.isdigit():
-            return int(text)
+        number = whole_number(text)
+        if number is not None:
+            return number
     return None
 
 

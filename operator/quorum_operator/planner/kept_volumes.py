@@ -72,6 +72,8 @@ def _due_at(at: Situation, each: Incarnation) -> float | None:
     keep_s = at.seen.wanted.keep_failed_s
     if keep_s is None or each.failed is None or each.failed.reason == FENCED:
         return None
+    if not each.failed.at:
+        return None  # the annotation was edited: nobody knows since when it is kept
     return each.failed.at + keep_s
 
 

@@ -60,8 +60,9 @@ def test_a_quorum_that_is_lost_and_found_is_told_both_times() -> None:
 
 def test_voters_from_before_a_recovery_are_told_once() -> None:
     def saying(text: str) -> MetadataQuorumStatus:
+        at = "2026-01-02T03:04:05Z"
         condition = Condition(
-            type=CONFIRMED, status="True", reason="r", message=text, last_transition_time="t"
+            type=CONFIRMED, status="True", reason="r", message=text, last_transition_time=at
         )
         return MetadataQuorumStatus(conditions=[condition])
 

@@ -1,0 +1,144 @@
+"""Times and numbers that somebody has edited, or that lie beyond the calendar: no reconcile fails over them."""
+
+import asyncio
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from quorum_operator.desired import names
+from support.in_memory_kube_api import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+    set_path,
+    time_text,
+)
+
+NO_TIMES = ["", "soon", "2026-13-01T00:00:00Z", "yesterday at noon"]
+CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-3-1-0"
+LONGEST = "9999999d"
+"""The longest time that the definition accepts: 27 000 years."""
+
+
+def reconcile(api: KeptObjects, *, silent: tuple[int, ...] = (), times: int = 3) -> None:
+    """Raises what the reconcile raises."""
+    made = reconciler(api, SoundNodes(3, silent))
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def with_a_failed_member(note: str, **storage: str) -> KeptObjects:
+    """Its disk failed, its successor is a voter."""
+    api = running_quorum(3, storage={"size": "1Gi", "storageClassName": "local", **storage})
+    failed = api.objects[set_path(3)]
+    failed["spec"]["replicas"] = 0
+    stopped = {names.ANNOTATION_FAILED: note, names.ANNOTATION_STOPPED: "StorageFailed"}
+    failed["metadata"]["annotations"] |= {**stopped, names.ANNOTATION_UUID: "U0"}
+    del api.objects[pod_path(3)]
+    successor = copy.deepcopy(failed)
+    successor["metadata"] |= {"name": "demo-3-2", "uid": "uid-3-2"}
+    notes = successor["metadata"]["annotations"]
+    del notes[names.ANNOTATION_FAILED], notes[names.ANNOTATION_STOPPED]
+    notes[names.ANNOTATION_UUID] = "U3"
+    successor["metadata"]["labels"][names.LABEL_INCARNATION] = "2"
+    api.objects[set_path(3, 2)] = successor
+    return api
+
+
+@pytest.mark.parametrize("wrong", NO_TIMES)
+def test_an_edited_time_in_the_status_is_written_anew(wrong: str) -> None:
+    api = running_quorum(3, backup={"schedule": "0 0 * * *", "claimName": "backups"})
+    reconcile(api)
+    found = api.status
+    for each in found["conditions"]:
+        each |= {"lastTransitionTime": wrong, "status": "False"}
+    for each in found["members"]:
+        sign = {"reason": "HostDeleted", "subject": "pv1", "since": wrong}
+        each |= {"unreachableSince": wrong, "suspected": sign}
+    found["backup"] |= {"lastSuccessAt": wrong, "lastFailureAt": wrong, "since": wrong}
+    found["plan"]["since"] = wrong
+    found["repairs"] = [{"id": 3, "incarnation": 9, "reason": "x", "startedAt": wrong}]
+    reconcile(api)
+    assert (api.status["phase"], api.condition("Refused")["status"]) == ("Ready", "False")
+    assert wrong not in [each["lastTransitionTime"] for each in api.status["conditions"]]
+
+
+@pytest.mark.parametrize("at", ["1e300", "-1e300", "NaN", "Infinity", "9" * 400, "null", "[]"])
+def test_an_edited_time_in_a_failure_mark_keeps_the_mark(at: str) -> None:
+    api = with_a_failed_member(f'{{"reason": "StorageFailed", "at": {at}}}')
+    reconcile(api)
+    assert api.status["phase"]
+    assert "Failed" in api.status["keptVolumes"][0]["reason"]
+    assert not api.created("statefulsets")
+
+
+@pytest.mark.parametrize("note", ["by hand", '{"reason": "StorageFailed", "at": "long ago"}', "{}"])
+def test_a_volume_that_failed_at_an_unknown_time_is_kept(note: str) -> None:
+    """It is not older than spec.storage.keepFailedFor as far as anybody knows."""
+    api = with_a_failed_member(note, keepFailedFor="1h")
+    _start_again(api)
+    reconcile(api, times=6)
+    assert api.status["phase"] == "Ready"
+    assert set_path(3) in api.objects
+    assert "deletedAfter" not in api.status["keptVolumes"][0]
+    uids = [each.get("uid") for each in api.objects[CLAIM]["metadata"].get("ownerReferences") or ()]
+    assert api.objects[set_path(3)]["metadata"]["uid"] not in uids
+
+
+def _start_again(api: KeptObjects) -> None:
+    """The successor runs, on a claim of its own."""
+    successor = api.objects[set_path(3, 2)]
+    successor["spec"]["replicas"] = 1
+    pod = copy.deepcopy(successor["spec"]["template"])
+    pod["metadata"] |= {"name": "demo-3-2-0", "namespace": SPACE, "uid": "uid-pod-3-2"}
+    pod["metadata"] |= {"creationTimestamp": time_text(999), "resourceVersion": "9"}
+    owner = {"kind": "StatefulSet", "name": "demo-3-2", "uid": "uid-3-2", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    running: dict[str, Any] = {
+        "podIP": "10.0.0.32",
+        "containerStatuses": [{"state": {"running": {}}}],
+    }
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"}
+    api.objects[pod_path(3, 2)] = {**pod, "status": {**running, **ready}}
+    claim = copy.deepcopy(api.objects[CLAIM])
+    claim["metadata"] |= {"name": "data-demo-3-2-0", "uid": "uid-claim-3-2", "annotations": {}}
+    claim["metadata"]["labels"][names.LABEL_INCARNATION] = "2"
+    api.objects[CLAIM.replace("3-1-0", "3-2-0")] = claim
+
+
+def test_the_longest_time_to_keep_volumes_is_longer_than_the_calendar() -> None:
+    note = json.dumps({"reason": "StorageFailed", "at": 1_700_000_000})
+    api = with_a_failed_member(note, keepFailedFor=LONGEST)
+    reconcile(api)
+    assert api.status["keptVolumes"][0]["deletedAfter"] == "9999-12-31T23:59:59Z"
+    assert api.condition("Refused")["status"] == "False"
+
+
+@pytest.mark.parametrize("note", [names.ANNOTATION_REPLACES, names.ANNOTATION_FORMATION])
+def test_a_number_that_is_too_long_is_none(note: str) -> None:
+    api = running_quorum(3)
+    for path in (set_path(2), CLAIM):
+        api.objects[path]["metadata"].setdefault("annotations", {})[note] = "1" * 5000
+    reconcile(api)
+    assert api.status["phase"] == "Ready"
+
+
+@pytest.mark.parametrize("at", ["1e300", "NaN", "9" * 400])
+def test_an_edited_time_in_the_record_of_updates_drops_the_record(at: str) -> None:
+    api = running_quorum(3, update={"soakSeconds": 60})
+    reconcile(api)
+    path = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
+    told = f'{{"revision": "x", "parts": {{}}, "tried": "y", "outcome": "Failed", "at": {at}}}'
+    api.objects[path]["metadata"]["annotations"][names.ANNOTATION_UPDATE] = told
+    reconcile(api)
+    assert (api.status["phase"], api.condition("Refused")["status"]) == ("Ready", "False")
