@@ -197,13 +197,13 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
-    (give_a_live_majority_away, f"{_STEPS}test_a_live_majority_is_never_given_away"),
+    (give_a_live_majority_away, f"{_STEPS}test_live_majority_is_never_removed"),
     (
         take_a_target_that_voters_would_drop,
-        f"{_CORE}test_a_voter_without_our_features_forbids_a_plan",
+        f"{_CORE}test_target_is_rejected_while_a_voter_lacks_the_feature",
     ),
     (
         answer_before_the_commit,
-        f"{_CORE}test_the_answer_follows_the_commit_of_the_target_not_the_end",
+        f"{_CORE}test_alter_quorum_response_follows_the_commit_of_the_target_not_its_append",
     ),
 )

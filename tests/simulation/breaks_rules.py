@@ -349,42 +349,45 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         let_a_removed_leader_be_ahead_on_a_witness,
-        f"{_UNIT}witness.py::test_a_leader_that_was_removed_leaves_nothing_on_the_witness_alone",
+        f"{_UNIT}witness.py::test_removed_leader_leaves_no_records_on_the_witness_only",
     ),
     (
         take_a_pre_vote_for_a_vote,
-        f"{_UNIT}prevote.py::test_a_granted_pre_vote_is_no_vote",
+        f"{_UNIT}prevote.py::test_granted_pre_vote_is_no_vote",
     ),
-    (end_any_epoch, f"{_UNIT}epochs.py::test_end_is_checked"),
+    (end_any_epoch, f"{_UNIT}epochs.py::test_end_quorum_epoch_is_validated"),
     (
         follow_a_second_leader,
-        f"{_UNIT}epochs.py::test_the_leader_of_an_epoch_is_remembered_across_a_crash",
+        f"{_UNIT}epochs.py::test_leader_of_an_epoch_is_persisted_across_a_crash",
     ),
     (
         serve_fetches_of_any_epoch,
-        f"{_UNIT}replication.py::test_every_error_carries_leader_and_epoch",
+        f"{_UNIT}replication.py::test_every_error_response_contains_leader_and_epoch",
     ),
     (
         take_any_cluster_id,
-        f"{_UNIT}replication.py::test_another_cluster_id_is_refused_everywhere",
+        f"{_UNIT}replication.py::test_other_cluster_id_is_rejected_in_every_request",
     ),
     (
         show_uncommitted_records,
-        f"{_UNIT}replication.py::test_a_consumer_sees_only_what_is_committed",
+        f"{_UNIT}replication.py::test_consumer_sees_only_committed_records",
     ),
     (
         lead_without_a_record_of_the_own_epoch,
-        f"{_UNIT}replication.py::test_a_new_leader_writes_leader_change_before_anything_else",
+        f"{_UNIT}replication.py::test_new_leader_writes_a_leader_change_record_first",
     ),
-    (remove_whoever_is_named, f"{_UNIT}membership.py::test_unsafe_changes_are_refused"),
+    (remove_whoever_is_named, f"{_UNIT}membership.py::test_unsafe_voter_changes_are_rejected"),
     (
         promote_without_catching_up,
-        f"{_UNIT}membership.py::test_a_replication_round_slower_than_the_election_timeout_does_not_pass",
+        f"{_UNIT}membership.py::test_replication_round_longer_than_the_election_timeout_does_not_qualify",
     ),
-    (ignore_the_expected_position, f"{_UNIT}own_entry.py::test_update_voter_can_compare_and_set"),
+    (
+        ignore_the_expected_position,
+        f"{_UNIT}own_entry.py::test_update_voter_supports_compare_and_set",
+    ),
     (
         campaign_with_every_key,
-        f"{_UNIT}membership.py::test_while_an_id_is_doubled_only_its_newest_key_campaigns",
+        f"{_UNIT}membership.py::test_only_the_newest_key_of_a_doubled_id_campaigns",
     ),
     (
         skip_the_checksum,
@@ -392,6 +395,6 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (
         forget_uncommitted_voters_at_start,
-        f"{_UNIT}membership.py::test_at_start_uncommitted_voters_are_found_behind_the_applied_offset",
+        f"{_UNIT}membership.py::test_uncommitted_voters_are_found_at_start_after_the_applied_offset",
     ),
 )

@@ -121,24 +121,24 @@ FAULTS_FOR: dict[Break, frozenset[str]] = {
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         pass_over_what_ends_too_early,
-        f"{_CORRUPT}a_last_batch_with_a_smaller_base_offset_is_not_taken_for_an_old_one",
+        f"{_CORRUPT}last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate",
     ),
-    (count_what_was_acknowledged_once, f"{_WENT_BACK}no_commit_counts_a_copy_that_is_gone"),
+    (count_what_was_acknowledged_once, f"{_WENT_BACK}commit_does_not_count_a_lost_copy"),
     (
         count_by_the_order_of_arrival,
-        f"{_WENT_BACK}what_a_process_sent_that_is_gone_raises_nothing",
+        f"{_WENT_BACK}late_fetches_of_an_ended_process_raise_nothing",
     ),
     (
         send_damaged_records_again,
-        f"{_CORRUPT}the_follower_tells_and_the_leader_looks_at_its_disk_and_stops",
+        f"{_CORRUPT}follower_reports_corruption_and_the_leader_checks_its_disk_and_stops",
     ),
     (
         ask_for_damaged_records_at_once,
-        f"{_CORRUPT}a_leader_whose_disk_is_well_goes_on_and_the_follower_asks_ever_later",
+        f"{_CORRUPT}leader_with_a_valid_disk_continues_and_the_follower_backs_off",
     ),
     (
         report_every_lower_fetch,
-        f"{_WENT_BACK}the_very_first_fetch_of_a_process_arriving_late_is_no_report",
+        f"{_WENT_BACK}late_first_fetch_of_a_process_is_not_reported",
     ),
 )
 """Caught by a unit test, which then fails."""

@@ -51,7 +51,7 @@ BY_SIMULATION: tuple[Break, ...] = (take_any_epoch, follow_whoever_says_that_he_
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         obey_every_end,
-        "tests/unit/raft/test_raft_epochs.py::test_an_unknown_leader_can_not_end_the_epoch",
+        "tests/unit/raft/test_raft_epochs.py::test_unknown_leader_cannot_end_the_epoch",
     ),
 )
 FAULTS_FOR: dict[Break, frozenset[str]] = {

@@ -80,19 +80,19 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         take_any_epoch_of_a_request,
-        f"{_UNIT}epoch_bound.py::test_the_largest_int32_epoch_is_never_used",
+        f"{_UNIT}epoch_bound.py::test_largest_int32_epoch_is_never_used",
     ),
     (
         learn_no_distant_epoch_from_answers,
-        f"{_UNIT}epoch_bound.py::test_a_voter_that_is_far_ahead_is_heard_in_its_answers",
+        f"{_UNIT}epoch_bound.py::test_voter_with_a_much_newer_epoch_is_accepted_in_responses",
     ),
     (
         stop_for_a_single_refusal,
-        f"{_UNIT}cluster_identity.py::test_one_lying_peer_stops_no_replica",
+        f"{_UNIT}cluster_identity.py::test_single_lying_peer_stops_no_replica",
     ),
     (
         forget_the_leader_of_an_election,
-        f"{_UNIT}saved_leader.py::test_the_leader_is_saved_by_leader_and_followers",
+        f"{_UNIT}saved_leader.py::test_leader_is_saved_by_leader_and_followers",
     ),
     (
         let_anyone_update_a_voter,

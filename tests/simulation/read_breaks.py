@@ -50,11 +50,11 @@ def never_ask_the_new_leader(patch: Patch) -> None:
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         forget_that_a_round_was_told,
-        f"{_UNIT}reads.py::test_a_round_told_with_a_divergence_is_told",
+        f"{_UNIT}reads.py::test_round_sent_with_a_diverging_response_counts_as_sent",
     ),
     (let_observers_confirm, f"{_UNIT}reads.py::test_observers_do_not_confirm_reads"),
     (
         never_ask_the_new_leader,
-        f"{_UNIT}remote_reads.py::test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one",
+        f"{_UNIT}remote_reads.py::test_read_sent_to_the_old_leader_is_sent_to_the_new_one",
     ),
 )

@@ -65,15 +65,15 @@ BY_SIMULATION: tuple[Break, ...] = (recover_in_the_next_epoch,)
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         follow_the_older_quorum,
-        "tests/unit/raft/test_raft_recovered_quorum.py::test_it_is_refused_also_with_epochs_above_the_recovered_ones",
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_old_majority_is_rejected_with_epochs_above_the_recovered_ones",
     ),
     (
         elect_a_candidate_of_the_older_quorum,
-        "tests/unit/raft/test_raft_recovered_quorum.py::test_an_old_voter_that_has_seen_the_recovery_does_not_elect_another_old_one",
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_old_voter_that_knows_the_recovery_does_not_elect_another_old_voter",
     ),
     (
         believe_a_leader_of_the_older_quorum,
-        "tests/unit/raft/test_raft_recovered_quorum.py::test_a_leader_of_the_older_quorum_is_not_followed_for_its_begin",
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_begin_epoch_of_an_older_quorum_leader_is_ignored",
     ),
 )
 FAULTS_FOR: dict[Break, frozenset[str]] = {

@@ -231,19 +231,19 @@ _UNIT = "tests/unit/raft/test_raft_snapshot"
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         put_parts_of_anything_together,
-        f"{_UNIT}_downloads.py::test_other_bytes_under_the_same_id_are_not_put_together",
+        f"{_UNIT}_downloads.py::test_different_bytes_under_the_same_snapshot_id_are_not_combined",
     ),
     (
         believe_an_answer_from_before_the_reset,
-        f"{_UNIT}_downloads.py::test_a_slow_follower_gets_the_snapshot_and_then_the_log",
+        f"{_UNIT}_downloads.py::test_slow_follower_gets_the_snapshot_and_then_the_log",
     ),
     (
         forget_that_the_quorum_had_formed,
-        f"{_UNIT}s.py::test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too",
+        f"{_UNIT}s.py::test_new_replica_knows_that_a_shrunken_quorum_has_formed",
     ),
     (
         delete_what_is_not_durable_elsewhere,
-        f"{_UNIT}s.py::test_the_prefix_goes_only_when_nothing_is_lost_by_it",
+        f"{_UNIT}s.py::test_log_prefix_is_deleted_only_when_nothing_is_lost",
     ),
 )
 

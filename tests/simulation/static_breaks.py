@@ -238,20 +238,23 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         grant_votes_to_ids_for_ever,
-        f"{_STATIC}a_replica_with_a_voters_record_grants_no_vote_by_id_alone",
+        f"{_STATIC}replica_with_a_voters_record_grants_no_vote_by_id_only",
     ),
-    (vote_across_configurations, f"{_STATIC}votes_before_the_uuids_are_known"),
-    (write_before_the_voters, f"{_STATIC}a_leader_writes_nothing_until_it_knows_every_uuid"),
+    (vote_across_configurations, f"{_STATIC}votes_before_the_uuids_are_known_are_by_id"),
+    (write_before_the_voters, f"{_STATIC}leader_writes_nothing_until_it_knows_every_uuid"),
     (
         write_voters_that_are_not_known,
-        f"{_STATIC}a_leader_writes_nothing_until_it_knows_every_uuid",
+        f"{_STATIC}leader_writes_nothing_until_it_knows_every_uuid",
     ),
-    (keep_the_first_uuid, f"{_STATIC}of_two_uuids_of_an_id_the_last_one_told_is_written"),
-    (configuration_before_the_log, f"{_STATIC}a_known_quorum_goes_before_the_configured_voters"),
-    (let_a_vote_for_an_id_pass_to_any_disk, f"{_STATIC}a_vote_from_a_version_0_file_is_kept"),
+    (keep_the_first_uuid, f"{_STATIC}last_uuid_reported_for_an_id_is_written"),
+    (
+        configuration_before_the_log,
+        f"{_STATIC}known_quorum_takes_precedence_over_configured_voters",
+    ),
+    (let_a_vote_for_an_id_pass_to_any_disk, f"{_STATIC}vote_from_a_version_0_file_is_kept"),
     (
         believe_addresses_of_anyone,
-        f"{_GOSSIP}an_older_boot_changes_nothing_and_strangers_are_not_remembered",
+        f"{_GOSSIP}older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored",
     ),
 )
 """Caught by a unit test, which then fails."""

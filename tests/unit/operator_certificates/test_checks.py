@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Callable[[], Data | None], float, Reason, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_case_has_its_own_message(case: str) -> None:
+def test_each_invalid_case_has_its_own_message(case: str) -> None:
     made, later_s, reason, says = CASES[case]
     found = check(made(), NOW_S + later_s)
     assert isinstance(found, Problem)
@@ -104,12 +104,12 @@ def test_each_case_has_its_own_message(case: str) -> None:
     assert "The operator issues a new one" in found.message
 
 
-def test_what_is_sound_is_read() -> None:
+def test_valid_certificates_and_keys_are_parsed() -> None:
     assert check(SOUND) == PAIR.certificate
 
 
 @given(st.sampled_from((CERTIFICATE, KEY)), st.data())
-def test_bytes_that_are_cut_off_or_changed_are_a_problem_or_the_same_and_show_no_key(
+def test_truncated_or_changed_bytes_are_reported_and_leak_no_key(
     name: str, data: st.DataObject
 ) -> None:
     text = SOUND[name]
@@ -124,13 +124,13 @@ def test_bytes_that_are_cut_off_or_changed_are_a_problem_or_the_same_and_show_no
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_a_check_fail_otherwise(junk: bytes) -> None:
+def test_arbitrary_bytes_cause_no_other_exception(junk: bytes) -> None:
     found = check({CERTIFICATE: junk, KEY: junk, BUNDLE: junk})
     assert isinstance(found, Problem)
     assert isinstance(checks.check_bundle("x", {BUNDLE: junk}), Problem)
 
 
-def test_an_authority_is_what_its_name_says_and_signs_itself() -> None:
+def test_authority_is_valid_by_its_name_and_self_signature() -> None:
     secret = documents.authority_secret(OWNER, 1, AUTHORITY, signing=True)
     data = checks.decoded(secret["data"])
     assert checks.check_authority("demo-ca-1", data, OWNER, 1, NOW_S) == AUTHORITY.certificate
@@ -142,7 +142,7 @@ def test_an_authority_is_what_its_name_says_and_signs_itself() -> None:
     assert "takes over once all members trust it" in gone.message
 
 
-def test_a_bundle_that_is_cut_off_is_no_shorter_bundle() -> None:
+def test_truncated_bundle_is_rejected_instead_of_shortened() -> None:
     """A bundle of two of which one is lost would forget an authority."""
     text = documents.bundle_text((AUTHORITY.certificate, FOREIGN.certificate))
     assert len(read_all(text)) == 2
@@ -151,5 +151,5 @@ def test_a_bundle_that_is_cut_off_is_no_shorter_bundle() -> None:
     assert found.reason is Reason.HALF_WRITTEN
 
 
-def test_what_is_not_base64_is_left_out() -> None:
+def test_invalid_base64_is_ignored() -> None:
     assert checks.decoded({"a": "!!", "b": "Yg=="}) == {"b": b"b"}

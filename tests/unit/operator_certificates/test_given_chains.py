@@ -85,14 +85,16 @@ def handshake(client: ssl.SSLContext, server: Pair, folder: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", GIVEN)
-def test_what_a_given_authority_has_signed_is_believed(kind: str, tmp_path: Any) -> None:
+def test_certificate_chain_of_a_user_provided_authority_is_accepted(
+    kind: str, tmp_path: Any
+) -> None:
     made = GIVEN[kind]()
     leaf = issuing.issue(OWNER, MEMBER, made, time.time())
     assert pem.signed_by(leaf.certificate, made.certificate)
     handshake(client_context(made.certificate.pem), leaf, tmp_path)
 
 
-def test_two_authorities_of_one_name_are_told_apart_by_their_identifiers(tmp_path: Any) -> None:
+def test_two_authorities_with_one_name_are_distinguished_by_key_identifiers(tmp_path: Any) -> None:
     """While one is replaced by the other both are trusted, in any order."""
     first, second = with_identifier(b"\x01" * 20), with_identifier(b"\x02" * 20)
     leaf = issuing.issue(OWNER, MEMBER, second, time.time())
@@ -101,7 +103,7 @@ def test_two_authorities_of_one_name_are_told_apart_by_their_identifiers(tmp_pat
         handshake(client_context(bundle), leaf, tmp_path)
 
 
-def test_a_chain_leads_to_the_authority_that_is_trusted() -> None:
+def test_chain_must_end_at_the_trusted_authority() -> None:
     root = authority("Root", **TIMES)
     below = authority("Below", issuer=root, **TIMES)
     leaf = issuing.issue(OWNER, MEMBER, given(below), time.time()).certificate
@@ -113,7 +115,7 @@ def test_a_chain_leads_to_the_authority_that_is_trusted() -> None:
     assert pem.anchor_of((leaf, other), (stranger,)) is None
 
 
-def test_a_certificate_without_signing_rights_is_no_authority() -> None:
+def test_certificate_without_signing_rights_is_rejected_as_authority() -> None:
     """By its key usages, also where the basic constraints say that it may."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])

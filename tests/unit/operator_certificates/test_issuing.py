@@ -82,7 +82,7 @@ def test_handshakes_succeed_under_every_name_of_a_member(
         shake_hands(client, server, owner.host(f"{owner.name}-2-1"))
 
 
-def test_a_certificate_of_another_quorum_is_refused_on_both_sides(
+def test_certificate_of_another_quorum_is_rejected_by_both_sides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the same names even: what counts is the key of the authority."""
@@ -110,7 +110,7 @@ def test_a_certificate_of_another_quorum_is_refused_on_both_sides(
         (holders.person("grafana", Role.READER), Role.READER, None),
     ],
 )
-def test_the_node_reads_its_identity_from_the_certificate(
+def test_node_reads_its_identity_from_the_certificate(
     holder: Holder, role: Role, node_id: int | None
 ) -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
@@ -125,7 +125,7 @@ def test_the_node_reads_its_identity_from_the_certificate(
     )
 
 
-def test_the_subject_is_what_kafkas_mapping_rules_read() -> None:
+def test_subject_matches_the_kafka_principal_mapping_rules() -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     made = issuing.issue(OWNER, holders.member(OWNER, 3, 2), authority, NOW_S).certificate
     der = x509.load_pem_x509_certificate(made.pem.encode()).public_bytes(Encoding.DER)
@@ -140,7 +140,9 @@ def test_two_certificates_of_one_holder_share_neither_key_nor_serial() -> None:
     assert one.certificate.fingerprint != two.certificate.fingerprint
 
 
-def test_authorities_of_two_generations_have_different_names_and_sign_different_things() -> None:
+def test_authorities_of_two_generations_have_different_names_and_accept_only_their_own_leaves() -> (
+    None
+):
     one, two = (issuing.new_authority(OWNER, number, NOW_S) for number in (1, 2))
     leaf = issuing.issue(OWNER, holders.operator(), two, NOW_S).certificate
     assert (one.certificate.generation, two.certificate.generation) == (1, 2)
@@ -149,7 +151,7 @@ def test_authorities_of_two_generations_have_different_names_and_sign_different_
     assert not pem.signed_by(leaf, leaf), "a leaf signs nothing"
 
 
-def test_a_key_is_never_shown() -> None:
+def test_private_key_is_not_in_the_repr() -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     secret = authority.key_pem.splitlines()[1]
     assert secret not in repr(authority)
@@ -161,7 +163,7 @@ def test_a_key_is_never_shown() -> None:
     st.floats(1_700_000_000, 1_900_000_000),
     st.floats(0, 1900),
 )
-def test_a_certificate_ends_with_its_authority_and_is_due_long_before(
+def test_certificate_expires_no_later_than_its_authority_and_is_due_long_before(
     role: Role, made_at: float, age_days: float
 ) -> None:
     authority = lifetimes.of_authority(made_at)
@@ -174,14 +176,14 @@ def test_a_certificate_ends_with_its_authority_and_is_due_long_before(
     assert authority.authority_due_at <= authority.not_after - 360 * DAY_S
 
 
-def test_a_members_certificate_is_renewed_a_month_before_its_end() -> None:
+def test_member_certificate_is_renewed_a_month_before_expiry() -> None:
     authority = lifetimes.of_authority(NOW_S)
     leaf = lifetimes.of_leaf(Role.MEMBER, NOW_S, authority)
     assert leaf.not_after - leaf.leaf_due_at == pytest.approx(30 * DAY_S, abs=600)
     assert Validity(0, 90).part(0.5) == 45
 
 
-def test_a_secret_holds_what_stock_kafka_and_what_others_read() -> None:
+def test_secret_has_the_keys_for_stock_kafka_and_for_pem_readers() -> None:
     authority = issuing.new_authority(OWNER, 1, NOW_S)
     holder = holders.member(OWNER, 1, 1)
     pair = issuing.issue(OWNER, holder, authority, NOW_S)

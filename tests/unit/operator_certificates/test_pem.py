@@ -12,7 +12,7 @@ FIRST, SECOND = (
 )
 
 
-def test_the_same_bytes_are_read_once_and_other_bytes_anew() -> None:
+def test_identical_bytes_are_parsed_once_and_changed_bytes_again() -> None:
     """Each look at a quorum comes upon the same certificates: reading them was most of what a look took."""
     before = read_all(FIRST + SECOND)
     assert [each.pem for each in before] == [FIRST, SECOND]
@@ -21,7 +21,7 @@ def test_the_same_bytes_are_read_once_and_other_bytes_anew() -> None:
     assert again[1] is before[0]
 
 
-def test_what_could_not_be_read_stays_unreadable() -> None:
+def test_unreadable_bytes_stay_unreadable_in_the_cache() -> None:
     lines = FIRST.splitlines(keepends=True)
     broken = "".join([lines[0], "A" + lines[1][1:], *lines[2:]])
     for _ in range(2):

@@ -70,7 +70,7 @@ def called(
     return asyncio.run(call()), shown
 
 
-def test_it_shows_the_operators_certificate_to_the_pod_that_it_meant(tmp_path: Path) -> None:
+def test_pod_client_presents_the_operator_certificate_to_the_intended_pod(tmp_path: Path) -> None:
     member = issuing.issue(OWNER, MEMBER, AUTHORITY, time.time())
     answer, shown = called(tmp_path, server=member)
     assert answer is not None
@@ -78,19 +78,19 @@ def test_it_shows_the_operators_certificate_to_the_pod_that_it_meant(tmp_path: P
     assert shown == ["urn:metadataquorum:space:demo:operator"]
 
 
-def test_another_pod_at_that_address_is_not_believed(tmp_path: Path) -> None:
+def test_another_pod_at_that_address_is_rejected(tmp_path: Path) -> None:
     other = issuing.issue(OWNER, holders.member(OWNER, 2, 1), AUTHORITY, time.time())
     assert called(tmp_path, server=other)[0] is None
     assert called(tmp_path, server=other, host="demo-admin.space.svc")[0] is not None
 
 
 @pytest.mark.parametrize("trusted", [issuing.new_authority(OWNER, 1, time.time())])
-def test_a_certificate_of_another_authority_is_not_believed(tmp_path: Path, trusted: Pair) -> None:
+def test_certificate_of_another_authority_is_rejected(tmp_path: Path, trusted: Pair) -> None:
     member = issuing.issue(OWNER, MEMBER, AUTHORITY, time.time())
     assert called(tmp_path, server=member, trusted=trusted)[0] is None
 
 
-def test_without_trusted_authorities_every_certificate_is_rejected(tmp_path: Path) -> None:
+def test_every_certificate_is_rejected_without_trusted_authorities(tmp_path: Path) -> None:
     member = issuing.issue(OWNER, MEMBER, AUTHORITY, time.time())
 
     async def call() -> None:

@@ -61,11 +61,11 @@ def refused(text: str | None) -> set[x509.Certificate]:
     return {each for each in (ONE, TWO, THREE) if found.holds(each)}
 
 
-def test_a_spec_that_says_nothing_leaves_what_is_there() -> None:
+def test_spec_without_revocations_keeps_the_existing_file() -> None:
     assert judged(None, earlier=("12ab\n",)) == (None, [])
 
 
-def test_the_file_is_not_empty_when_nothing_is_revoked() -> None:
+def test_revocation_file_is_not_empty_without_revocations() -> None:
     """A node takes an empty one for a file that is being written."""
     text, troubles = judged(spec())
     assert text
@@ -73,13 +73,13 @@ def test_the_file_is_not_empty_when_nothing_is_revoked() -> None:
 
 
 @pytest.mark.parametrize("form", ["{:x}", "{:X}", "serial={:X}", "00:{:x}"])
-def test_a_serial_is_taken_as_programs_print_it_and_whatever_way_it_is_written(form: str) -> None:
+def test_serial_is_accepted_in_every_common_notation(form: str) -> None:
     text, troubles = judged(spec(form.format(ONE.serial_number)))
     assert (refused(text), troubles) == ({ONE}, [])
     assert text == judged(spec(f"{ONE.serial_number:x}"))[0]
 
 
-def test_serials_and_lists_of_both_kinds_of_objects_are_one_file() -> None:
+def test_serials_and_lists_from_secrets_and_config_maps_are_merged_into_one_file() -> None:
     both = spec(f"{ONE.serial_number:x}", lists=LISTS)
     text, troubles = judged(both, config_map(crl(CA, TWO)), secret(b"words\n" + crl(CA, THREE)))
     assert (refused(text), troubles) == ({ONE, TWO, THREE}, [])
@@ -89,7 +89,7 @@ def test_serials_and_lists_of_both_kinds_of_objects_are_one_file() -> None:
     assert refused(of_other) == set(), "a list holds for its own issuer"
 
 
-def test_the_file_has_the_same_text_in_whatever_order_it_is_asked_for() -> None:
+def test_file_content_is_independent_of_the_order_of_its_sources() -> None:
     one, two = crl(CA, ONE), crl(OTHER, TWO)
     serials = ("0a", "0b")
     text = judged(spec(*serials, lists=LISTS), config_map(one), secret(two))[0]
@@ -120,12 +120,12 @@ def test_unreadable_entries_are_reported_and_revoked_certificates_stay_revoked(c
     assert refused(judged(hurried, config_map(crl(CA)), earlier=(before,))[0]) == {ONE}
 
 
-def test_a_serial_that_is_too_long_spoils_no_other_one() -> None:
+def test_oversized_serial_is_skipped_and_the_others_are_kept() -> None:
     text, troubles = judged(spec("1" * 41, f"{ONE.serial_number:x}"))
     assert (refused(text), troubles) == ({ONE}, ["RevokedUnreadable"])
 
 
-def test_more_than_a_secret_holds_is_told_and_the_serials_count(
+def test_lists_beyond_the_secret_size_limit_are_reported_and_serials_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 300)
@@ -134,7 +134,7 @@ def test_more_than_a_secret_holds_is_told_and_the_serials_count(
     assert (refused(text), troubles) == ({ONE}, ["RevokedTooLong"])
 
 
-def test_foreign_entries_in_a_members_secret_are_not_kept() -> None:
+def test_unknown_entries_in_a_member_secret_are_dropped() -> None:
     text, _ = judged(spec("0a", lists=LISTS[:1]), None, earlier=("nonsense\n", "0b\n"))
     assert text is not None
     assert "nonsense" not in text

@@ -175,14 +175,14 @@ def authority(world: Certificates) -> str:
     return only.common_name
 
 
-def test_a_new_quorum_has_all_at_once() -> None:
+def test_new_quorum_gets_all_certificates_at_once() -> None:
     world = settled()
     assert authority(world) == "quorum CA 1"
     assert set(world.leaves) == {*NAMES, "admin"}
     assert world.mistrusting() == []
 
 
-def test_in_twelve_years_nothing_ever_expires_and_two_authorities_have_followed() -> None:
+def test_no_certificate_expires_in_twelve_years_and_the_authority_is_rotated_twice() -> None:
     world = settled()
     generations = []
     while world.now < 1_800_000_000.0 + days(12 * 365):
@@ -197,7 +197,9 @@ def test_in_twelve_years_nothing_ever_expires_and_two_authorities_have_followed(
     assert generations == ["quorum CA 1", "quorum CA 2", "quorum CA 3"]
 
 
-def test_after_a_year_without_an_operator_all_is_expired_and_heals_through_the_secrets() -> None:
+def test_certificates_expired_after_a_year_without_operator_are_renewed_through_the_secrets() -> (
+    None
+):
     world = settled()
     world.now += days(365)
     for process in world.running.values():
@@ -213,7 +215,7 @@ def test_after_a_year_without_an_operator_all_is_expired_and_heals_through_the_s
     assert authority(world) == "quorum CA 1"
 
 
-def test_after_six_years_the_authority_has_expired_as_well_and_a_new_one_takes_over() -> None:
+def test_authority_expired_after_six_years_is_replaced_by_a_new_one() -> None:
     world = settled()
     world.now += AUTHORITY_S + days(300)
     for process in world.running.values():
@@ -228,7 +230,7 @@ def test_after_six_years_the_authority_has_expired_as_well_and_a_new_one_takes_o
     assert authority(world) == "quorum CA 2"
 
 
-def test_a_silent_member_holds_up_the_authority_and_not_the_others_renewal() -> None:
+def test_silent_member_delays_the_authority_but_not_leaf_renewals_of_others() -> None:
     world = settled()
     world.running[NAMES[2]].silent = True
     world.rotation_asked = True
@@ -246,7 +248,7 @@ def test_a_silent_member_holds_up_the_authority_and_not_the_others_renewal() -> 
     assert authority(world) == "quorum CA 2"
 
 
-def test_what_a_silent_member_may_still_present_is_not_forgotten() -> None:
+def test_authority_that_a_silent_member_may_still_present_stays_trusted() -> None:
     """It trusts both, and was cut off from the operator before it has loaded its new certificate."""
     world = settled()
     world.rotation_asked = True
@@ -273,7 +275,7 @@ def test_what_a_silent_member_may_still_present_is_not_forgotten() -> None:
     assert authority(world) == "quorum CA 2"
 
 
-def test_pairs_are_renewed_one_at_a_time_and_the_leaders_last() -> None:
+def test_leaf_pairs_are_renewed_one_at_a_time_and_the_leader_last() -> None:
     world = settled()
     world.leader = NAMES[0]
     world.now += days(61)
@@ -296,7 +298,7 @@ def test_pairs_are_renewed_one_at_a_time_and_the_leaders_last() -> None:
 
 
 @pytest.mark.parametrize(("stopped", "has_pair"), [(True, False), (False, False), (True, True)])
-def test_a_member_that_cannot_start_without_a_pair_of_the_next_authority_does_not_hold_it_up(
+def test_member_that_needs_a_pair_of_the_next_authority_to_start_does_not_block_the_rotation(
     stopped: bool, has_pair: bool
 ) -> None:
     """Key of the authority and Secret of a member are lost, and its container has ended: nobody else can give it a pair."""
@@ -320,7 +322,7 @@ def test_a_member_that_cannot_start_without_a_pair_of_the_next_authority_does_no
     assert isinstance(step, steps.BeginSigning) is (stopped and not has_pair), step
 
 
-def test_brokers_that_do_not_know_it_hold_up_the_next_authority_until_the_end_is_near() -> None:
+def test_brokers_without_the_next_authority_block_it_until_shortly_before_expiry() -> None:
     world = settled()
     world.rotation_asked = True
     world.work(3)
@@ -344,7 +346,7 @@ def test_brokers_that_do_not_know_it_hold_up_the_next_authority_until_the_end_is
     assert isinstance(confirmed, steps.BeginSigning)
 
 
-def test_a_single_secret_or_member_does_not_prove_an_authority() -> None:
+def test_single_secret_or_member_does_not_prove_an_authority() -> None:
     """Who may write one Secret, or holds one member's key, must not become trusted by all."""
     world = settled()
     seen = world.seen()
@@ -365,7 +367,7 @@ def test_a_single_secret_or_member_does_not_prove_an_authority() -> None:
             assert foreign.certificate not in step.bundle
 
 
-def test_a_lost_authority_and_all_secrets_come_back_from_what_members_say() -> None:
+def test_authority_and_all_secrets_are_restored_from_the_reports_of_members() -> None:
     world = settled()
     world.authorities.clear()
     world.leaves.clear()

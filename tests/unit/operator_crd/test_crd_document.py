@@ -35,7 +35,7 @@ def test_checked_in_crd_equals_the_generated_one(made: Definition) -> None:
     assert yaml.safe_load(file.read_text()) == build(made)
 
 
-def test_there_is_no_other_file() -> None:
+def test_crd_directory_contains_no_other_file() -> None:
     assert {file.stem for file in CHECKED_IN.iterdir()} == set(DEFINITIONS)
 
 
@@ -50,7 +50,7 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @all_definitions
-def test_schema_is_structural(made: Definition) -> None:
+def test_crd_schema_is_structural(made: Definition) -> None:
     version = build(made)["spec"]["versions"][0]
     for part in _schemas(version["schema"]["openAPIV3Schema"]):
         assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & set(part)
@@ -61,7 +61,9 @@ def test_schema_is_structural(made: Definition) -> None:
 
 
 @all_definitions
-def test_all_versions_have_one_schema_and_the_one_before_is_stored(made: Definition) -> None:
+def test_all_versions_share_one_schema_and_the_previous_version_is_the_stored_one(
+    made: Definition,
+) -> None:
     """The API server converts by renaming, and an earlier definition can be put back."""
     spec = build(made)["spec"]
     assert spec["conversion"] == {"strategy": "None"}
@@ -81,13 +83,13 @@ def _undescribed(schema: dict[str, Any], path: str) -> Iterator[str]:
 
 
 @all_definitions
-def test_every_field_of_the_status_is_described(made: Definition) -> None:
+def test_every_status_field_has_a_description(made: Definition) -> None:
     for version in build(made)["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
         assert list(_undescribed(status, "status")) == []
 
 
-def test_defaults_make_a_whole_spec() -> None:
+def test_defaults_complete_a_minimal_spec() -> None:
     spec = MetadataQuorumSpec.model_validate({})
     assert spec.replicas == 3
     assert spec.storage.size == "1Gi"
@@ -96,7 +98,7 @@ def test_defaults_make_a_whole_spec() -> None:
     assert all(key.islower() for key in CONFIG_KEYS)
 
 
-def test_the_largest_reassignment_fits_into_etcd() -> None:
+def test_largest_reassignment_fits_into_etcd() -> None:
     """With the names of fields that the API server keeps per entry of the list, and the largest status."""
     largest, replicas = 2**31 - 1, list(range(2**31 - MAX_REPLICAS, 2**31))
     topic = "t" * 249
@@ -123,13 +125,13 @@ def test_the_largest_reassignment_fits_into_etcd() -> None:
     assert size_bytes < ETCD_LIMIT_BYTES
 
 
-def test_a_reassignment_has_sensible_defaults() -> None:
+def test_reassignment_has_the_documented_defaults() -> None:
     target = PartitionTarget(topic="t", partition=0, replicas=[1])
     spec = PartitionReassignmentSpec(quorum="q", partitions=[target])
     assert (spec.max_moving_partitions, spec.paused, spec.cancel) == (20, False, False)
 
 
-def test_the_example_is_one() -> None:
+def test_reassignment_example_is_valid() -> None:
     example = yaml.safe_load((CHECKED_IN.parent / "examples/kafka/reassignment.yaml").read_text())
     spec = PartitionReassignmentSpec.model_validate(example["spec"])
     assert spec.model_dump(by_alias=True, exclude_defaults=True) == example["spec"]

@@ -36,7 +36,7 @@ def pod_of(made: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("OP-10")
-def test_what_the_job_is_told_is_what_the_program_takes() -> None:
+def test_job_arguments_are_accepted_by_the_backup_program() -> None:
     (container,) = pod_of(backup.build(OWNER, SPEC, ASKED, secured=True))["spec"]["containers"]
     assert container["command"] == ["quorum-backup"]
     parsed = _parser().parse_args(container["args"])
@@ -50,7 +50,7 @@ def test_what_the_job_is_told_is_what_the_program_takes() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_its_pods_are_clients_and_no_members() -> None:
+def test_backup_pods_have_client_labels_and_no_member_labels() -> None:
     """Else a Service would send writes to them, and a disruption budget count them."""
     made = backup.build(OWNER, SPEC, ASKED, secured=True)
     labels = pod_of(made)["metadata"]["labels"]
@@ -73,7 +73,7 @@ def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     )
 
 
-def test_an_archiver_has_a_certificate_where_backups_are_asked_for() -> None:
+def test_archiver_has_a_certificate_when_backups_are_configured() -> None:
     assert [(each.name, each.role) for each in others_of(SPEC)] == [
         ("admin", Role.ADMIN),
         ("backup", Role.ARCHIVER),
@@ -84,7 +84,7 @@ def test_an_archiver_has_a_certificate_where_backups_are_asked_for() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_only_the_founder_restores_and_only_until_the_quorum_is_formed() -> None:
+def test_only_the_founder_restores_and_only_until_formation() -> None:
     def parts(member: Member, spec: MetadataQuorumSpec = RESTORE) -> tuple[list[str], set[str]]:
         pod = stateful_set.build(OWNER, spec, member)["spec"]["template"]["spec"]
         return pod["containers"][0]["args"], {each["name"] for each in pod["volumes"]}
@@ -110,7 +110,7 @@ def test_only_the_founder_restores_and_only_until_the_quorum_is_formed() -> None
 
 
 @pytest.mark.requirement("OP-10")
-def test_withdrawing_it_changes_the_template_and_restarts_no_pod() -> None:
+def test_removing_the_restore_setting_changes_the_template_and_restarts_no_pod() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before, after = (stateful_set.hashes(OWNER, RESTORE, each) for each in (FOUNDER, formed))
     assert before.template_hash != after.template_hash
@@ -141,7 +141,7 @@ def credentials_of(container: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_job_of_an_object_store_has_its_address_and_references_to_its_credentials() -> None:
+def test_object_store_job_has_the_address_and_references_to_credentials() -> None:
     pod = pod_of(backup.build(OWNER, SPEC, STORED, secured=True))["spec"]
     (container,) = pod["containers"]
     parsed = _parser().parse_args(container["args"])
@@ -179,7 +179,7 @@ def restoring(**more: Any) -> MetadataQuorumSpec:
 
 
 @pytest.mark.requirement("OP-10")
-def test_only_the_founder_reaches_the_object_store_and_only_until_the_quorum_is_formed() -> None:
+def test_only_the_founder_gets_object_store_settings_and_only_until_formation() -> None:
     own = {"AWS_ACCESS_KEY_ID": "somebody", "OTHER": "x"}
     template = PodTemplateSpec.model_validate(
         {"env": [{"name": name, "value": value} for name, value in own.items()]}
@@ -208,7 +208,7 @@ def test_only_the_founder_reaches_the_object_store_and_only_until_the_quorum_is_
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_founders_running_pod_is_not_old_once_the_credentials_are_withdrawn() -> None:
+def test_running_founder_is_not_outdated_after_its_credentials_are_removed() -> None:
     spec = restoring()
     before, after = (
         stateful_set.build(OWNER, spec, member)
@@ -237,7 +237,7 @@ def test_the_founders_running_pod_is_not_old_once_the_credentials_are_withdrawn(
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_policy_lets_the_founder_reach_the_store_while_it_restores() -> None:
+def test_network_policy_lets_the_founder_reach_the_store_during_the_restore() -> None:
     def ports(spec: MetadataQuorumSpec, *, formed: bool) -> list[Any]:
         built = network_policy.build(OWNER, spec, formed=formed)["spec"]["egress"]
         return [each["ports"] for each in built if "to" not in each and "ports" in each][1:]
@@ -257,5 +257,5 @@ def test_the_policy_lets_the_founder_reach_the_store_while_it_restores() -> None
         ("https://[::1]:8443", 8443),
     ],
 )
-def test_the_port_of_a_store_is_that_of_its_url(endpoint: str | None, port: int) -> None:
+def test_object_store_port_is_that_of_its_url(endpoint: str | None, port: int) -> None:
     assert STORE.model_copy(update={"endpoint": endpoint}).port == port

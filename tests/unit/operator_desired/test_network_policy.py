@@ -48,11 +48,11 @@ def matrix(**asked: Any) -> dict[str, set[int]]:
 
 
 @pytest.mark.requirement("OP-01")
-def test_by_default_it_lets_in_members_the_operator_and_labelled_pods() -> None:
+def test_default_policy_admits_members_the_operator_and_labelled_pods() -> None:
     assert matrix() == BY_DEFAULT
 
 
-def test_without_a_policy_all_pods_reach_all_ports() -> None:
+def test_all_pods_reach_all_ports_without_a_policy() -> None:
     assert set(map(frozenset, reaches([], "space", pods()).values())) == {frozenset(EVERYTHING)}
 
 
@@ -78,20 +78,20 @@ def test_without_a_policy_all_pods_reach_all_ports() -> None:
     ],
 )
 @pytest.mark.requirement("OP-01")
-def test_each_list_admits_only_the_peers_it_names(
+def test_each_list_admits_only_its_peers(
     asked: dict[str, Any], changes: dict[str, set[int]]
 ) -> None:
     assert matrix(**asked) == BY_DEFAULT | changes
 
 
-def test_an_operator_of_unknown_namespace_is_not_admitted() -> None:
+def test_operator_in_an_unknown_namespace_is_not_admitted() -> None:
     """A label alone would let in whoever gives it to his pod."""
     outside = replace(OWNER, operator_namespace="")
     found = reaches([network_policy.build(outside, spec())], "space", pods())
     assert found == BY_DEFAULT | {"operator": set()}
 
 
-def test_members_reach_members_and_names_and_nothing_else() -> None:
+def test_member_egress_is_limited_to_members_and_dns() -> None:
     found = reached([network_policy.build(OWNER, spec())], "space", pods())
     assert {name: ports for name, ports in found.items() if ports - {53}} == {
         "member 2": {CONTROLLER, ADMIN}
@@ -99,7 +99,7 @@ def test_members_reach_members_and_names_and_nothing_else() -> None:
     assert {name for name, ports in found.items() if 53 not in ports} == {"member 2"}
 
 
-def test_egress_to_voters_elsewhere_is_opened_by_name() -> None:
+def test_egress_to_external_voters_is_opened_by_name() -> None:
     asked = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
     found = reached([network_policy.build(OWNER, asked)], "space", pods())
     assert found["outside"] == {53, CONTROLLER, ADMIN, 443}
@@ -107,7 +107,7 @@ def test_egress_to_voters_elsewhere_is_opened_by_name() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_new_quorum_has_it_and_one_of_an_earlier_version_by_choice() -> None:
+def test_new_quorum_has_a_policy_and_an_earlier_quorum_only_by_choice() -> None:
     new, old = IDENTITY, replace(IDENTITY, network_policy=False)
     assert network_policy.is_wanted(spec(), (new,)) is True
     assert network_policy.is_wanted(spec(), (old,)) is False
@@ -118,7 +118,7 @@ def test_a_new_quorum_has_it_and_one_of_an_earlier_version_by_choice() -> None:
     assert network_policy.is_wanted(spec(adminFrom=[ELSEWHERE]), (old,)) is False
 
 
-def test_what_the_api_server_would_not_keep_is_not_written() -> None:
+def test_fields_that_the_api_server_drops_are_not_written() -> None:
     """An empty list inside of a selector would be told as a change for ever; an empty selector means all."""
     everyone = {"podSelector": {"matchLabels": {}, "matchExpressions": []}}
     expression = {"key": "a", "operator": "Exists", "values": []}
@@ -130,7 +130,7 @@ def test_what_the_api_server_would_not_keep_is_not_written() -> None:
     assert second == {"namespaceSelector": {"matchExpressions": [kept]}}
 
 
-def test_it_outdates_no_pod() -> None:
+def test_network_policy_outdates_no_pod() -> None:
     """Neither the identity's word nor the spec's is a part of a template: nothing is restarted for it."""
     old = replace(IDENTITY, network_policy=False)
     hashes = {

@@ -54,7 +54,7 @@ def restart_hash(spec: MetadataQuorumSpec) -> str:
 
 @pytest.mark.parametrize("case", BEFORE)
 @pytest.mark.parametrize("left_out", [{}, {"podTemplate": {}}, {"podTemplate": {"labels": {}}}])
-def test_an_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -> None:
+def test_operator_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -> None:
     spec = MetadataQuorumSpec.model_validate({**SPECS[case], **left_out})
     found = stateful_set.hashes(OWNER, spec, MEMBER)
     assert (found.template_hash, found.restart_hash) == BEFORE[case]
@@ -88,11 +88,11 @@ def test_changes_without_effect_on_the_process_wait_for_the_next_restart(
     ],
     ids=str,
 )
-def test_changes_of_the_process_settings_restart_the_pod(asked: dict[str, Any]) -> None:
+def test_changed_process_settings_restart_the_pod(asked: dict[str, Any]) -> None:
     assert restart_hash(spec_of(asked)) != restart_hash(MetadataQuorumSpec())
 
 
-def test_every_field_reaches_the_pod() -> None:
+def test_every_template_field_reaches_the_pod() -> None:
     made = template(
         spec_of(
             {
@@ -120,7 +120,7 @@ def test_every_field_reaches_the_pod() -> None:
     ]
 
 
-def test_what_the_operator_finds_its_pods_by_can_not_be_changed() -> None:
+def test_selector_labels_cannot_be_overridden() -> None:
     own = template(MetadataQuorumSpec())["metadata"]
     forged = spec_of(
         {"labels": {LABEL_QUORUM: "other"}, "annotations": {ANNOTATION_RESTART: "other"}}
@@ -128,7 +128,7 @@ def test_what_the_operator_finds_its_pods_by_can_not_be_changed() -> None:
     assert template(forged)["metadata"] == own
 
 
-def test_ids_that_are_left_out_are_the_clusters_and_root_is_never_allowed() -> None:
+def test_missing_user_ids_are_defaulted_by_the_cluster_and_root_is_never_allowed() -> None:
     def security(asked: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = template(spec_of(asked))["spec"]["securityContext"]
         return found
@@ -151,7 +151,7 @@ def test_ids_that_are_left_out_are_the_clusters_and_root_is_never_allowed() -> N
         ("None", "Required", [("hostname", "DoNotSchedule")]),
     ],
 )
-def test_members_are_spread_over_zones_beside_hosts(
+def test_members_are_spread_over_zones_and_hosts(
     zones: str, spread: str, found: list[tuple[str, str]]
 ) -> None:
     pod = template(spec_of({"zoneSpread": zones}, spread=spread))["spec"]

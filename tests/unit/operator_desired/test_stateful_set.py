@@ -29,7 +29,7 @@ def arguments(body: dict[str, Any]) -> list[str]:
     return found
 
 
-def test_names_follow_the_incarnation() -> None:
+def test_names_contain_the_incarnation() -> None:
     body = stateful_set.build(OWNER, SPEC, Member(3, 2, IDENTITY, replaces=1))
     assert body["metadata"]["name"] == "demo-3-2"
     assert "node.id=3" in arguments(body)
@@ -37,7 +37,7 @@ def test_names_follow_the_incarnation() -> None:
     assert f"advertised.listeners=CONTROLLER://{host}:9093" in arguments(body)
 
 
-def test_only_the_founder_may_format_and_only_until_the_quorum_is_formed() -> None:
+def test_only_the_founder_may_format_and_only_until_formation() -> None:
     def may_format(member: Member) -> bool:
         return any("formation.founder" in each for each in _of(member))
 
@@ -54,7 +54,7 @@ def test_only_the_founder_may_format_and_only_until_the_quorum_is_formed() -> No
 
 
 @pytest.mark.requirement("OP-05")
-def test_withdrawing_the_permission_changes_the_template_but_restarts_no_pod() -> None:
+def test_removing_the_format_permission_changes_the_template_but_restarts_no_pod() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before = stateful_set.hashes(OWNER, SPEC, FOUNDER)
     after = stateful_set.hashes(OWNER, SPEC, formed)
@@ -64,7 +64,7 @@ def test_withdrawing_the_permission_changes_the_template_but_restarts_no_pod() -
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_new_image_or_property_is_a_reason_to_restart() -> None:
+def test_changed_image_or_property_requires_a_restart() -> None:
     hashes = {
         stateful_set.hashes(OWNER, spec, OTHER).restart_hash
         for spec in (
@@ -78,7 +78,7 @@ def test_a_new_image_or_property_is_a_reason_to_restart() -> None:
     assert pod["metadata"]["annotations"][ANNOTATION_RESTART] in hashes
 
 
-def test_the_pod_is_unprivileged() -> None:
+def test_pod_is_unprivileged() -> None:
     body = stateful_set.build(OWNER, SPEC, OTHER)
     pod = body["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
@@ -90,7 +90,7 @@ def test_the_pod_is_unprivileged() -> None:
     assert not security["allowPrivilegeEscalation"]
 
 
-def test_no_claim_is_lost_by_scaling_and_deleting_follows_the_policy() -> None:
+def test_scaling_deletes_no_claim_and_deletion_follows_the_policy() -> None:
     kept = stateful_set.build(OWNER, SPEC, OTHER)["spec"]["persistentVolumeClaimRetentionPolicy"]
     assert kept == {"whenDeleted": "Retain", "whenScaled": "Retain"}
     spec = MetadataQuorumSpec(deletion_policy=DeletionPolicy.DELETE)
@@ -98,7 +98,7 @@ def test_no_claim_is_lost_by_scaling_and_deleting_follows_the_policy() -> None:
     assert gone == {"whenDeleted": "Delete", "whenScaled": "Retain"}
 
 
-def test_preferred_spread_never_keeps_a_newcomer_from_starting() -> None:
+def test_preferred_spread_never_keeps_a_new_member_from_starting() -> None:
     def rule(spread: Spread) -> list[str]:
         spec = MetadataQuorumSpec(spread=spread)
         pod = stateful_set.build(OWNER, spec, OTHER)["spec"]["template"]["spec"]
@@ -109,7 +109,7 @@ def test_preferred_spread_never_keeps_a_newcomer_from_starting() -> None:
     assert rule(Spread.NONE) == []
 
 
-def test_only_a_survivor_is_told_to_recover_and_only_its_pod_is_old_by_that() -> None:
+def test_only_a_survivor_gets_the_recovery_argument_and_only_its_pod_is_outdated_by_it() -> None:
     text = "AAAAAAAAAAAAAAAAAAAAAQ:4:17"
     survivor = replace(OTHER, recovery=parse_survivor(text))
     assert "--recover" not in arguments(stateful_set.build(OWNER, SPEC, OTHER))
@@ -119,7 +119,7 @@ def test_only_a_survivor_is_told_to_recover_and_only_its_pod_is_old_by_that() ->
     assert before.template_hash != after.template_hash
 
 
-def test_claims_carry_no_label_that_tools_prune_by() -> None:
+def test_claims_have_no_label_that_pruning_tools_select_by() -> None:
     """They have no owner, so Argo CD would take them for its own."""
     built = stateful_set.build(OWNER, SPEC, OTHER)
     [claim] = built["spec"]["volumeClaimTemplates"]

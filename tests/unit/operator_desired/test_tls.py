@@ -38,14 +38,14 @@ def container(*, on: bool) -> dict[str, object]:
     return found
 
 
-def test_a_quorum_without_certificates_is_restarted_by_no_upgrade() -> None:
+def test_operator_upgrade_restarts_no_quorum_without_certificates() -> None:
     member = stateful_set.Member(2, 1, identity(on=False))
     assert stateful_set.hashes(OWNER, spec(), member).restart_hash == EARLIER_RESTART_HASH
     assert "ssl" not in str(container(on=False))
     assert "8443" not in str(base_objects.build_all(OWNER, spec()))
 
 
-def test_a_member_with_certificates_mounts_its_own_secret_and_is_probed_without_one() -> None:
+def test_member_with_certificates_mounts_its_own_secret_and_its_probe_needs_none() -> None:
     (node,) = container(on=True)["containers"]  # type: ignore[misc, attr-defined]
     volumes = {each["name"]: each for each in container(on=True)["volumes"]}  # type: ignore[attr-defined]
     assert volumes["tls"]["secret"]["secretName"] == "demo-2-1-tls"
@@ -59,7 +59,7 @@ def test_a_member_with_certificates_mounts_its_own_secret_and_is_probed_without_
     assert "admin.listener=https://0.0.0.0:8443" in node["args"]
 
 
-def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
+def test_spec_cannot_override_properties_of_members() -> None:
     asked = {"ssl.truststore.location": "/tmp/mine", "listener.security.protocol.map": "x"}
     found = config.properties(OWNER, asked, secured=True)
     assert found["ssl.truststore.location"] == "/etc/metadataquorum-tls/ca.crt"
@@ -68,7 +68,7 @@ def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
     assert "authorizer.class.name" not in config.properties(OWNER, {}, secured=False)
 
 
-def test_the_policy_opens_the_metrics_port_only_to_the_peers_it_names() -> None:
+def test_policy_opens_the_metrics_port_only_to_its_peers() -> None:
     def ports(**asked: object) -> list[tuple[int, int]]:
         built = network_policy.build(OWNER, spec(networkPolicy=asked), stage=TlsStage.CLOSED)
         return [
@@ -83,7 +83,7 @@ def test_the_policy_opens_the_metrics_port_only_to_the_peers_it_names() -> None:
 
 @pytest.mark.parametrize("asked", [None, "Managed", "Disabled"])
 @pytest.mark.parametrize("formed", [False, True])
-def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str | None) -> None:
+def test_settings_recorded_at_formation_take_precedence(formed: bool, asked: str | None) -> None:
     wanted = spec() if asked is None else spec(tls={"mode": asked})
     found = (identity(on=not formed), identity(on=formed, index=2))
     stage = TlsStage.CLOSED if formed else TlsStage.PLAIN
@@ -92,14 +92,14 @@ def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str
     assert (told is not None) is (formed and asked == "Disabled")
 
 
-def test_a_new_quorum_has_what_the_spec_says() -> None:
+def test_new_quorum_uses_the_tls_settings_of_the_spec() -> None:
     assert tls.stage_of(spec(), ()) is TlsStage.CLOSED
     assert tls.stage_of(spec(tls={"mode": "Disabled"}), ()) is TlsStage.PLAIN
     assert tls.stage_of(spec(tls={"identities": []}), ()) is TlsStage.CLOSED
 
 
 @pytest.mark.parametrize("asked", [None, *TlsMode])
-def test_planner_and_objects_have_one_rule_for_a_quorum_without_an_identity(
+def test_planner_and_objects_use_the_same_rule_for_a_quorum_without_identity(
     asked: TlsMode | None,
 ) -> None:
     """On its way to TLS there is nothing yet that could migrate."""
@@ -108,7 +108,7 @@ def test_planner_and_objects_have_one_rule_for_a_quorum_without_an_identity(
     assert (first_stage(asked) is TlsStage.PLAIN) == (asked is TlsMode.DISABLED)
 
 
-def test_a_quorum_of_before_stays_without_certificates() -> None:
+def test_earlier_quorum_stays_without_certificates() -> None:
     """Neither an upgrade of the operator nor the default changes what it was formed with."""
     formed = identity(on=False)
     assert tls.stage_of(spec(), (formed,)) is TlsStage.PLAIN
@@ -126,13 +126,15 @@ def arguments(stage: TlsStage) -> dict[str, str]:
     return facts.overrides_in(pod)
 
 
-def test_a_node_knows_what_the_operator_tells_it() -> None:
+def test_migration_values_of_operator_and_node_agree() -> None:
     assert security.MIGRATION.name == MIGRATION
     assert {*TOLD.values(), "none"} == {each.value for each in Migration}
 
 
 @pytest.mark.parametrize("stage", list(TlsStage))
-def test_the_arguments_of_a_pod_tell_its_stage_and_all_that_it_needs(stage: TlsStage) -> None:
+def test_pod_arguments_contain_its_migration_stage_and_all_settings_it_needs(
+    stage: TlsStage,
+) -> None:
     """What all members share may be of the stage before or after: a container may start again at any time."""
     told = arguments(stage)
     assert stage_of_process(told) is stage
@@ -141,14 +143,14 @@ def test_the_arguments_of_a_pod_tell_its_stage_and_all_that_it_needs(stage: TlsS
     assert told["listeners"] == "CONTROLLER://0.0.0.0:9093", "brokers keep the address they know"
 
 
-def test_every_stage_restarts_the_members_and_two_of_them_change_the_config() -> None:
+def test_every_stage_restarts_the_members_and_two_stages_change_the_config() -> None:
     found = [stateful_set.hashes(OWNER, spec(), at(each)) for each in TlsStage]
     assert len({each.restart_hash for each in found}) == len(found)
     configs = [base_objects.build_all(OWNER, spec(), each)[0]["data"] for each in TlsStage]
     assert configs[0] == configs[1] == configs[2] != configs[3]
 
 
-def test_while_members_take_both_services_and_policy_have_both_ports_of_the_admin_api() -> None:
+def test_service_and_policy_have_both_admin_ports_while_members_accept_both_protocols() -> None:
     built = {
         each["metadata"]["name"]: each
         for each in base_objects.build_all(OWNER, spec(), TlsStage.DIALLING)
@@ -165,7 +167,7 @@ def test_while_members_take_both_services_and_policy_have_both_ports_of_the_admi
     assert [each["port"] for each in policy["egress"][1]["ports"]] == [9093, 8080, 8443]
 
 
-def test_the_way_to_a_pod_that_is_going_over_is_there_in_either_stage() -> None:
+def test_service_port_reaches_a_migrating_pod_in_both_stages() -> None:
     """Port names that a Service goes by: pods that take both and pods that take TLS alone."""
     for stage in (TlsStage.DIALLING, TlsStage.CLOSED):
         (node,) = stateful_set.build_template(OWNER, spec(), at(stage))["spec"]["containers"]
@@ -183,7 +185,7 @@ def test_the_way_to_a_pod_that_is_going_over_is_there_in_either_stage() -> None:
         ((TlsStage.DIALLING, TlsStage.CLOSED), TlsStage.CLOSED),
     ],
 )
-def test_where_the_identity_is_gone_members_tell_the_stage(
+def test_stage_is_inferred_from_members_when_the_identity_is_missing(
     left: tuple[TlsStage, ...], goes_on: TlsStage
 ) -> None:
     assert stage_left(left) is goes_on

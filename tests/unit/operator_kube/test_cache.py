@@ -99,7 +99,7 @@ def volume(name: str, claim: str, host: str) -> Json:
     return {"metadata": {"name": name}, "spec": {"claimRef": reference, "nodeAffinity": affinity}}
 
 
-def test_what_a_copy_has_is_answered_by_it() -> None:
+def test_cached_objects_are_served_from_the_cache() -> None:
     env = Env()
     env.put(PODS, pod("q-1-1-0"))
     env.put(PODS, pod("other-1-1-0", labels={**OWNER.labels, "app.kubernetes.io/instance": "o"}))
@@ -109,14 +109,14 @@ def test_what_a_copy_has_is_answered_by_it() -> None:
     assert env.live.asked == []
 
 
-def test_an_object_that_has_lost_its_label_is_read_by_its_name() -> None:
+def test_object_that_lost_its_label_is_read_by_name() -> None:
     env = Env()
     path = paths.namespaced("pods", "n", "q-1-1-0")
     assert env.get(path) is LIVE
     assert env.live.asked == [path]
 
 
-def test_of_a_collection_that_is_watched_whole_what_is_not_there_is_not_there() -> None:
+def test_missing_object_of_a_fully_watched_collection_is_reported_missing_from_the_cache() -> None:
     env = Env()
     assert env.get(paths.volume("gone")) is None
     assert env.find(paths.NODES, fields="metadata.name=gone") == []
@@ -134,18 +134,20 @@ def test_of_a_collection_that_is_watched_whole_what_is_not_there_is_not_there() 
         (paths.namespaced("events", "n"), {"fields": "involvedObject.uid=u"}),
     ],
 )
-def test_what_a_copy_may_not_have_is_asked_live(path: str, selectors: dict[str, str]) -> None:
+def test_missing_object_of_a_partly_watched_collection_is_read_live(
+    path: str, selectors: dict[str, str]
+) -> None:
     env = Env()
     env.put(PODS, pod("q-1-1-0"))
     assert env.find(path, **selectors) == ["live"]
 
 
 @pytest.mark.parametrize("path", [paths.namespaced("secrets", "n", "s"), paths.DEFINITION])
-def test_what_is_not_watched_is_read_live(path: str) -> None:
+def test_unwatched_kinds_are_read_live(path: str) -> None:
     assert Env().get(path) is LIVE
 
 
-def test_nodes_are_found_by_name_by_label_and_by_the_mere_presence_of_one() -> None:
+def test_nodes_are_found_by_name_by_label_value_and_by_label_existence() -> None:
     env = Env()
     env.put(HOSTS, node("h1", zone="a"))
     env.put(HOSTS, node("h2"))
@@ -157,7 +159,7 @@ def test_nodes_are_found_by_name_by_label_and_by_the_mere_presence_of_one() -> N
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_copy_that_cannot_be_trusted_answers_nothing(current: set[str]) -> None:
+def test_stale_cache_serves_no_read(current: set[str]) -> None:
     env = Env()
     env.put(PODS, pod("q-1-1-0"))
     current.add("/api/v1/pods")
@@ -165,7 +167,7 @@ def test_a_copy_that_cannot_be_trusted_answers_nothing(current: set[str]) -> Non
     assert env.get(paths.namespaced("pods", "n", "q-1-1-0")) is LIVE
 
 
-def test_with_named_namespaces_each_has_a_copy_and_no_other_is_watched() -> None:
+def test_named_namespaces_each_have_a_cache_and_no_other_namespace_is_watched() -> None:
     env = Env("n", "m")
     env.put(PODS, pod("q-1-1-0"), "n")
     assert env.find(paths.namespaced("pods", "n"), labels=OWNER.selector) == ["q-1-1-0"]
@@ -178,7 +180,7 @@ def test_with_named_namespaces_each_has_a_copy_and_no_other_is_watched() -> None
     assert paths.NODES in watched
 
 
-def test_the_api_server_selects_what_is_watched() -> None:
+def test_watches_are_filtered_by_the_api_server() -> None:
     for (kind, _), watch in Env().cache._watches.items():
         selected = watch.collection.labels == "app.kubernetes.io/name=metadataquorum"
         assert selected == (kind in SELECTED), kind
@@ -191,7 +193,7 @@ def wakes(env: Env, *expected: str) -> Iterator[None]:
     assert set(env.woken) == {("n", name) for name in expected}
 
 
-def test_a_change_triggers_only_the_reconciles_it_concerns() -> None:
+def test_change_triggers_only_the_affected_reconciles() -> None:
     env = Env()
     with wakes(env, "q"):
         env.put(PODS, pod("q-1-1-0"))
@@ -208,7 +210,7 @@ def test_a_change_triggers_only_the_reconciles_it_concerns() -> None:
         env.drop(PODS, pod("q-1-1-0", labels={}))
 
 
-def test_a_change_of_a_node_triggers_the_quorums_with_objects_on_it() -> None:
+def test_node_change_triggers_the_quorums_with_objects_on_it() -> None:
     env = Env()
     env.put(PODS, pod("q-1-1-0", host="h1"))
     env.put(VOLUMES, volume("pv2", "data-r-1-1-0", "host-two"))
@@ -228,7 +230,7 @@ def test_a_change_of_a_node_triggers_the_quorums_with_objects_on_it() -> None:
         env.drop(HOSTS, node("h2", **{"kubernetes.io/hostname": "host-two"}))
 
 
-def test_a_quorum_is_woken_by_its_spec_and_not_by_the_status_that_the_operator_writes() -> None:
+def test_spec_change_triggers_a_reconcile_and_a_status_write_by_the_operator_does_not() -> None:
     env = Env()
     meta = {"name": "q", "namespace": "n", "uid": "u", "generation": 1}
     env.put(QUORUMS, {"metadata": dict(meta)})
@@ -240,7 +242,7 @@ def test_a_quorum_is_woken_by_its_spec_and_not_by_the_status_that_the_operator_w
         env.put(QUORUMS, {"metadata": {**meta, "generation": 2}})
 
 
-def test_of_a_node_only_what_is_judged_is_kept() -> None:
+def test_only_the_evaluated_fields_of_a_node_are_cached() -> None:
     env = Env()
     found = node("h1")
     found["status"]["images"] = [{"names": ["x" * 1000]}] * 50

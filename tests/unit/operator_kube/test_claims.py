@@ -27,7 +27,7 @@ def born(member: stateful_set.Member) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("OP-07")
-def test_marks_are_read_as_they_are_written() -> None:
+def test_written_failure_marks_are_parsed_back() -> None:
     for marks in (FULL, Marks(), Marks(uuid="U")):
         notes = {key: text for key, text in marks_notes(marks).items() if text is not None}
         assert marks_facts({"annotations": notes}) == marks
@@ -35,7 +35,7 @@ def test_marks_are_read_as_they_are_written() -> None:
 
 
 @pytest.mark.requirement("OP-07")
-def test_a_new_claim_names_its_owner_and_that_of_the_founder_its_replica() -> None:
+def test_new_claim_has_its_owner_and_the_founder_claim_its_replica() -> None:
     marks = marks_facts(born(FOUNDER)["metadata"])
     assert marks == Marks("founder-uuid", "cluster", "uid-1", 2)
     other = marks_facts(born(stateful_set.Member(2, 1, IDENTITY))["metadata"])
@@ -43,7 +43,7 @@ def test_a_new_claim_names_its_owner_and_that_of_the_founder_its_replica() -> No
 
 
 @pytest.mark.requirement("OP-07")
-def test_a_set_that_is_made_again_has_the_replica_and_the_storage_of_its_claim() -> None:
+def test_recreated_stateful_set_uses_the_replica_and_storage_of_its_claim() -> None:
     storage = StorageChoice("3Gi", "fast")
     member = stateful_set.Member(2, 4, IDENTITY, replica_uuid="U", storage=storage)
     notes = stateful_set.build(OWNER, MetadataQuorumSpec(), member)["metadata"]["annotations"]
@@ -54,7 +54,7 @@ def test_a_set_that_is_made_again_has_the_replica_and_the_storage_of_its_claim()
 
 
 @pytest.mark.requirement("OP-07")
-def test_a_claim_without_a_set_of_any_owner_is_alone() -> None:
+def test_claim_without_a_stateful_set_of_any_owner_is_orphaned() -> None:
     meta = {"name": "data-q-1-1-0", "uid": "u", "labels": {}}
     claim = {"metadata": meta, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
     found = lone_claims(OWNER, {(1, 1): claim, (2, 1): claim}, {(2, 1)})
@@ -63,7 +63,7 @@ def test_a_claim_without_a_set_of_any_owner_is_alone() -> None:
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_withdrawn_permission_is_detected_and_restarts_no_pod() -> None:
+def test_removed_permission_is_detected_and_restarts_no_pod() -> None:
     before = stateful_set.build(OWNER, MetadataQuorumSpec(), FOUNDER)
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     after = stateful_set.build(OWNER, MetadataQuorumSpec(), formed)

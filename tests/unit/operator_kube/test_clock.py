@@ -28,7 +28,7 @@ SERVER_AT = 1_780_000_000.4
         st.tuples(st.floats(0.1, 60), st.floats(0, 0.2), st.floats(0, 0.2)), min_size=1, max_size=20
     ),
 )
-def test_the_clock_is_the_servers_however_wrong_the_own_one_is(
+def test_clock_follows_the_server_whatever_the_local_clock_says(
     own_error_s: float, answers: list[tuple[float, float, float]]
 ) -> None:
     """Of each answer: the time since the last one, and how long the request and the answer travel."""
@@ -50,7 +50,7 @@ def test_the_clock_is_the_servers_however_wrong_the_own_one_is(
 
 @SETTINGS
 @given(st.lists(st.floats(0.01, 3.0), min_size=2, max_size=50))
-def test_answers_of_a_steady_server_change_the_clock_by_less_than_their_resolution(
+def test_responses_of_a_steady_server_adjust_the_clock_by_less_than_its_resolution(
     pauses: list[float],
 ) -> None:
     at, shown = 0.0, []
@@ -63,7 +63,7 @@ def test_answers_of_a_steady_server_change_the_clock_by_less_than_their_resoluti
     assert shown[-1] == pytest.approx(SERVER_AT, abs=1.0)
 
 
-def test_a_server_whose_clock_was_set_is_followed() -> None:
+def test_clock_follows_a_server_whose_clock_was_changed() -> None:
     clock = ServerClock(lambda: 100.0, lambda: 0.0)
     for set_to in (SERVER_AT, SERVER_AT - 500, SERVER_AT + 500):
         clock.told(formatdate(int(set_to), usegmt=True), 100.0)
@@ -71,14 +71,14 @@ def test_a_server_whose_clock_was_set_is_followed() -> None:
 
 
 @pytest.mark.parametrize("date", [None, "", "soon", "Thu, 99 Foo 2026 00:00:00 GMT"])
-def test_a_malformed_date_says_nothing(date: str | None) -> None:
+def test_malformed_date_header_is_ignored(date: str | None) -> None:
     clock = ServerClock(lambda: 5.0, lambda: 7.0)
     clock.told(date, 5.0)
     assert clock.now() == 7.0
 
 
 @pytest.mark.parametrize("status", [200, 404, 409, 500])
-def test_every_answer_of_the_api_server_tells_the_time(status: int) -> None:
+def test_every_api_server_response_updates_the_clock(status: int) -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         headers = {"Date": formatdate(SERVER_AT, usegmt=True)}
         return httpx.Response(status, content=json.dumps({"items": []}), headers=headers)

@@ -41,7 +41,9 @@ def text(document: Any) -> str:
 @example({"a": "b"}, {"a": "b", "b": "a"})
 @example(["a"], ["a", "b"])
 @settings(max_examples=100)
-def test_what_is_kept_is_what_was_put_whatever_came_before_it(new: Any, old: Any) -> None:
+def test_compressed_copy_restores_the_stored_object_independent_of_earlier_ones(
+    new: Any, old: Any
+) -> None:
     before = text(old)
     assert text(sharing(copy.deepcopy(new), old)) == text(new)
     assert text(old) == before
@@ -53,7 +55,7 @@ def found(name: str, **labels: str) -> Object:
     return {"metadata": {"name": name, "namespace": "n", "labels": labels}}
 
 
-def test_an_object_is_found_by_the_label_that_it_has_now() -> None:
+def test_object_is_found_by_its_current_label() -> None:
     copies = Copies(("a", "b"))
 
     def names(**labels: str | None) -> list[str]:
@@ -88,7 +90,7 @@ def bytes_of(values: list[Any]) -> int:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_quorum_takes_little_memory() -> None:
+def test_cache_of_a_quorum_is_small() -> None:
     quorums = 20
     by_kind: dict[str, Copies] = {}
     for number in range(quorums):

@@ -64,7 +64,7 @@ def made(second: int) -> dict[str, Any]:
     ],
 )
 @pytest.mark.requirement("OP-01")
-def test_the_answer_is_told_with_a_reason_and_what_to_do(
+def test_creation_failure_is_reported_with_reason_and_remedy(
     message: str, reason: str, words: tuple[str, ...]
 ) -> None:
     found = not_made([failed(message)])
@@ -76,7 +76,7 @@ def test_the_answer_is_told_with_a_reason_and_what_to_do(
 
 
 @pytest.mark.requirement("OP-01")
-def test_the_last_failure_counts_and_only_while_nothing_was_made_since() -> None:
+def test_last_creation_failure_counts_only_until_an_object_was_created() -> None:
     found = not_made([failed(POLICY, 10), failed(POD_QUOTA, 20), made(5)])
     assert found is not None
     assert found.reason == "QuotaExceeded"
@@ -87,7 +87,7 @@ def test_the_last_failure_counts_and_only_while_nothing_was_made_since() -> None
 
 
 @pytest.mark.requirement("OP-01")
-def test_events_are_read_only_where_a_pod_should_be() -> None:
+def test_events_are_read_only_where_a_pod_is_missing() -> None:
     owned: dict[str, Any] = {"metadata": {"name": "q-3-1"}, "spec": {"replicas": 1}}
     assert needs_events(owned, None)
     assert not needs_events(owned, {"metadata": {}})

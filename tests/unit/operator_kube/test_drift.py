@@ -63,7 +63,7 @@ def stored(wanted: Object) -> Object:
 
 
 @pytest.mark.requirement("OP-01")
-def test_what_the_api_server_fills_in_is_no_drift() -> None:
+def test_defaults_set_by_the_api_server_are_no_drift() -> None:
     assert template_drift(wanted_set(), stored_set()) is None
     for each in base_objects.build_all(OWNER, SPEC):
         assert drift(each, stored(each)) is None, each["kind"]
@@ -111,7 +111,7 @@ SET_CHANGES: dict[str, Callable[[Object], Any]] = {
 
 @pytest.mark.parametrize("change", SET_CHANGES.values(), ids=SET_CHANGES.keys())
 @pytest.mark.requirement("OP-01")
-def test_changes_of_a_stateful_set_are_seen(change: Callable[[Object], Any]) -> None:
+def test_stateful_set_changes_are_detected(change: Callable[[Object], Any]) -> None:
     found = stored_set()
     change(found)
     if change is SET_CHANGES["affinity"]:
@@ -153,7 +153,7 @@ BASE_CHANGES: dict[tuple[str, str, str], Callable[[Object], Any]] = {
     ("place", "change"), BASE_CHANGES.items(), ids=["-".join(each) for each in BASE_CHANGES]
 )
 @pytest.mark.requirement("OP-01")
-def test_changes_of_the_other_objects_are_seen(
+def test_changes_of_the_other_objects_are_detected(
     place: tuple[str, str, str], change: Callable[[Object], Any]
 ) -> None:
     wanted = base(place[0], place[1])
@@ -163,7 +163,7 @@ def test_changes_of_the_other_objects_are_seen(
 
 
 @pytest.mark.requirement("OP-01")
-def test_what_applying_would_leave_is_taken_away() -> None:
+def test_fields_that_apply_would_keep_are_removed() -> None:
     wanted = base("PodDisruptionBudget", "q")
     found = stored(wanted)
     del found["spec"]["minAvailable"]
@@ -177,7 +177,7 @@ def test_what_applying_would_leave_is_taken_away() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_port_that_somebody_has_added_to_a_service_is_taken_away() -> None:
+def test_foreign_port_of_a_service_is_removed() -> None:
     wanted = base("Service", "q-admin")
     found = stored(wanted)
     assert removals(wanted, found) is None

@@ -29,7 +29,7 @@ def pod(state: dict[str, Any], last: dict[str, Any], ready: str = "False") -> di
     }
 
 
-def test_an_exit_code_is_seen_while_the_container_waits_and_after_it_runs_again() -> None:
+def test_exit_code_is_read_from_waiting_and_running_containers() -> None:
     states: tuple[dict[str, Any], ...] = (
         {"waiting": {"reason": "CrashLoopBackOff"}},
         {"running": {}},
@@ -45,12 +45,12 @@ def test_an_exit_code_is_seen_while_the_container_waits_and_after_it_runs_again(
     assert seen.not_ready_since == facts.seconds("2026-01-02T03:04:06Z")
 
 
-def test_a_ready_pod() -> None:
+def test_ready_pod_is_parsed() -> None:
     seen = facts.pod_facts(pod({"running": {}}, {}, ready="True"), None)
     assert (seen.ready, seen.exit_code, seen.not_ready_since) == (True, None, None)
 
 
-def test_a_latch_survives_the_annotation_even_when_someone_rewrote_it() -> None:
+def test_failure_latch_survives_an_edited_annotation() -> None:
     latch = FailureLatch("StorageFailed", "EIO", 12.5, 11.0)
     assert facts.latch_facts(facts.latch_text(latch)) == latch
     assert facts.latch_facts(None) is None
@@ -60,7 +60,7 @@ def test_a_latch_survives_the_annotation_even_when_someone_rewrote_it() -> None:
         assert found.reason == "Failed"
 
 
-def test_a_recovery_and_its_end_survive_the_annotation_and_anything_else_is_none() -> None:
+def test_recovery_and_its_end_survive_in_the_annotation_and_invalid_values_are_ignored() -> None:
     text = "AAAAAAAAAAAAAAAAAAAAAQ:4:17"
     for given_up in (False, True):
         found, told = facts.recovery_facts(facts.recovery_text(text, given_up=given_up))
@@ -69,7 +69,7 @@ def test_a_recovery_and_its_end_survive_the_annotation_and_anything_else_is_none
         assert facts.recovery_facts(odd) == (None, False)
 
 
-def test_errors_are_told_apart() -> None:
+def test_api_errors_are_distinguished() -> None:
     assert isinstance(classify(409, "AlreadyExists", ""), AlreadyExists)
     assert isinstance(classify(409, "Conflict", ""), Conflict)
     assert isinstance(classify(404, "NotFound", ""), NotFound)
@@ -82,7 +82,7 @@ def test_errors_are_told_apart() -> None:
     assert isinstance(classify(422, "Invalid", without_details), Conflict)
 
 
-def test_only_finalizers_that_stay_hold_what_is_being_deleted() -> None:
+def test_only_persistent_finalizers_count_as_blocking_deletion() -> None:
     meta = {"finalizers": ["foregroundDeletion", "a.example/hold"]}
     assert facts.held_by(meta) == ()
     assert facts.held_by({**meta, "deletionTimestamp": "2026-01-02T03:04:05Z"}) == (

@@ -54,9 +54,7 @@ def edit(each: Object, how: str) -> None:
 
 @pytest.mark.parametrize(("kinds", "how"), list(product(KINDS, EDITS)))
 @pytest.mark.requirement("OP-01")
-def test_a_member_is_found_whichever_of_its_labels_are_edited(
-    kinds: tuple[int, ...], how: str
-) -> None:
+def test_member_is_found_whichever_label_is_edited(kinds: tuple[int, ...], how: str) -> None:
     api, members = three()
     for kind in kinds:
         edit(members[3][kind], how)
@@ -78,7 +76,7 @@ def test_a_member_is_found_whichever_of_its_labels_are_edited(
 
 @pytest.mark.parametrize("how", EDITS[:2])
 @pytest.mark.requirement("OP-01")
-def test_a_member_without_any_label_is_found_by_the_last_status_or_a_wide_look(how: str) -> None:
+def test_member_without_labels_is_found_by_the_last_status_or_a_full_search(how: str) -> None:
     api, members = three()
     for each in members[3]:
         edit(each, how)
@@ -89,13 +87,13 @@ def test_a_member_without_any_label_is_found_by_the_last_status_or_a_wide_look(h
     assert seen.unlabelled == {(3, 1)}
 
 
-def test_nothing_is_read_by_name_while_all_is_there() -> None:
+def test_no_read_by_name_while_all_objects_are_found_by_label() -> None:
     api, _ = three()
     found(api, frozenset(PLACES))
     assert api.reads == []
 
 
-def test_the_claim_of_a_member_that_left_costs_no_read() -> None:
+def test_claim_of_a_removed_member_costs_no_read() -> None:
     api, _ = three()
     _, _, claim = api.add_member(OWNER, 4)
     for path in [path for path in api.objects if "/q-4-1" in path]:
@@ -108,7 +106,7 @@ def test_the_claim_of_a_member_that_left_costs_no_read() -> None:
     assert api.reads == []
 
 
-def test_what_a_drift_puts_back_are_the_labels_that_it_was_made_with() -> None:
+def test_drift_correction_restores_the_labels_of_creation() -> None:
     api, members = three()
     before = dict(members[2][1]["metadata"]["labels"])
     members[2][1]["metadata"]["labels"] = {"mine": "kept"}
@@ -118,7 +116,7 @@ def test_what_a_drift_puts_back_are_the_labels_that_it_was_made_with() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_pod_that_kubernetes_has_orphaned_is_still_the_members() -> None:
+def test_pod_orphaned_by_kubernetes_still_belongs_to_the_member() -> None:
     api, members = three()
     pod = members[3][1]
     edit(pod, "removed")
@@ -135,9 +133,7 @@ def test_a_pod_that_kubernetes_has_orphaned_is_still_the_members() -> None:
     ("quorum", "other"),
     [("a", "a-1"), ("a-1", "a"), ("a", "a-1-2"), ("a", "data-a"), ("a", "a-identity")],
 )
-def test_a_quorum_whose_name_begins_like_anothers_is_not_mistaken_for_it(
-    quorum: str, other: str
-) -> None:
+def test_quorum_with_a_common_name_prefix_is_not_confused(quorum: str, other: str) -> None:
     api = MemberObjects()
     mine, theirs = Owner(quorum, "space", "uid-a"), Owner(other, "space", "uid-b")
     for owner in (mine, theirs):
@@ -158,7 +154,7 @@ def test_a_quorum_whose_name_begins_like_anothers_is_not_mistaken_for_it(
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_foreign_object_with_a_members_name_is_shown_and_never_taken_over() -> None:
+def test_foreign_object_with_a_member_name_is_reported_and_never_adopted() -> None:
     api, _ = three()
     foreign, _, _ = api.add_member(Owner("q", "space", "uid-of-the-one-before"), 3, 2)
     foreign["metadata"].pop("ownerReferences")
@@ -176,7 +172,7 @@ def test_a_foreign_object_with_a_members_name_is_shown_and_never_taken_over() ->
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_identity_is_found_by_its_name() -> None:
+def test_identity_is_found_by_name() -> None:
     api, _ = three()
     api.objects["/api/v1/namespaces/space/configmaps/q-identity"]["metadata"]["labels"] = {}
     seen = cluster(api)
@@ -184,7 +180,7 @@ def test_an_identity_is_found_by_its_name() -> None:
     assert [(each.kind, each.name) for each in seen.label_drift] == [("ConfigMap", "q-identity")]
 
 
-def test_the_identity_of_a_later_formation_is_found_while_the_first_one_shows() -> None:
+def test_identity_of_a_later_formation_is_found_beside_the_first_one() -> None:
     api = MemberObjects()
     api.add_identity(OWNER, 1)
     api.add_identity(OWNER, 2)["metadata"]["labels"] = {}
@@ -197,7 +193,7 @@ def test_the_identity_of_a_later_formation_is_found_while_the_first_one_shows() 
     assert [each.index for each in cluster(api).identities] == [1, 2]
 
 
-def test_claims_of_the_version_before_are_found_and_left_as_they_are() -> None:
+def test_claims_of_the_previous_version_are_found_and_not_modified() -> None:
     api, members = three()
     claim = members[2][2]
     claim["metadata"]["labels"] = dict(members[2][0]["metadata"]["labels"])

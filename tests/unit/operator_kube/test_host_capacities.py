@@ -62,7 +62,7 @@ NOT_TOLERATED = {
 }
 
 
-def test_a_node_counts_that_is_ready_and_open() -> None:
+def test_only_ready_and_schedulable_nodes_count() -> None:
     assert takes(node(), spec())
     assert takes({**node(), "status": {}}, spec()), "its kubelet has not said anything yet"
     assert not takes(node(ready="False"), spec())
@@ -73,18 +73,18 @@ def test_a_node_counts_that_is_ready_and_open() -> None:
 
 
 @pytest.mark.parametrize("how", TOLERATED)
-def test_a_tolerated_taint_does_not_exclude_a_pod(how: str) -> None:
+def test_tolerated_taint_does_not_exclude_a_pod(how: str) -> None:
     found = tainted("dedicated", value="quorum")
     assert not takes(found, spec())
     assert takes(found, spec(tolerations=[TOLERATED[how]]))
 
 
 @pytest.mark.parametrize("how", NOT_TOLERATED)
-def test_an_untolerated_taint_excludes_a_pod(how: str) -> None:
+def test_untolerated_taint_excludes_a_pod(how: str) -> None:
     assert not takes(tainted("dedicated", value="quorum"), spec(tolerations=[NOT_TOLERATED[how]]))
 
 
-def test_a_node_that_has_just_become_ready_counts_before_its_taint_is_gone() -> None:
+def test_node_that_became_ready_counts_before_its_taint_is_removed() -> None:
     assert takes(tainted("node.kubernetes.io/not-ready"), spec())
     assert not takes({**tainted("node.kubernetes.io/not-ready"), **_silent()}, spec())
 
@@ -93,7 +93,7 @@ def _silent() -> Object:
     return {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 
 
-def test_a_prefer_no_schedule_taint_excludes_no_pod() -> None:
+def test_prefer_no_schedule_taint_excludes_no_pod() -> None:
     assert takes(tainted("a", "PreferNoSchedule"), spec())
     assert not takes(tainted("a", "NoExecute"), spec())
 
@@ -119,14 +119,14 @@ def test_a_prefer_no_schedule_taint_excludes_no_pod() -> None:
         (("disk", "OfTomorrow", ["?"]), True),
     ],
 )
-def test_a_required_affinity_is_met_or_not(
+def test_required_affinity_is_evaluated_and_unknown_operators_count_as_met(
     expression: tuple[str, str, list[str]], holds: bool
 ) -> None:
     """What is not known counts as met: a host too few would hold back a move for no reason."""
     assert takes(node(), spec(affinity=chosen(expression))) == holds
 
 
-def test_terms_are_alternatives_and_a_preference_is_none() -> None:
+def test_affinity_terms_are_alternatives_and_preferences_are_ignored() -> None:
     terms = chosen(("disk", "In", ["hdd"]))
     required = terms["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     required["nodeSelectorTerms"] += [{}]
@@ -138,7 +138,7 @@ def test_terms_are_alternatives_and_a_preference_is_none() -> None:
     assert takes(node(), spec(affinity={"nodeAffinity": {}}))
 
 
-def test_a_node_selector_asks_for_each_label() -> None:
+def test_node_selector_requires_each_label() -> None:
     assert takes(node(), spec(nodeSelector={"disk": "ssd"}))
     assert not takes(node(), spec(nodeSelector={"disk": "ssd", "gpu": "yes"}))
 
@@ -163,7 +163,7 @@ def _unavailable(verb: str, path: str) -> None:
         raise ApiError(403, "Forbidden", "nodes")
 
 
-def test_the_real_reconcile_holds_a_move_back_until_a_host_is_there() -> None:
+def test_reconcile_delays_a_move_until_a_host_is_available() -> None:
     api = running_quorum(spread="Required")
     for path in [path for path in api.objects if "persistentvolumes" in path]:
         api.objects[path]["spec"] = {}  # else the Nodes that volumes are tied to are read by name

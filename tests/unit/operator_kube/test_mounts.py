@@ -124,7 +124,7 @@ def at_of(each: dict[str, Any]) -> float:
 
 @SETTINGS
 @given(st.lists(failures | ends | attached, max_size=7), st.booleans())
-def test_only_a_failure_of_the_data_volume_that_is_not_over_counts(
+def test_only_a_current_mount_failure_of_the_data_volume_counts(
     events: list[dict[str, Any]], with_sandbox: bool
 ) -> None:
     conditions = [{"type": "PodReadyToStartContainers", "status": str(with_sandbox)}]
@@ -146,7 +146,7 @@ def test_only_a_failure_of_the_data_volume_that_is_not_over_counts(
 
 
 @pytest.mark.parametrize("message", OWN)
-def test_a_failure_of_its_own_counts_by_the_clock_of_the_api_server(message: str) -> None:
+def test_mount_failure_duration_is_measured_on_the_api_server_clock(message: str) -> None:
     told = event(reason_of(message), message.format(VOLUME), START + 60, by="server")
     assert mount_failure(pod(), [told], VOLUME) == MountFailure(message.format(VOLUME), START + 60)
     assert mount_failure(pod(), [told], "pvc-other") is None
@@ -154,12 +154,12 @@ def test_a_failure_of_its_own_counts_by_the_clock_of_the_api_server(message: str
 
 
 @pytest.mark.parametrize("message", NOT_OWN)
-def test_what_a_successor_would_meet_as_well_counts_for_nothing(message: str) -> None:
+def test_mount_failure_that_a_replacement_would_have_too_is_ignored(message: str) -> None:
     told = event(reason_of(message), message.format(VOLUME), START + 60)
     assert mount_failure(pod(), [told], VOLUME) is None
 
 
-def test_a_name_that_another_volume_of_the_pod_has_says_nothing() -> None:
+def test_failure_of_another_volume_of_the_pod_with_this_name_is_ignored() -> None:
     told = event("FailedMount", 'MountVolume.SetUp failed for volume "config" : I/O error', START)
     assert mount_failure(pod(), [told], "config") is None
 
@@ -184,7 +184,7 @@ PLACE = f"/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/{VOLUME}"
     ],
 )
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_container_that_cannot_start_condemns_only_a_data_volume_that_cannot_be_read(
+def test_container_start_failure_counts_only_for_an_unreadable_data_volume(
     reason: str, message: str, counts: bool, ended: bool
 ) -> None:
     told = {"reason": reason, "message": message}

@@ -46,7 +46,7 @@ async def pause() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_result() -> None:
+def test_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_result() -> None:
     async def work() -> None:
         reads = Reads()
         lists = NameLists(reads)
@@ -65,7 +65,7 @@ def test_a_hundred_concurrent_searches_share_two_reads_and_none_gets_an_older_re
     story(work)
 
 
-def test_collections_do_not_wait_for_each_other() -> None:
+def test_collections_are_read_independently() -> None:
     async def work() -> None:
         reads = Reads()
         lists = NameLists(reads)
@@ -78,7 +78,7 @@ def test_collections_do_not_wait_for_each_other() -> None:
     story(work)
 
 
-def test_a_cancelled_search_does_not_cancel_the_shared_read() -> None:
+def test_cancelled_search_does_not_cancel_the_shared_read() -> None:
     async def work() -> None:
         reads = Reads()
         lists = NameLists(reads)
@@ -92,7 +92,7 @@ def test_a_cancelled_search_does_not_cancel_the_shared_read() -> None:
     story(work)
 
 
-def test_an_error_is_told_to_all_who_asked_and_the_next_one_reads_again() -> None:
+def test_read_error_is_raised_to_all_waiting_callers_and_the_next_one_reads_again() -> None:
     async def work() -> None:
         reads = Reads()
         reads.fails = True
@@ -106,7 +106,7 @@ def test_an_error_is_told_to_all_who_asked_and_the_next_one_reads_again() -> Non
     story(work)
 
 
-def test_names_are_read_in_chunks_and_without_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_listed_in_chunks_without_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NAMES_CHUNK", 2)
     asked: list[tuple[str, dict[str, str]]] = []
 
@@ -145,7 +145,7 @@ def test_names_are_read_in_chunks_and_without_the_objects(monkeypatch: pytest.Mo
     assert all("as=PartialObjectMetadataList" in accept for accept, _ in asked)
 
 
-def test_a_collection_without_objects_has_no_names() -> None:
+def test_null_item_list_has_no_names() -> None:
     """An API server answers `"items": null` for an empty list of metadata alone."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -167,7 +167,7 @@ def test_a_collection_without_objects_has_no_names() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_search_reads_no_object_of_another_quorum() -> None:
+def test_search_reads_no_object_of_another_quorum() -> None:
     api = MemberObjects()
     mine = Owner("q", "space", "uid-q")
     for owner in (mine, *(Owner(f"other{number}", "space", "uid") for number in range(20))):

@@ -50,7 +50,7 @@ PERMISSION = [
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
+def test_removed_format_permission_is_not_a_changed_program() -> None:
     for before, after in (
         (COMMON + PERMISSION, COMMON),
         (COMMON[:2] + PERMISSION + COMMON[2:], COMMON),
@@ -61,7 +61,7 @@ def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
 
 
 @pytest.mark.requirement("OP-05")
-def test_any_other_argument_is_another_program() -> None:
+def test_any_other_changed_argument_is_a_changed_program() -> None:
     for after in (
         [*COMMON, "--override", "rack=a"],
         COMMON[:-2],
@@ -71,7 +71,7 @@ def test_any_other_argument_is_another_program() -> None:
 
 
 @pytest.mark.requirement("OP-05")
-def test_environment_variables_and_mounts_are_compared_as_they_are() -> None:
+def test_environment_variables_and_mounts_are_compared_exactly() -> None:
     """As spec.podTemplate gives them: several, each of them an object."""
     several = {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
     fewer = {"env": several["env"][:1]}
@@ -103,7 +103,7 @@ HERE, THERE = ({"nodeSelector": {"disk": disk}} for disk in ("nvme", "hdd"))
     ],
 )
 @pytest.mark.requirement("OP-05")
-def test_a_founder_that_is_to_run_elsewhere_is_replaced_when_it_crashes(
+def test_founder_with_changed_placement_is_replaced_when_it_crashes(
     was: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     found = compared(COMMON + PERMISSION, COMMON, was, wanted)
@@ -121,7 +121,7 @@ def test_a_founder_that_is_to_run_elsewhere_is_replaced_when_it_crashes(
     ],
 )
 @pytest.mark.requirement("OP-05")
-def test_a_founder_that_would_run_in_the_same_place_is_not(
+def test_founder_with_unchanged_placement_is_not_replaced_when_it_crashes(
     was: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     assert not compared(COMMON + PERMISSION, COMMON, was, wanted).outdated
@@ -135,7 +135,7 @@ def test_a_founder_that_would_run_in_the_same_place_is_not(
         ("node:1", "ImagePullBackOff", False),
     ],
 )
-def test_an_image_that_somebody_wrote_into_the_pod_is_not_waited_for(
+def test_restart_does_not_wait_for_an_image_edited_in_the_pod(
     image: str, waiting: str, outdated: bool
 ) -> None:
     owned, running = owned_and_pod(COMMON, COMMON, {}, {})

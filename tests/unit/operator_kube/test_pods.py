@@ -16,7 +16,7 @@ def pod(name: str, *, phase: str = "Running", ready: bool = True, **meta: str) -
     }
 
 
-def test_ready_pods_come_first_and_those_that_have_ended_not_at_all() -> None:
+def test_ready_pods_are_listed_first_and_terminated_pods_are_omitted() -> None:
     pods = [
         pod("a", ready=False),
         pod("c"),

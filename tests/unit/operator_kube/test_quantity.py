@@ -20,11 +20,11 @@ SAME = [
 
 
 @pytest.mark.parametrize("texts", SAME)
-def test_the_same_size_is_the_same_storage(texts: tuple[str, ...]) -> None:
+def test_equal_sizes_are_the_same_storage(texts: tuple[str, ...]) -> None:
     assert len({StorageChoice(each, "c") for each in texts}) == 1
 
 
-def test_other_sizes_and_classes_are_other_storage() -> None:
+def test_different_sizes_or_classes_are_different_storage() -> None:
     sizes = ("1Gi", "1G", "2Gi", "1Mi", "1m", "1", "1M", "x", "y")
     assert len({StorageChoice(each, None) for each in sizes}) == len(sizes)
     assert StorageChoice("1Gi", None) != StorageChoice("1Gi", "")
@@ -46,11 +46,11 @@ def test_other_sizes_and_classes_are_other_storage() -> None:
         ("512Ki", "512Ki"),
     ],
 )
-def test_quantities_are_written_as_the_api_server_does(text: str, written: str) -> None:
+def test_quantities_are_formatted_as_by_the_api_server(text: str, written: str) -> None:
     assert canonical(text) == written
 
 
-def test_numbers_are_quantities_too() -> None:
+def test_numbers_are_valid_quantities() -> None:
     assert (canonical(2), canonical(0.5)) == ("2", "500m")
 
 
@@ -60,7 +60,7 @@ def test_numbers_are_quantities_too() -> None:
         ["", *"numkMGTPE", *(f"{each}i" for each in "KMGTPE"), "e3", "E-2", "e+1"]
     ),
 )
-def test_the_value_is_that_of_the_clients_library(number: str, suffix: str) -> None:
+def test_quantity_value_equals_that_of_the_client_library(number: str, suffix: str) -> None:
     """Which rounds to 28 digits."""
     found, theirs = value_of(number + suffix), Fraction(parse_quantity(number + suffix))
     assert found is not None
@@ -85,7 +85,7 @@ def test_the_value_is_that_of_the_clients_library(number: str, suffix: str) -> N
         "i",
     ],
 )
-def test_what_the_api_server_refuses_is_no_quantity(text: str) -> None:
+def test_quantity_rejected_by_the_api_server_is_invalid(text: str) -> None:
     assert value_of(text) is None
 
 
@@ -93,7 +93,7 @@ def test_what_the_api_server_refuses_is_no_quantity(text: str) -> None:
     number=st.integers(0, 10**6),
     suffix=st.sampled_from(["", "Ki", "Mi", "Gi", "k", "M", "G", "m", "e3"]),
 )
-def test_another_way_of_writing_keeps_the_value(number: int, suffix: str) -> None:
+def test_alternative_notation_keeps_the_quantity_value(number: int, suffix: str) -> None:
     text = f"{number}{suffix}"
     assert value_of(canonical(text)) == value_of(text)
     assert canonical(canonical(text)) == canonical(text)

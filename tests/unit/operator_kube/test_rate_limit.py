@@ -23,7 +23,7 @@ from quorum_operator.workers import (
 )
 
 
-def test_a_bucket_gives_what_it_holds_at_once_and_then_its_rate() -> None:
+def test_token_bucket_allows_its_burst_and_then_its_rate() -> None:
     now = 50.0
     bucket = TokenBucket(10.0, 5, lambda: now)
     assert [bucket.take() for _ in range(5)] == [0.0] * 5
@@ -71,7 +71,7 @@ def run_for(seconds: float, *running: Any) -> None:
     asyncio.run(run())
 
 
-def test_an_endless_caller_is_rate_limited() -> None:
+def test_endless_caller_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, server.call_without_end("a"))
@@ -79,7 +79,7 @@ def test_an_endless_caller_is_rate_limited() -> None:
     assert 10 < server.calls <= 10 + 20 * took_s + 1
 
 
-def test_the_sum_of_all_callers_is_rate_limited() -> None:
+def test_total_of_all_callers_is_rate_limited() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, *(server.call_without_end(f"r{each}") for each in range(40)))
@@ -87,7 +87,7 @@ def test_the_sum_of_all_callers_is_rate_limited() -> None:
     assert 60 < server.calls <= 60 + 200 * took_s + 40
 
 
-def test_an_endless_caller_does_not_delay_other_callers() -> None:
+def test_endless_caller_does_not_delay_other_callers() -> None:
     limiter = RateLimiter(SMALL)
 
     async def greedy() -> None:
@@ -114,7 +114,7 @@ def test_an_endless_caller_does_not_delay_other_callers() -> None:
     assert asyncio.run(run()) < 0.1
 
 
-def test_a_plan_that_never_ends_makes_few_reconciles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_that_never_converges_causes_few_reconciles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is planned, and however often the worker is woken."""
 
     class Endless:
@@ -139,7 +139,7 @@ def test_a_plan_that_never_ends_makes_few_reconciles(monkeypatch: pytest.MonkeyP
     assert endless.times <= RECONCILES_AT_ONCE + RECONCILES_PER_S * took_s + 1
 
 
-def test_many_resources_are_reconciled_a_few_at_a_time_and_each_has_its_turn() -> None:
+def test_concurrency_of_reconciles_is_limited_and_every_resource_gets_a_turn() -> None:
     """When an operator starts all of them are due at once."""
     names = {f"q{number}" for number in range(4 * SIDE_BY_SIDE)}
 
@@ -173,7 +173,7 @@ def test_many_resources_are_reconciled_a_few_at_a_time_and_each_has_its_turn() -
     assert counting.most == SIDE_BY_SIDE
 
 
-def test_calls_wait_for_their_place_and_none_fails_for_the_crowd(
+def test_queued_calls_wait_for_their_turn_and_none_times_out_by_the_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A real server that is slow: a hundred calls at once, some of them given up, take longer than a call may."""
@@ -221,7 +221,7 @@ def test_calls_wait_for_their_place_and_none_fails_for_the_crowd(
     )
 
 
-def test_the_limits_are_those_of_the_environment() -> None:
+def test_rate_limits_come_from_the_environment() -> None:
     prefix = "METADATAQUORUM_OPERATOR_"
     told = {
         f"{prefix}API_CALLS_PER_SECOND": "12.5",

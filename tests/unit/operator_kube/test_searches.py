@@ -51,7 +51,7 @@ def view(*ids: int) -> QuorumView:
     return QuorumView("c1", voters[0].key, 4, voters, (), 17, 3, True, False, True, True, 3)
 
 
-def test_the_first_look_is_wide_and_no_other_while_all_voters_are_found() -> None:
+def test_full_search_runs_once_while_all_voters_are_found() -> None:
     searches, found = Searches(), cluster(1, 2, 3)
     wide = []
     for second in range(100):
@@ -60,11 +60,11 @@ def test_the_first_look_is_wide_and_no_other_while_all_voters_are_found() -> Non
     assert wide == [True, *99 * [False]]
 
 
-def test_the_last_status_names_what_is_looked_for_by_name() -> None:
+def test_last_status_gives_the_names_to_read() -> None:
     assert Searches().begin(EARLIER, 0.0).known == {(1, 2), (3, 1)}
 
 
-def test_a_missing_voter_is_searched_for_now_and_then() -> None:
+def test_missing_voter_is_searched_for_periodically() -> None:
     for found, seen in (
         (cluster(1, 2), view(1, 2, 3)),
         (cluster(1, 2, 3), None),
@@ -78,7 +78,7 @@ def test_a_missing_voter_is_searched_for_now_and_then() -> None:
         assert [at for at, is_wide in enumerate(wide) if is_wide] == [0, PERIOD_S, 2 * PERIOD_S]
 
 
-def test_what_only_a_wide_look_has_found_is_looked_for_by_name_from_then_on() -> None:
+def test_object_found_by_a_full_search_is_read_by_name_afterwards() -> None:
     searches = Searches()
     searches.begin(EARLIER, 0.0)
     searches.end(replace(cluster(1, 2, 3), unlabelled=frozenset({(7, 4)})), view(1, 2, 3))
@@ -89,7 +89,7 @@ def test_what_only_a_wide_look_has_found_is_looked_for_by_name_from_then_on() ->
         searches.end(cluster(1, 2, 3), view(1, 2, 3))
 
 
-def test_a_name_that_turns_out_to_be_taken_widens_the_next_look() -> None:
+def test_name_used_by_another_object_triggers_a_full_search() -> None:
     searches = Searches()
     searches.begin(EARLIER, 0.0)
     searches.end(cluster(1, 2, 3), view(1, 2, 3))

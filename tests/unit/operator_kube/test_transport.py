@@ -49,7 +49,7 @@ def story(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 60))  # type: ignore[arg-type]
 
 
-def test_a_call_arrives_as_it_was_made_and_its_answer_as_it_was_sent() -> None:
+def test_transport_sends_requests_and_returns_responses_unchanged() -> None:
     seen: list[Any] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -94,9 +94,7 @@ def test_a_call_arrives_as_it_was_made_and_its_answer_as_it_was_sent() -> None:
 
 
 @pytest.mark.parametrize(("keeps", "connections"), [(True, 1), (False, 5)])
-def test_connections_are_kept_where_that_is_wanted_and_only_there(
-    keeps: bool, connections: int
-) -> None:
+def test_connections_are_reused_only_where_configured(keeps: bool, connections: int) -> None:
     async def work() -> None:
         seen = set()
 
@@ -120,7 +118,7 @@ def test_connections_are_kept_where_that_is_wanted_and_only_there(
     story(work)
 
 
-def test_a_stream_comes_part_by_part_and_ends_its_connection_when_it_is_left() -> None:
+def test_stream_is_delivered_in_chunks_and_closes_its_connection_when_abandoned() -> None:
     async def work() -> None:
         closed = asyncio.Event()
 
@@ -178,7 +176,7 @@ async def _stalls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         (_is_no_server, httpx.ReadError),
     ],
 )
-def test_what_goes_wrong_has_httpxs_name(serve: Serve, error: type[Exception]) -> None:
+def test_errors_are_raised_as_httpx_exceptions(serve: Serve, error: type[Exception]) -> None:
     async def work() -> None:
         async with raw(serve) as url, httpx.AsyncClient(transport=Transport()) as http:
             with pytest.raises(error):
@@ -187,7 +185,7 @@ def test_what_goes_wrong_has_httpxs_name(serve: Serve, error: type[Exception]) -
     story(work)
 
 
-def test_a_connection_to_a_closed_port_is_refused() -> None:
+def test_connection_to_a_closed_port_is_refused() -> None:
     async def work() -> None:
         async with raw(_silent) as url:
             pass
@@ -200,7 +198,7 @@ def test_a_connection_to_a_closed_port_is_refused() -> None:
     story(work)
 
 
-def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
+def test_cancelled_call_leaves_no_connection_or_task() -> None:
     async def work() -> None:
         ended = asyncio.Semaphore(0)
 
@@ -224,7 +222,7 @@ def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("uses", [True, False])
-def test_the_environments_proxy_is_used_where_that_is_wanted(
+def test_proxy_of_the_environment_is_used_where_configured(
     uses: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -245,7 +243,7 @@ def test_the_environments_proxy_is_used_where_that_is_wanted(
     story(work)
 
 
-def test_a_document_of_a_megabyte_arrives_whole() -> None:
+def test_response_of_a_megabyte_is_complete() -> None:
     document = {"items": ["x" * 100] * 10_000}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -269,7 +267,7 @@ def test_a_document_of_a_megabyte_arrives_whole() -> None:
         ("another", "demo-1.ns.svc", False),
     ],
 )
-def test_a_certificate_is_checked_for_the_name_that_the_call_says(
+def test_certificate_is_verified_for_the_name_of_the_request(
     trusted: str, name: str | None, arrives: bool, tmp_path: Path
 ) -> None:
     """Pods are called at their address, and their certificates are for their names."""

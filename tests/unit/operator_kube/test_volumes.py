@@ -74,7 +74,7 @@ def look(hosts: Hosts, selected: str | None = None) -> VolumeFacts:
 
 @pytest.mark.parametrize("key", LOCAL_KEYS)
 @pytest.mark.parametrize("value", ["h1", "8d2c-uid"])
-def test_a_local_volume_is_gone_with_its_host_and_not_before(key: str, value: str) -> None:
+def test_local_volume_is_lost_only_with_its_host(key: str, value: str) -> None:
     hosts = Hosts(volume(term((key, (value,)))), {"h1": {key: value}, "h2": {key: "h2"}})
     assert look(hosts) == VolumeFacts("pv", hosts=(value,), hosts_exist=True)
     del hosts.nodes["h1"]
@@ -85,12 +85,12 @@ def test_a_local_volume_is_gone_with_its_host_and_not_before(key: str, value: st
 
 
 @pytest.mark.parametrize("key", OTHER_KEYS)
-def test_a_volume_of_a_zone_lives_on_when_its_last_host_is_gone(key: str) -> None:
+def test_zonal_volume_survives_the_loss_of_its_last_host(key: str) -> None:
     hosts = Hosts(volume(term((key, ("a",)))), {"h2": {key: "b"}})
     assert look(hosts) == VolumeFacts("pv", hosts=(), hosts_exist=True)
 
 
-def test_a_zone_beside_the_host_makes_no_difference_and_a_second_host_does() -> None:
+def test_zone_label_makes_no_difference_and_a_second_host_does() -> None:
     zone = ("topology.kubernetes.io/zone", ("a",))
     tied = Hosts(volume(term(zone, ("openebs.io/nodename", ("h1",)))), {"h2": {}})
     assert not look(tied).hosts_exist
@@ -100,7 +100,7 @@ def test_a_zone_beside_the_host_makes_no_difference_and_a_second_host_does() -> 
     assert look(free).hosts == ()
 
 
-def test_a_driver_that_took_its_labels_away_has_taken_no_host_away() -> None:
+def test_csi_topology_label_without_a_matching_node_is_not_a_lost_host() -> None:
     """Its value is no name of a Node: only the claim tells, or nobody."""
     tied = volume(term(("openebs.io/nodeid", ("8d2c-uid",))))
     assert look(Hosts(tied, {"h1": {}, "h2": {}})).hosts_exist
@@ -108,7 +108,7 @@ def test_a_driver_that_took_its_labels_away_has_taken_no_host_away() -> None:
     assert not look(Hosts(tied, {"h2": {}}), selected="h1").hosts_exist
 
 
-def test_what_a_volume_was_made_for_is_a_host_whatever_the_label_is_called() -> None:
+def test_host_of_a_volume_is_recognized_by_any_label_name() -> None:
     tied = volume(term(("example.com/machine", ("h1",))))
     assert look(Hosts(tied, {"h2": {}})).hosts == (), "nobody can tell"
     assert not look(Hosts(tied, {"h2": {}}), selected="h1").hosts_exist
@@ -132,7 +132,7 @@ TIED = volume(term((HOSTNAME, ("h1",))))
 FAILED = {**TIED, "status": {"phase": "Failed"}}
 
 
-def test_what_a_copy_calls_sound_is_not_read_again() -> None:
+def test_healthy_volume_in_the_cache_is_not_read_again() -> None:
     copies, live = Hosts(TIED, {"h1": {}}), Unread(TIED, {})
     found = asyncio.run(read_volumes(live, [CLAIM, {"metadata": {}, "spec": {}}], copies))
     assert found == {"pv": VolumeFacts("pv", hosts=("h1",), hosts_exist=True)}
@@ -144,7 +144,7 @@ def test_what_a_copy_calls_sound_is_not_read_again() -> None:
     ids=["failed", "without its host", "not there yet"],
 )
 @pytest.mark.parametrize("really", [TIED, FAILED], ids=["sound", "failed"])
-def test_whatever_else_a_copy_says_is_read_live(copies: Hosts, really: dict[str, Any]) -> None:
+def test_unhealthy_volume_in_the_cache_is_read_live(copies: Hosts, really: dict[str, Any]) -> None:
     live = Hosts(really, {"h1": {}})
     found = asyncio.run(read_volumes(live, [CLAIM], copies))
     assert found == asyncio.run(read_volumes(live, [CLAIM]))

@@ -147,7 +147,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LAST_RETRY_S", 0.05)
 
 
-def test_a_long_list_comes_in_chunks_of_one_selection() -> None:
+def test_long_list_is_read_in_chunks_with_one_selector() -> None:
     async def work() -> None:
         server = Server(
             deque([page(pod("x", 1), version=7, token="more"), page(pod("y", 2), version=7)])
@@ -169,7 +169,7 @@ def test_a_long_list_comes_in_chunks_of_one_selection() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_what_happened_while_a_watch_was_cut_off_comes_after_and_without_a_list() -> None:
+def test_events_during_a_watch_interruption_are_delivered_without_a_list() -> None:
     async def work() -> None:
         added = [event("ADDED", pod("y", 12)), event("DELETED", pod("x", 13)), Hang]
         server = Server(
@@ -188,7 +188,7 @@ def test_what_happened_while_a_watch_was_cut_off_comes_after_and_without_a_list(
 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("told_by", ["status", "event"])
-def test_an_expired_version_leads_to_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
+def test_expired_version_causes_a_list_and_deleted_objects_are_removed(told_by: str) -> None:
     async def work() -> None:
         refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
         server = Server(
@@ -212,7 +212,7 @@ def test_an_expired_version_leads_to_a_list_and_deleted_objects_are_removed(told
     story(work)
 
 
-def test_what_was_listed_says_what_it_is_as_if_it_had_been_read_by_its_name() -> None:
+def test_listed_objects_have_their_kind_and_version() -> None:
     async def work() -> None:
         async with watching(Server(deque([page(pod("x", 1), version=7)]))) as (watch, _):
             await until(watch.is_current)
@@ -222,7 +222,7 @@ def test_what_was_listed_says_what_it_is_as_if_it_had_been_read_by_its_name() ->
     story(work)
 
 
-def test_a_token_that_is_gone_in_the_middle_of_a_list_begins_it_anew() -> None:
+def test_expired_continue_token_restarts_the_list() -> None:
     async def work() -> None:
         server = Server(
             deque([page(pod("x", 1), version=7, token="old"), 410, page(pod("y", 2), version=9)])
@@ -236,7 +236,7 @@ def test_a_token_that_is_gone_in_the_middle_of_a_list_begins_it_anew() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_any_other_error_in_a_watch_ends_nothing() -> None:
+def test_other_watch_errors_do_not_end_the_watch() -> None:
     """An API server that restarts says so in a watch; kopf ends the operator by that."""
 
     async def work() -> None:
@@ -253,7 +253,7 @@ def test_any_other_error_in_a_watch_ends_nothing() -> None:
     story(work)
 
 
-def test_a_document_may_hold_what_elsewhere_ends_a_line() -> None:
+def test_watched_document_may_contain_line_separator_characters() -> None:
     async def work() -> None:
         note = "next line: \x85, separators: \u2028 \u2029, feed: \x0c"
         server = Server(
@@ -267,7 +267,7 @@ def test_a_document_may_hold_what_elsewhere_ends_a_line() -> None:
     story(work)
 
 
-def test_what_cannot_be_read_is_listed_again() -> None:
+def test_unreadable_event_causes_a_new_list() -> None:
     async def work() -> None:
         server = Server(
             deque([page(version=7), page(pod("x", 8), version=9)]),
@@ -279,7 +279,7 @@ def test_what_cannot_be_read_is_listed_again() -> None:
     story(work)
 
 
-def test_a_silent_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_watch_connection_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENCE_S", 0.2)
 
     async def work() -> None:
@@ -292,7 +292,7 @@ def test_a_silent_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     story(work)
 
 
-def test_a_watch_that_ends_at_once_is_not_asked_for_at_once_for_ever(
+def test_watch_that_ends_immediately_is_repeated_with_backoff(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.1)
@@ -308,7 +308,7 @@ def test_a_watch_that_ends_at_once_is_not_asked_for_at_once_for_ever(
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_copy_is_not_trusted_for_long_after_its_watch_has_ended(
+def test_cache_becomes_stale_shortly_after_its_watch_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "TRUSTED_S", 2.0)

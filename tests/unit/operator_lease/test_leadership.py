@@ -117,7 +117,7 @@ async def until(holds: Any, *, timeout_s: float) -> float:
 
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", range(20))
-def test_two_holders_never_exist_at_once_whatever_calls_return(seed: int) -> None:
+def test_lease_never_has_two_holders_for_any_call_outcome(seed: int) -> None:
     async def ten_minutes() -> tuple[int, float]:
         chance = random.Random(seed)
         store = Store()
@@ -147,7 +147,7 @@ def test_two_holders_never_exist_at_once_whatever_calls_return(seed: int) -> Non
 
 
 @pytest.mark.requirement("OP-03")
-def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
+def test_standby_acquires_the_lease_within_15_s_of_a_kill() -> None:
     async def takeover(dies_after_s: float) -> float:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
@@ -165,7 +165,7 @@ def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_holder_without_answers_stops_before_the_lease_expires() -> None:
+def test_holder_without_responses_stops_before_the_lease_expires() -> None:
     async def story() -> None:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
@@ -189,7 +189,7 @@ def test_a_holder_without_answers_stops_before_the_lease_expires() -> None:
     virtual_time.run(story())
 
 
-def test_a_released_lease_is_acquired_at_the_next_attempt() -> None:
+def test_released_lease_is_acquired_at_the_next_attempt() -> None:
     async def story() -> float:
         store = Store()
         first, second = contender(store, "first"), contender(store, "second")
@@ -204,7 +204,7 @@ def test_a_released_lease_is_acquired_at_the_next_attempt() -> None:
     assert virtual_time.run(story()) <= TERMS.period_s + LOOK_S
 
 
-def test_a_container_that_is_started_again_goes_on_at_once() -> None:
+def test_restarted_container_continues_immediately_as_holder() -> None:
     """The holder's name is the pod's, and its process before this one is dead."""
 
     async def story() -> float:
@@ -220,7 +220,7 @@ def test_a_container_that_is_started_again_goes_on_at_once() -> None:
     assert virtual_time.run(story()) <= 2 * LOOK_S
 
 
-def test_renewing_takes_one_call_each_time() -> None:
+def test_lease_renewal_takes_one_call() -> None:
     async def story() -> int:
         operator = contender(Store(), "only")
         operator.start()
@@ -233,7 +233,7 @@ def test_renewing_takes_one_call_each_time() -> None:
     assert virtual_time.run(story()) <= one_call * (100 / TERMS.period_s + 1)
 
 
-def test_times_written_by_others_are_not_believed() -> None:
+def test_timestamps_of_other_holders_are_ignored() -> None:
     """A clock that is wrong by an hour neither takes a lease that is renewed nor waits for one that is not."""
 
     async def story(renewed: str) -> float:
@@ -250,7 +250,7 @@ def test_times_written_by_others_are_not_believed() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_manually_edited_lease_blocks_operators_only_briefly() -> None:
+def test_manually_edited_lease_blocks_operators_only_briefly() -> None:
     """Whoever holds it by name alone never renews it; no operator asks for an hour."""
 
     async def story() -> float:
@@ -267,7 +267,7 @@ def test_a_manually_edited_lease_blocks_operators_only_briefly() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_an_operator_that_can_do_nothing_leaves_the_lease_to_others() -> None:
+def test_blocked_operator_loses_the_lease_to_another() -> None:
     """Its event loop is blocked: it would keep the work from everybody."""
 
     async def story() -> float:

@@ -55,7 +55,7 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_busy_event_loop_keeps_the_lease(api: Any) -> None:
+def test_busy_event_loop_keeps_the_lease(api: Any) -> None:
     async def work() -> list[str]:
         told: list[str] = []
         lease = LeaseThread(api, Place("n", "l"), "me")
@@ -74,7 +74,7 @@ def test_a_busy_event_loop_keeps_the_lease(api: Any) -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_blocked_event_loop_loses_it(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_event_loop_loses_the_lease(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_thread, "BLOCKED_S", 1.0)
 
     async def work() -> None:
@@ -93,5 +93,5 @@ def test_a_blocked_event_loop_loses_it(api: Any, monkeypatch: pytest.MonkeyPatch
     asyncio.run(work())
 
 
-def test_one_that_was_never_started_can_be_stopped(api: Any) -> None:
+def test_lease_thread_that_was_never_started_can_be_stopped(api: Any) -> None:
     asyncio.run(LeaseThread(api, Place("n", "l"), "me").stop())

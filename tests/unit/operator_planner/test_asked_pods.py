@@ -45,7 +45,7 @@ def changed(answers: dict[str, httpx.Response]) -> tuple[Answer, list[str]]:
     return asyncio.run(change()), asked
 
 
-def test_the_leader_is_found_by_asking_the_pods_in_turn() -> None:
+def test_change_is_sent_to_the_pods_in_turn_until_the_leader_answers() -> None:
     done = httpx.Response(
         200, content=ReassignResult(accepted=1, refused=[]).model_dump_json(by_alias=True)
     )
@@ -54,7 +54,7 @@ def test_the_leader_is_found_by_asking_the_pods_in_turn() -> None:
     assert asked == PODS[:2]
 
 
-def test_the_leaders_refusal_outweighs_that_of_the_others() -> None:
+def test_rejection_by_the_leader_takes_precedence_over_that_of_others() -> None:
     refusal = refused(ErrorCode.DISK_LOW, 507)
     for order in ([elsewhere(), refusal, elsewhere()], [refusal, elsewhere(), elsewhere()]):
         answer, asked = changed(dict(zip(PODS, order, strict=True)))
@@ -62,7 +62,7 @@ def test_the_leaders_refusal_outweighs_that_of_the_others() -> None:
         assert asked == PODS
 
 
-def test_without_a_leader_the_operator_reports_it() -> None:
+def test_missing_leader_is_reported() -> None:
     answer, asked = changed({pod: elsewhere() for pod in PODS})
     assert (answer.done, answer.code) == (False, ErrorCode.NOT_LEADER)
     assert asked == PODS

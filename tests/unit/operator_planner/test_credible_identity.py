@@ -35,7 +35,7 @@ def member(stage: TlsStage = PLAIN, formation: int = 1, **more: bool) -> Witness
         (PLAIN, (ACCEPTING, PLAIN)),
     ],
 )
-def test_each_step_of_a_migration_and_of_the_way_back_counts_as_recorded(
+def test_each_stage_of_a_migration_and_its_reversal_is_accepted_if_recorded(
     recorded: TlsStage, stages: tuple[TlsStage, ...]
 ) -> None:
     members = [member(each, migrated=each is not PLAIN) for each in stages]
@@ -43,14 +43,14 @@ def test_each_step_of_a_migration_and_of_the_way_back_counts_as_recorded(
     assert (found.tls_stage, found.tls, unknown) == (recorded, False, frozenset())
 
 
-def test_a_stopped_member_keeps_its_template_and_proves_nothing() -> None:
+def test_stopped_member_keeps_its_template_and_is_no_evidence() -> None:
     members = [member(DIALLING, migrated=True), member(PLAIN, runs=False)]
     (found,), _ = credible([identity(DIALLING)], members)
     assert found.tls_stage is DIALLING
 
 
 @pytest.mark.parametrize("formed", [True, False])
-def test_a_later_formation_counts_only_if_the_earlier_one_never_formed(formed: bool) -> None:
+def test_later_formation_counts_only_if_the_earlier_one_never_formed(formed: bool) -> None:
     """Its founder may still form it, and the operator gave it up."""
     both = [identity(formed=formed), identity(index=2, formed=False)]
     found, unknown = credible(both, [member(may_found=not formed), member()])
@@ -58,14 +58,14 @@ def test_a_later_formation_counts_only_if_the_earlier_one_never_formed(formed: b
     assert unknown == (frozenset({2}) if formed else frozenset())
 
 
-def test_a_later_formation_with_members_counts() -> None:
+def test_later_formation_with_members_counts() -> None:
     both = [identity(), identity(index=2)]
     found, unknown = credible(both, [member(), member(formation=2)])
     assert ([each.index for each in found], unknown) == ([1, 2], frozenset())
 
 
 @pytest.mark.parametrize("ids", [("c9", "c9"), ("c9", "c1"), ("c9", None)])
-def test_another_cluster_id_is_damage_only_if_all_members_agree(
+def test_different_cluster_id_is_damage_only_if_all_members_agree(
     ids: tuple[str | None, str | None],
 ) -> None:
     members = [Witness(1, each, PLAIN) for each in ids]

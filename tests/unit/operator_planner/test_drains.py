@@ -16,7 +16,9 @@ from support.quorum_model import STORAGE, Model
 
 @pytest.mark.parametrize("voters", range(2, 8))
 @pytest.mark.parametrize("others", range(3))
-def test_whatever_is_evicted_a_majority_of_the_voters_stays(voters: int, others: int) -> None:
+def test_majority_of_the_voters_stays_for_every_order_of_evictions(
+    voters: int, others: int
+) -> None:
     """The API server lets pods go while more than the floor are ready; observers are ready like voters."""
     floor = least_ready(voters, 3, others)
     for ready_voters in range(majority(voters), voters + 1):
@@ -27,11 +29,11 @@ def test_whatever_is_evicted_a_majority_of_the_voters_stays(voters: int, others:
 
 
 @pytest.mark.parametrize("voters", range(1, 8))
-def test_a_healthy_quorum_allows_the_eviction_of_one_member(voters: int) -> None:
+def test_healthy_quorum_allows_the_eviction_of_one_member(voters: int) -> None:
     assert voters - least_ready(voters, voters) >= 1
 
 
-def test_of_five_members_one_may_be_evicted_while_another_is_unavailable() -> None:
+def test_one_of_five_members_may_be_evicted_while_another_is_unavailable() -> None:
     assert 4 - least_ready(5, 5) == 1
 
 
@@ -51,7 +53,7 @@ def with_floor(seen: Observation, floor: int | None) -> Observation:
 
 
 @pytest.mark.parametrize(("replicas", "floor"), [(1, 0), (3, 2), (5, 3)])
-def test_the_budget_is_brought_to_the_voters(replicas: int, floor: int) -> None:
+def test_disruption_budget_is_updated_to_the_voters(replicas: int, floor: int) -> None:
     seen = settled(replicas).observe()
     assert isinstance(plan(with_floor(seen, floor)), Nothing)
     for other in (floor + 1, floor + 7):
@@ -63,7 +65,7 @@ def test_the_budget_is_brought_to_the_voters(replicas: int, floor: int) -> None:
     assert isinstance(plan(with_floor(paused, 9)), Nothing)
 
 
-def test_while_a_dead_voter_is_replaced_the_successor_is_not_taken_for_a_voter() -> None:
+def test_replacement_of_a_dead_voter_does_not_count_as_voter_in_the_budget() -> None:
     """Two live voters and a caught-up observer are three ready pods, of which none may be evicted."""
     model = settled()
     victim = next(e for e in model.sets.values() if (e.node_id, e.disk.uuid) != model.leader)

@@ -69,7 +69,7 @@ def condition(seen: Observation) -> tuple[str, str]:
     return found.reason, found.message
 
 
-def test_nothing_is_run_or_founded_until_a_person_decides_and_the_claims_are_named() -> None:
+def test_earlier_claims_are_named_and_nothing_runs_until_a_decision() -> None:
     model = recreated()
     claims = {f"data-{name}-0" for name in model.lone}
     reconcile(model, 20)
@@ -83,7 +83,7 @@ def test_nothing_is_run_or_founded_until_a_person_decides_and_the_claims_are_nam
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), replicas=st.sampled_from([1, 3, 5]))
-def test_the_confirmed_cluster_goes_on_with_the_same_replicas(seed: int, replicas: int) -> None:
+def test_confirmed_cluster_continues_with_the_same_replicas(seed: int, replicas: int) -> None:
     model = recreated(seed, replicas)
     keys = set(model.current_voters())
     reconcile(model, 3)
@@ -97,7 +97,7 @@ def test_the_confirmed_cluster_goes_on_with_the_same_replicas(seed: int, replica
     assert set(model.current_voters()) == keys
 
 
-def test_another_cluster_id_confirms_nothing() -> None:
+def test_different_cluster_id_confirms_nothing() -> None:
     model = recreated()
     model.wanted = replace(model.wanted, adopt="c7")
     step = plan(model.observe())
@@ -105,7 +105,7 @@ def test_another_cluster_id_confirms_nothing() -> None:
     assert "no claim of that cluster can be adopted" in step.reason
 
 
-def test_marked_claims_stay_out_of_the_adopted_quorum() -> None:
+def test_claims_marked_failed_stay_out_of_the_adopted_quorum() -> None:
     model = recreated(3)
     first = next(iter(model.lone.values()))
     first.disk.marks = replace(first.disk.marks, removed="left")
@@ -116,7 +116,7 @@ def test_marked_claims_stay_out_of_the_adopted_quorum() -> None:
     assert first.name not in rebuilt
 
 
-def test_left_alone_they_do_not_keep_a_new_quorum_from_being_founded() -> None:
+def test_ignored_earlier_claims_do_not_block_formation() -> None:
     seen = recreated().observe()
     left = replace(seen, wanted=replace(seen.wanted, leave_claims=True))
     assert isinstance(plan(left), CreateIdentity)
@@ -132,7 +132,7 @@ def test_left_alone_they_do_not_keep_a_new_quorum_from_being_founded() -> None:
     assert isinstance(plan(asked), Wait), "a person has to say that the claims stay out"
 
 
-def test_claims_without_any_mark_ask_as_well() -> None:
+def test_unmarked_claims_also_require_a_decision() -> None:
     """An operator of an earlier version wrote none."""
     seen = recreated().observe()
     bare = tuple(
@@ -153,7 +153,7 @@ def test_unusable_claims_do_not_block_formation() -> None:
     assert isinstance(plan(replace(seen, lone_claims=removed)), CreateIdentity)
 
 
-def test_orphaned_objects_are_named_and_taken_over_when_it_is_confirmed() -> None:
+def test_orphaned_objects_are_named_and_adopted_after_confirmation() -> None:
     """`kubectl delete mq --cascade=orphan`, and applied again."""
     seen = replace(recreated().observe(), lone_claims=(), foreign_objects=EARLIER)
     step = plan(seen)
@@ -176,7 +176,7 @@ def recreated_identity() -> tuple[Identity, ...]:
     return tuple(model.identities)
 
 
-def test_objects_of_a_living_owner_are_never_taken() -> None:
+def test_objects_of_an_existing_owner_are_never_adopted() -> None:
     owned = tuple(replace(each, owners="MetadataQuorum/q") for each in EARLIER)
     seen = replace(recreated().observe(), lone_claims=(), foreign_objects=owned)
     for wanted in (seen.wanted, replace(seen.wanted, adopt="c1")):
@@ -185,7 +185,7 @@ def test_objects_of_a_living_owner_are_never_taken() -> None:
         assert "have another owner" in step.reason
 
 
-def test_a_claim_in_doubt_is_named_and_runs_when_a_person_has_written_its_uuid() -> None:
+def test_ambiguous_claim_is_named_and_runs_after_its_uuid_was_set() -> None:
     model = RecoveryModel(random.Random(6), Wanted(1, STORAGE))
     settle(model)
     reconcile(model, 5)
@@ -212,7 +212,7 @@ def test_a_claim_in_doubt_is_named_and_runs_when_a_person_has_written_its_uuid()
         (Marks("U", "c1", "resource-1", 1, fenced="x"), "marked fenced"),
     ],
 )
-def test_what_is_wrong_with_a_claim_is_said(marks: Marks, words: str) -> None:
+def test_problem_of_a_claim_is_reported(marks: Marks, words: str) -> None:
     model = RecoveryModel(random.Random(6), Wanted(1, STORAGE))
     settle(model)
     only = next(iter(model.sets.values()))

@@ -93,7 +93,7 @@ def observed(third: Incarnation, *others: Incarnation, **seen: object) -> Observ
 
 
 @pytest.mark.requirement("OP-07")
-def test_an_epoch_that_stands_in_the_status_alone_is_not_believed() -> None:
+def test_newest_epoch_found_only_in_the_status_is_corrected() -> None:
     edited = MetadataQuorumStatus(cluster_id="c1", newest_epoch=1_000_000)
     before = observed(member(3))
     assert not isinstance(plan(before), Nothing)
@@ -105,7 +105,7 @@ def test_an_epoch_that_stands_in_the_status_alone_is_not_believed() -> None:
 
 
 @pytest.mark.requirement("OP-07")
-def test_a_voter_of_which_nothing_is_left_does_not_speak_for_a_newer_epoch() -> None:
+def test_deleted_voter_is_no_evidence_for_a_newer_epoch() -> None:
     """Its StatefulSet and its claim were deleted, and its successor follows the quorum that is confirmed."""
     seen = observed(member(3))
     present = tuple(each for each in seen.incarnations if each.node_id != 3)
@@ -144,5 +144,5 @@ REAL: dict[str, Observation] = {
 
 @pytest.mark.parametrize("seen", REAL.values(), ids=REAL.keys())
 @pytest.mark.requirement("OP-07")
-def test_a_quorum_is_older_where_anything_else_says_so(seen: Observation) -> None:
+def test_other_evidence_of_a_newer_epoch_keeps_the_quorum_older(seen: Observation) -> None:
     assert corrected(seen) is seen

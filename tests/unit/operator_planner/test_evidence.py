@@ -49,19 +49,19 @@ PROOFS = {
 
 
 @pytest.mark.parametrize("reason", PROOFS)
-def test_proofs(reason: str) -> None:
+def test_conclusive_failures_are_recognized(reason: str) -> None:
     sign = proof(PROOFS[reason])
     assert sign is not None
     assert sign.reason == reason
 
 
-def test_a_proof_dates_from_the_end_of_the_process() -> None:
+def test_failure_time_is_the_end_of_the_process() -> None:
     sign = proof(PROOFS["StorageFailed"])
     assert sign is not None
     assert sign.since == 990.0
 
 
-def test_the_nodes_own_report_is_a_proof() -> None:
+def test_failure_reported_by_the_node_is_conclusive() -> None:
     failed = replace(WELL, report=NodeReport("a", "c1", "follower", True, True, "failed", "EIO"))
     sign = proof(failed)
     assert sign is not None
@@ -99,7 +99,7 @@ NEITHER = {
 
 
 @pytest.mark.parametrize("case", NEITHER)
-def test_neither_proof_nor_circumstance(case: str) -> None:
+def test_observations_that_are_no_failure_are_ignored(case: str) -> None:
     assert proof(NEITHER[case]) is None
     assert circumstance(NEITHER[case], NOW) is None
 
@@ -116,7 +116,7 @@ CIRCUMSTANCES = {
 
 
 @pytest.mark.parametrize("reason", CIRCUMSTANCES)
-def test_circumstances(reason: str) -> None:
+def test_circumstantial_failures_are_recognized(reason: str) -> None:
     assert proof(CIRCUMSTANCES[reason]) is None
     sign = circumstance(CIRCUMSTANCES[reason], NOW)
     assert sign is not None
@@ -140,7 +140,7 @@ def test_circumstances(reason: str) -> None:
         ({"exit_message": "before", "exit_reason": "Error", "running": True}, "NotReady: Error"),
     ],
 )
-def test_a_process_that_ends_again_and_again_is_shown_with_what_it_said(
+def test_repeatedly_exiting_process_is_shown_with_its_message(
     pod: dict[str, object], told: str
 ) -> None:
     """Such as why a backup is not restored. That it is tried again is no news."""
@@ -165,7 +165,7 @@ def test_a_process_that_ends_again_and_again_is_shown_with_what_it_said(
         ({"waiting_reason": "ImagePullBackOff"}, "ImagePullBackOff"),
     ],
 )
-def test_a_container_that_cannot_start_is_named_with_its_reason(
+def test_container_that_cannot_start_is_named_with_its_reason(
     pod: dict[str, object], told: str
 ) -> None:
     words = member_problem(with_pod(**pod))
@@ -174,13 +174,13 @@ def test_a_container_that_cannot_start_is_named_with_its_reason(
     assert told in words
 
 
-def test_a_host_that_is_gone_is_named_unless_the_process_answers() -> None:
+def test_lost_host_is_named_unless_the_process_answers() -> None:
     gone = replace(WELL, pod=None, report=None, volume=GONE)
     assert (member_problem(gone) or "").startswith("HostDeleted: ")
     assert member_problem(replace(WELL, volume=GONE)) is None
 
 
-def test_what_finalizers_hold_is_named_with_them() -> None:
+def test_blocking_finalizers_are_named_with_their_objects() -> None:
     held = replace(WELL, pod=None, report=None, held_by=("a.example/hold", "b"))
     told = member_problem(held)
     assert told is not None

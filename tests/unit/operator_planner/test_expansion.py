@@ -43,7 +43,7 @@ def reason(seen: Observation) -> str:
     return next(each.reason for each in status.conditions if each.type == STORAGE_CHANGING)
 
 
-def test_each_claim_grows_once_and_no_member_is_replaced(settled: Observation) -> None:
+def test_each_claim_is_expanded_once_and_no_member_is_replaced(settled: Observation) -> None:
     seen = wanting(settled, LARGER, expandable=True)
     assert reason(seen) == "Expanding"
     grown = set()
@@ -63,7 +63,7 @@ def test_each_claim_grows_once_and_no_member_is_replaced(settled: Observation) -
     assert reason(seen) == "AsWanted"
 
 
-def test_also_while_no_majority_confirms_a_leader(settled: Observation) -> None:
+def test_claims_are_expanded_without_a_confirmed_leader(settled: Observation) -> None:
     """A full disk may be why."""
     seen = replace(wanting(settled, LARGER, expandable=True), view=None)
     assert isinstance(plan(seen), ExpandVolume)
@@ -78,7 +78,7 @@ def test_also_while_no_majority_confirms_a_leader(settled: Observation) -> None:
     ],
     ids=["the class does not", "less", "another class"],
 )
-def test_where_it_can_not_grow_its_replacement_is_told_before_it_begins(
+def test_replacement_for_storage_that_cannot_expand_is_announced_before_it_starts(
     settled: Observation, storage: StorageChoice, expandable: bool
 ) -> None:
     seen = wanting(settled, storage, expandable=expandable)
@@ -89,7 +89,7 @@ def test_where_it_can_not_grow_its_replacement_is_told_before_it_begins(
     assert len(Situation(seen).leaving) == 3
 
 
-def test_paused_nothing_grows(settled: Observation) -> None:
+def test_paused_quorum_expands_no_claim(settled: Observation) -> None:
     seen = wanting(settled, LARGER, expandable=True)
     paused = replace(seen, wanted=replace(seen.wanted, paused=True))
     assert isinstance(plan(paused), Nothing)

@@ -39,11 +39,11 @@ def view(size: int, dead: int = 0) -> QuorumView:
         *[(5, 2, False), (6, 2, True), (7, 2, True), (7, 3, False)],
     ],
 )
-def test_adding_counts_the_newcomer_as_dead(size: int, dead: int, open_: bool) -> None:
+def test_adding_a_voter_counts_the_new_member_as_dead(size: int, dead: int, open_: bool) -> None:
     assert (add_gate(view(size, dead), AUTO, replacing=True) is None) == open_
 
 
-def test_the_drafts_order_counts_the_newcomer_only_when_it_replaces() -> None:
+def test_draft_order_counts_the_new_member_only_for_a_replacement() -> None:
     first = ReplacementOrder.ADD_FIRST
     assert add_gate(view(3, 1), first, replacing=True) is None
     assert add_gate(view(3, 1), first, replacing=False) is not None
@@ -62,7 +62,9 @@ def test_the_drafts_order_counts_the_newcomer_only_when_it_replaces() -> None:
         (1, 0, 1, 1, False),
     ],
 )
-def test_removing(size: int, dead: int, leaves: int, target: int, open_: bool) -> None:
+def test_removal_needs_a_live_majority_afterwards(
+    size: int, dead: int, leaves: int, target: int, open_: bool
+) -> None:
     assert (remove_gate(view(size, dead), Key(leaves, "u"), target) is None) == open_
 
 
@@ -70,14 +72,14 @@ def test_removing(size: int, dead: int, leaves: int, target: int, open_: bool) -
     "change",
     [{"pending_change": True}, {"voters_committed": False}, {"own_epoch_committed": False}],
 )
-def test_nothing_moves_while_something_is_unsettled(change: dict[str, bool]) -> None:
+def test_no_change_while_another_is_in_progress(change: dict[str, bool]) -> None:
     unsettled = replace(view(5), **change)  # type: ignore[arg-type]
     assert add_gate(unsettled, AUTO, replacing=True) is not None
     assert remove_gate(unsettled, Key(5, "u"), 3) is not None
     assert restart_gate(unsettled, Key(5, "u"), 5) is not None
 
 
-def test_restarting_needs_all_voters() -> None:
+def test_restart_requires_all_voters() -> None:
     assert restart_gate(view(3), Key(2, "u"), 3) is None
     assert restart_gate(view(3, 1), Key(2, "u"), 3) is not None
     assert restart_gate(view(1), Key(1, "u"), 1) is None
@@ -86,7 +88,5 @@ def test_restarting_needs_all_voters() -> None:
 @pytest.mark.parametrize(
     ("dead", "wanted", "open_"), [(0, 2, True), (0, 1, False), (0, 3, False), (1, 2, False)]
 )
-def test_one_of_two_voters_restarts_where_two_are_wanted(
-    dead: int, wanted: int, open_: bool
-) -> None:
+def test_one_of_two_specified_voters_may_restart(dead: int, wanted: int, open_: bool) -> None:
     assert (restart_gate(view(2, dead), Key(2, "u"), wanted) is None) == open_

@@ -131,7 +131,7 @@ cases = st.lists(
     on=st.integers(1, 6),
     pending=st.booleans(),
 )
-def test_no_step_takes_a_live_majority_below_itself(
+def test_no_step_removes_a_live_majority(
     drawn: list[tuple[str, str | None]], observers: int, kind: str, on: int, pending: bool
 ) -> None:
     voters = max(len(drawn) - observers, 1)
@@ -159,7 +159,7 @@ def test_no_step_takes_a_live_majority_below_itself(
 
 
 @pytest.mark.parametrize("kind", ["stop", "delete", "remove", "restart"])
-def test_without_a_confirmed_describe_nothing_is_done(kind: str) -> None:
+def test_no_step_without_a_confirmed_describe(kind: str) -> None:
     members = [member(n, "live", "StorageFailed" if n == 2 else None) for n in (1, 2, 3)]
     at = situation(members, dict.fromkeys((1, 2, 3), "live"), 3, 1, pending=False)
     unknown = Situation(replace(at.seen, view=None))
@@ -178,7 +178,7 @@ def test_without_a_confirmed_describe_nothing_is_done(kind: str) -> None:
         *[("gone", True, True), ("waiting", False, True)],
     ],
 )
-def test_a_circumstance_that_is_over_is_written_nowhere(
+def test_circumstance_that_ended_is_not_latched(
     reason: str, state: str, confirmed: bool, refused: bool
 ) -> None:
     """`silent`: its container runs again; `gone`: the leader still hears what it was."""
@@ -194,6 +194,6 @@ def test_a_circumstance_that_is_over_is_written_nowhere(
     assert (harm(at, step) is not None) == refused
 
 
-def test_a_proof_needs_no_last_look() -> None:
+def test_conclusive_failure_needs_no_recheck() -> None:
     latch = FailureLatch("StorageFailed", "", NOW, NOW)
     assert not may_harm(LatchFailure(Target("q-3-1", "", "1"), latch, ""))

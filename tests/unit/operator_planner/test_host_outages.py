@@ -109,14 +109,14 @@ def story(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, 12, 6))
 @pytest.mark.requirement("OP-04")
-def test_hosts_go_away_and_come_back(first: int) -> None:
+def test_quorum_converges_while_hosts_fail_and_return(first: int) -> None:
     for seed in range(first, first + 6):
         story(seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(12, 120, 6))
-def test_many_more_stories(first: int) -> None:
+def test_quorum_converges_for_many_host_outages(first: int) -> None:
     for seed in range(first, first + 6):
         story(seed)
 
@@ -135,7 +135,7 @@ def lasting_outage(seed: int, size: int, gone: int, **wanted: object) -> HostMod
 
 @pytest.mark.parametrize(("size", "gone"), [(3, 1), (5, 1), (5, 2)])
 @pytest.mark.requirement("OP-04")
-def test_with_hosts_gone_for_good_the_quorum_settles_without_them(size: int, gone: int) -> None:
+def test_quorum_converges_without_hosts_that_never_return(size: int, gone: int) -> None:
     for seed in range(6):
         model = lasting_outage(seed, size, gone)
         before = {key.id for key in model.current_voters()}
@@ -145,7 +145,7 @@ def test_with_hosts_gone_for_good_the_quorum_settles_without_them(size: int, gon
 
 @pytest.mark.parametrize("order", ReplacementOrder)
 @pytest.mark.requirement("OP-04")
-def test_retiring_ends_while_the_host_is_away(order: ReplacementOrder) -> None:
+def test_retirement_completes_while_the_host_is_away(order: ReplacementOrder) -> None:
     for seed in range(6):
         model = lasting_outage(seed, 3, 1, unreachable_after_s=None, replacement_order=order)
         (name,) = model.away
@@ -162,7 +162,7 @@ def test_retiring_ends_while_the_host_is_away(order: ReplacementOrder) -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_an_outage_of_a_zone_is_waited_for() -> None:
+def test_zone_outage_causes_no_replacement() -> None:
     for seed in range(4):
         model = lasting_outage(seed, 5, 2)
         model.zone_is_away = True
@@ -178,7 +178,7 @@ def test_an_outage_of_a_zone_is_waited_for() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_without_a_majority_no_member_is_replaced() -> None:
+def test_no_member_is_replaced_without_a_majority() -> None:
     for seed in range(4):
         model = lasting_outage(seed, 3, 2)
         voters, sets = list(model.current_voters()), set(model.sets)
@@ -188,7 +188,7 @@ def test_without_a_majority_no_member_is_replaced() -> None:
         assert (model.current_voters(), set(model.sets)) == (voters, sets)
 
 
-def test_the_stories_do_what_they_are_about() -> None:
+def test_generated_host_outages_cover_all_cases() -> None:
     done: Counter[str] = Counter()
     for seed in range(12):
         done += story(seed)

@@ -71,7 +71,7 @@ def owned(seen: Observation) -> Observation:
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_is_kept_for_ever_unless_the_spec_says_otherwise(repaired: Observation) -> None:
+def test_failed_volume_is_kept_indefinitely_by_default(repaired: Observation) -> None:
     seen = later(repaired, 1e9, None)
     assert isinstance(plan(seen), Nothing)
     (told,) = build_status(seen, plan(seen), MetadataQuorumStatus(), "").kept_volumes
@@ -80,7 +80,7 @@ def test_it_is_kept_for_ever_unless_the_spec_says_otherwise(repaired: Observatio
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_goes_when_its_time_is_over_first_the_policy_and_then_the_member(
+def test_expired_volume_has_its_reclaim_policy_set_before_its_member_is_deleted(
     repaired: Observation,
 ) -> None:
     early = later(repaired, KEEP_S - 1)
@@ -137,7 +137,7 @@ def _fenced(seen: Observation) -> Observation:
     ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("prepared", [False, True], ids=["first", "second"])
-def test_nothing_goes_while_it_might_be_needed(
+def test_volume_that_might_be_needed_is_kept(
     repaired: Observation, spoil: object, prepared: bool
 ) -> None:
     due = later(repaired, KEEP_S + 1)
@@ -148,7 +148,7 @@ def test_nothing_goes_while_it_might_be_needed(
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_last_look_refuses_what_runs_or_is_a_voter(repaired: Observation) -> None:
+def test_final_check_keeps_volumes_of_running_members_and_voters(repaired: Observation) -> None:
     due = owned(later(repaired, KEEP_S))
     steps: list[Step] = [plan(later(repaired, KEEP_S)), plan(due)]
     for step in steps:
@@ -175,6 +175,8 @@ def test_the_last_look_refuses_what_runs_or_is_a_voter(repaired: Observation) ->
         ("", None),
     ],
 )
-def test_an_unreadable_duration_keeps_the_volume(text: str | None, seconds: float | None) -> None:
+def test_invalid_retention_duration_keeps_the_volume(
+    text: str | None, seconds: float | None
+) -> None:
     spec = MetadataQuorumSpec.model_validate({"storage": {"keepFailedFor": text}})
     assert spec.storage.keep_failed_s == seconds

@@ -99,7 +99,7 @@ def restart(node_id: int) -> RestartMember:
 
 
 @pytest.mark.parametrize("how", ["told to go", "gone"])
-def test_no_follower_restarts_while_the_leaders_pod_goes(how: str) -> None:
+def test_no_follower_restarts_while_the_leader_pod_terminates(how: str) -> None:
     """A leader counts itself as live as long as its process answers."""
     leader = member(1, deleting=True) if how == "told to go" else replace(member(1), pod=None)
     at = Situation(seen(leader, member(2), member(3)))
@@ -107,7 +107,7 @@ def test_no_follower_restarts_while_the_leaders_pod_goes(how: str) -> None:
     assert harm(Situation(seen(member(1), member(2), member(3))), restart(2)) is None
 
 
-def test_no_voter_that_is_live_is_removed_while_the_leaders_pod_goes() -> None:
+def test_no_live_voter_is_removed_while_the_leader_pod_terminates() -> None:
     """On the way to a single voter: of the two that remain the leader would be one."""
     members = (member(1, deleting=True), member(2), member(3))
     found = seen(*members, wanted=1)
@@ -128,7 +128,7 @@ def stops_a_member(step: Step, name: str) -> bool:
 
 
 @pytest.mark.parametrize("uuid", [None, "another"])
-def test_a_member_that_may_be_a_voter_that_is_heard_is_not_stopped(uuid: str | None) -> None:
+def test_member_that_may_be_a_heard_voter_is_not_stopped(uuid: str | None) -> None:
     """Its notes are gone or wrong, on its claim as well, and the operator does not reach its process. Another voter is down."""
     third = replace(member(3), uuid=uuid, report=None)
     found = seen(member(1), member(2, ready=False), third)
@@ -150,7 +150,7 @@ def test_a_member_that_may_be_a_voter_that_is_heard_is_not_stopped(uuid: str | N
         found = replace(found, incarnations=(*found.incarnations, newcomer))
 
 
-def test_a_member_that_is_certainly_no_voter_is_stopped() -> None:
+def test_member_that_is_certainly_no_voter_is_stopped() -> None:
     observer = replace(member(4), uuid=None, report=None)
     found = seen(member(1), member(2), member(3))
     found = replace(found, incarnations=(*found.incarnations, observer))
@@ -164,7 +164,7 @@ def failed(each: Incarnation) -> Incarnation:
     return replace(broken, failed=latch(sign, NOW))
 
 
-def test_a_spec_that_holds_back_updates_or_tls_holds_back_no_repair() -> None:
+def test_invalid_update_or_tls_spec_does_not_delay_a_repair() -> None:
     """Such as a maintenance window that nobody can read: `spec.update` never holds back a repair."""
     found = seen(member(1), member(2), failed(member(3)), live=2)
     wrong = replace(found, invalid="spec.update.windows: no such time zone")
@@ -176,7 +176,7 @@ def test_a_spec_that_holds_back_updates_or_tls_holds_back_no_repair() -> None:
     assert (step.node_id, step.replaces) == (3, 1), "and a planned move waits"
 
 
-def test_a_member_that_can_not_be_made_waits_for_the_spec() -> None:
+def test_member_that_cannot_be_created_waits_for_a_valid_spec() -> None:
     found = seen(member(1), member(2), failed(member(3)), live=2)
     text = "there is no StorageClass 'x'"
     step = plan(replace(found, invalid=text, unmakeable=text))
@@ -184,7 +184,7 @@ def test_a_member_that_can_not_be_made_waits_for_the_spec() -> None:
     assert step.reason == text
 
 
-def test_two_voters_that_are_wanted_restart_one_after_the_other() -> None:
+def test_two_specified_voters_restart_one_after_the_other() -> None:
     """As a single one does: nobody could be spared ever."""
     found = seen(member(1, restart_hash="old"), member(2, restart_hash="old"))
     assert plan(found) == replace(restart(2), reason="q-2-1 runs an old image or configuration")
@@ -195,6 +195,6 @@ def test_two_voters_that_are_wanted_restart_one_after_the_other() -> None:
     assert isinstance(plan(down), Wait)
 
 
-def test_two_voters_on_the_way_to_three_do_not_restart() -> None:
+def test_two_voters_scaling_to_three_do_not_restart() -> None:
     found = seen(member(1, restart_hash="old"), member(2, restart_hash="old"), wanted=3)
     assert harm(Situation(found), restart(2)) is not None

@@ -69,7 +69,7 @@ def condition(seen: Observation) -> tuple[str, str]:
     strip=st.booleans(),
     sets=st.integers(0, 2),
 )
-def test_a_deleted_identity_is_recreated_unchanged_without_a_second_formation(
+def test_deleted_identity_is_recreated_unchanged_without_a_second_formation(
     seed: int, replicas: int, at: int, strip: bool, sets: int
 ) -> None:
     """Before, during and after the formation; together with StatefulSets."""
@@ -95,7 +95,7 @@ def lost(seed: int = 4) -> RecoveryModel:
     return model
 
 
-def test_from_a_confirmed_describe_it_is_made_again_at_once() -> None:
+def test_identity_is_recreated_immediately_from_a_confirmed_describe() -> None:
     model = lost()
     delete_identity(model)
     step = plan(model.observe())
@@ -103,7 +103,7 @@ def test_from_a_confirmed_describe_it_is_made_again_at_once() -> None:
     assert (step.cluster_id, step.formed) == ("c1", True)
 
 
-def test_without_a_majority_all_sets_and_the_log_of_a_voter_are_enough() -> None:
+def test_identity_is_recreated_without_majority_from_all_sets_and_one_voter_log() -> None:
     model = lost()
     delete_identity(model)
     seen = replace(model.observe(), view=None, hinted_voters=None)
@@ -116,7 +116,7 @@ def test_without_a_majority_all_sets_and_the_log_of_a_voter_are_enough() -> None
     assert "no voter with that id in its log answers" in step.reason
 
 
-def test_what_does_not_agree_is_named_and_nothing_is_made() -> None:
+def test_contradicting_evidence_is_named_and_no_identity_is_created() -> None:
     model = lost()
     delete_identity(model)
     seen = model.observe()
@@ -131,7 +131,7 @@ def test_what_does_not_agree_is_named_and_nothing_is_made() -> None:
         assert "c1" in step.reason
 
 
-def test_nothing_is_founded_where_the_status_knows_of_voters() -> None:
+def test_no_formation_while_the_status_names_voters() -> None:
     """All objects but the resource itself are gone."""
     model = lost()
     model.sets.clear()
@@ -143,7 +143,7 @@ def test_nothing_is_founded_where_the_status_knows_of_voters() -> None:
 
 
 @pytest.mark.parametrize("answering", [True, False])
-def test_a_lost_annotation_permits_no_second_founder(answering: bool) -> None:
+def test_lost_annotation_permits_no_second_founder(answering: bool) -> None:
     """Whoever of the members is left, and whether they answer or not."""
     model = lost()
     strip_identity(model)
@@ -161,7 +161,7 @@ def test_a_lost_annotation_permits_no_second_founder(answering: bool) -> None:
             assert not isinstance(step, CreateIdentity), step
 
 
-def test_the_annotation_is_written_again() -> None:
+def test_lost_annotation_is_rewritten() -> None:
     model = lost()
     strip_identity(model)
     assert isinstance(plan(model.observe()), RecordFormed)
@@ -169,7 +169,7 @@ def test_the_annotation_is_written_again() -> None:
     assert all(each.formed for each in model.identities)
 
 
-def test_a_withdrawn_permission_proves_the_formation() -> None:
+def test_removed_format_permission_proves_the_formation() -> None:
     """The founder's template is all that is left to tell."""
     model = lost()
     reconcile(model, 10)
@@ -180,7 +180,7 @@ def test_a_withdrawn_permission_proves_the_formation() -> None:
     assert plan(seen) == RecordFormed(1, "the members report that the quorum has formed")
 
 
-def test_a_founder_that_is_gone_with_its_claim_before_the_formation_asks_a_person() -> None:
+def test_founder_lost_with_its_claim_before_formation_requires_a_decision() -> None:
     model = fresh(9, 3)
     for _ in range(60):
         reconcile(model)

@@ -37,7 +37,7 @@ def properties(file: str) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("file", FILES)
-def test_with_many_more_examples(file: str) -> None:
+def test_property_holds_for_many_more_examples(file: str) -> None:
     found = properties(file)
     assert found
     for name, each in found.items():

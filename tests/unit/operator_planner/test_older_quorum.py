@@ -99,7 +99,7 @@ class PartitionedHost(RecoveryModel):
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32))
-def test_pods_of_fenced_voters_that_come_back_are_not_believed_and_stay_fenced(seed: int) -> None:
+def test_pods_of_fenced_voters_that_return_are_ignored_and_stay_fenced(seed: int) -> None:
     wanted = Wanted(3, STORAGE, debounce_s=5.0, max_replacements_per_hour=60)
     model = PartitionedHost(random.Random(seed), wanted)
     model.settle()
@@ -173,7 +173,7 @@ def described(leader: int, epoch: int, recovered_epoch: int) -> QuorumDescriptio
         (described(2, 70_001, 70_000), 2),  # a later leader of the same quorum
     ],
 )
-def test_the_operator_asks_on_behind_an_answer_that_is_older(
+def test_operator_queries_further_nodes_after_an_answer_of_an_older_epoch(
     old: QuorumDescription, believed: int
 ) -> None:
     """What two nodes answer, on a transport that stands for the network."""

@@ -42,7 +42,7 @@ async def step(client: PartitionClient, wanted: Wanted) -> Step:
 
 
 @pytest.mark.requirement("OP-08")
-def test_partitions_arrive_one_after_the_other(tmp_path: Path) -> None:
+def test_partitions_are_moved_one_after_the_other(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         client, wanted = PartitionClient(moves.client), Wanted(TARGETS, 1)
         assert isinstance(await step(client, wanted), BeginMoves)
@@ -62,7 +62,7 @@ def test_partitions_arrive_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("OP-08")
-def test_a_step_that_comes_late_changes_nothing(tmp_path: Path) -> None:
+def test_stale_reassignment_step_has_no_effect(tmp_path: Path) -> None:
     """Two operators decided on the same; or one was asleep between its look and its call."""
 
     async def scenario(moves: Moves) -> None:
@@ -86,7 +86,7 @@ def test_a_step_that_comes_late_changes_nothing(tmp_path: Path) -> None:
     with_moves(tmp_path, scenario, token=TOKEN)
 
 
-def test_an_unanswered_caller_gets_the_reason(tmp_path: Path) -> None:
+def test_failed_describe_returns_the_reason(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         client = PartitionClient(moves.client)
         refused = await client.describe(IPS, "wrong", TARGETS)

@@ -112,7 +112,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("change", MOVES.values(), ids=MOVES)
-def test_a_planned_move_without_a_host_does_not_begin_and_says_why(
+def test_planned_move_without_a_free_host_is_delayed_with_a_reason(
     change: dict[str, object],
 ) -> None:
     placed = formed(3)
@@ -129,7 +129,7 @@ def test_a_planned_move_without_a_host_does_not_begin_and_says_why(
 
 
 @pytest.mark.parametrize("change", MOVES.values(), ids=MOVES)
-def test_a_held_move_goes_on_when_hosts_come_and_never_begins_when_it_is_taken_back(
+def test_delayed_move_continues_when_hosts_are_added_and_is_dropped_when_reverted(
     change: dict[str, object],
 ) -> None:
     placed = formed(3)
@@ -147,7 +147,7 @@ def test_a_held_move_goes_on_when_hosts_come_and_never_begins_when_it_is_taken_b
     assert condition(placed.observe()).status == "False"
 
 
-def test_one_host_more_is_enough_to_move_all_members_one_after_the_other() -> None:
+def test_one_spare_host_suffices_to_move_all_members_one_after_the_other() -> None:
     """Each host is free for the next one only when who has left it is stopped, in the middle of the move."""
     placed = formed(4)
     placed.wants(storage=OTHER)
@@ -158,7 +158,7 @@ def test_one_host_more_is_enough_to_move_all_members_one_after_the_other() -> No
     assert placed.steps.index(stops[0]) < placed.steps.index(placed.created()[-1])
 
 
-def test_members_that_come_on_top_are_made_all_or_none() -> None:
+def test_additional_members_are_created_all_or_none() -> None:
     """One of two would wait for the other one for ever."""
     placed = formed(4)
     placed.wants(replicas=5)
@@ -171,7 +171,7 @@ def test_members_that_come_on_top_are_made_all_or_none() -> None:
 
 
 @pytest.mark.parametrize("also", [{}, {"storage": OTHER}], ids=["alone", "while a move is held"])
-def test_a_failed_member_is_replaced_on_the_host_that_it_leaves(also: dict[str, object]) -> None:
+def test_failed_member_is_replaced_on_its_own_host(also: dict[str, object]) -> None:
     placed = formed(3)
     placed.wants(**also)
     for _ in range(5):
@@ -190,7 +190,7 @@ def test_a_failed_member_is_replaced_on_the_host_that_it_leaves(also: dict[str, 
     assert condition(placed.observe()).status == ("True" if also else "False")
 
 
-def test_what_else_is_due_goes_on_while_a_move_is_held() -> None:
+def test_other_due_steps_run_while_a_move_is_delayed() -> None:
     """Such as the restart for another image."""
     placed = formed(3)
     placed.wants(storage=OTHER)
@@ -203,7 +203,7 @@ def test_what_else_is_due_goes_on_while_a_move_is_held() -> None:
     assert isinstance(placed.steps[-1], Wait)
 
 
-def test_no_move_is_held_when_members_may_share_hosts_or_hosts_are_unknown() -> None:
+def test_no_move_is_delayed_when_members_may_share_hosts_or_hosts_are_unknown() -> None:
     placed = formed(3)
     placed.wants(storage=OTHER)
     seen = replace(placed.observe(), host_capacities=None)
@@ -240,7 +240,7 @@ def member(node_id: int, **changes: object) -> Incarnation:
         (lambda each: replace(each, replicas=0, pod=None), 2),
     ],
 )
-def test_a_host_is_occupied_by_running_and_returning_members(third: object, free: int) -> None:
+def test_host_is_occupied_by_running_and_returning_members(third: object, free: int) -> None:
     placed = formed(3)
     seen = placed.observe()
     moved = third(member(3))  # type: ignore[operator]

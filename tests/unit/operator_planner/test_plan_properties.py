@@ -141,7 +141,7 @@ def _act(model: Model, action: str, draw: random.Random) -> None:
     order=st.sampled_from(ReplacementOrder),
     actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 25)), max_size=8),
 )
-def test_every_step_is_safe_and_the_quorum_comes_to_rest(
+def test_every_step_is_safe_and_the_quorum_converges(
     seed: int, replicas: int, order: ReplacementOrder, actions: list[tuple[str, int]]
 ) -> None:
     model = Model(random.Random(seed), Wanted(replicas, STORAGE, replacement_order=order))
@@ -166,7 +166,7 @@ def _no_key_comes_back(model: Model) -> bool:
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), replicas=st.sampled_from([3, 5]), healed=st.booleans())
-def test_a_lost_majority_is_left_alone(seed: int, replicas: int, healed: bool) -> None:
+def test_quorum_without_majority_is_not_changed(seed: int, replicas: int, healed: bool) -> None:
     model = Model(random.Random(seed), Wanted(replicas, STORAGE))
     _converge(model)
     names = set(model.sets)
@@ -191,7 +191,7 @@ def test_a_lost_majority_is_left_alone(seed: int, replicas: int, healed: bool) -
     at=st.integers(3, 30),
     how=st.sampled_from(["failed", "host-gone", "mount-fails"]),
 )
-def test_a_founder_lost_before_the_quorum_formed_means_a_new_identity(
+def test_founder_lost_before_formation_gets_a_new_identity(
     seed: int, initial: int, at: int, how: str
 ) -> None:
     model = Model(random.Random(seed), Wanted(initial, STORAGE))
@@ -216,7 +216,7 @@ def test_a_founder_lost_before_the_quorum_formed_means_a_new_identity(
 @SETTINGS
 @given(seed=st.integers(0, 2**32), reconciles=st.integers(0, 60))
 @pytest.mark.requirement("OP-01")
-def test_paused_means_no_moves(seed: int, reconciles: int) -> None:
+def test_paused_quorum_has_no_moves(seed: int, reconciles: int) -> None:
     model = Model(random.Random(seed), Wanted(3, STORAGE))
     _run(model, reconciles)
     model.wanted = replace(model.wanted, paused=True, replicas=5)
@@ -229,7 +229,7 @@ def test_paused_means_no_moves(seed: int, reconciles: int) -> None:
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32))
-def test_a_full_disk_is_never_replaced(seed: int) -> None:
+def test_full_disk_is_never_replaced(seed: int) -> None:
     model = Model(random.Random(seed), Wanted(3, STORAGE))
     _converge(model)
     voters = list(model.current_voters())
@@ -244,7 +244,7 @@ def test_a_full_disk_is_never_replaced(seed: int) -> None:
     assert status.phase.value == "DiskFull"
 
 
-def test_a_replica_that_lost_records_is_reported_and_not_replaced() -> None:
+def test_replica_that_lost_records_is_reported_and_not_replaced() -> None:
     model = Model(random.Random(7), Wanted(3, STORAGE))
     _converge(model)
     seen = model.observe()
@@ -265,7 +265,7 @@ def test_a_replica_that_lost_records_is_reported_and_not_replaced() -> None:
     assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
 
 
-def test_the_examples_cover_every_kind_of_step() -> None:
+def test_generated_examples_cover_every_kind_of_step() -> None:
     wanted = {
         *("CreateIdentity", "ApplyObjects", "CreateMember", "UpdateMember", "RecordReplicaUuid"),
         *("RecordFormed", "LatchFailure", "ScaleToZero", "AddVoter", "RemoveVoter", "Wait"),

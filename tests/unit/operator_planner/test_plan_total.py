@@ -156,7 +156,7 @@ def _live(view: QuorumView) -> set[Key]:
 
 @settings(max_examples=350, deadline=None, derandomize=True)
 @given(observations)
-def test_one_step_whatever_is_seen(seen: Observation) -> None:
+def test_plan_has_exactly_one_step_for_every_observation(seen: Observation) -> None:
     step = plan(seen)
     assert step == plan(replace(seen)), "same input, same step"
     assert step.reason
@@ -271,7 +271,7 @@ def observed(
 
 
 @pytest.mark.parametrize("order", ReplacementOrder)
-def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None:
+def test_order_of_a_replacement_among_three_voters(order: ReplacementOrder) -> None:
     """One of three is dead and its successor has caught up: who moves first?"""
     members = [
         member(1, 1, "a"),
@@ -289,7 +289,7 @@ def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None
         assert step.key == Key(3, "c")
 
 
-def test_a_second_failure_while_the_first_successor_has_just_joined() -> None:
+def test_second_failure_after_the_first_replacement_joined() -> None:
     """3 was removed; 2 stands twice, old and new: 3 needs a newcomer, 2 needs no third one."""
     members = [
         *(member(1, 1, "a"), member(2, 1, "b", dead=True), member(2, 2, "b2")),
@@ -305,7 +305,7 @@ def test_a_second_failure_while_the_first_successor_has_just_joined() -> None:
     assert step.key == Key(3, "c2")
 
 
-def test_an_id_never_stands_three_times() -> None:
+def test_id_never_has_three_replicas() -> None:
     """Both keys of 3 are dead: one of them goes before a third one comes."""
     members = [
         *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c", dead=True)),
@@ -324,7 +324,7 @@ def test_an_id_never_stands_three_times() -> None:
         (31, False, False, False),
     ],
 )
-def test_a_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
+def test_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
     since_s: float, fetching: bool, enabled: bool, latched: bool
 ) -> None:
     pod = PodFacts("p", "u", NOW - 500, ready=False, running=False, mount_failed_at=NOW - 5)
@@ -339,7 +339,7 @@ def test_a_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
     assert isinstance(plan(seen), steps.LatchFailure) == latched
 
 
-def test_a_report_from_a_reused_address_marks_no_member_as_failed() -> None:
+def test_report_from_a_reused_address_marks_no_member_as_failed() -> None:
     stranger = NodeReport("x", "c1", "observer", True, True, "ok")
     members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), report=stranger)]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
@@ -350,7 +350,7 @@ def test_a_report_from_a_reused_address_marks_no_member_as_failed() -> None:
     assert isinstance(plan(seen), steps.LatchFailure)
 
 
-def test_a_restart_that_was_picked_is_the_one_that_goes_on() -> None:
+def test_restart_continues_with_the_pod_that_was_selected() -> None:
     """Another operator has picked the pod of 3 and has not deleted it yet: not the pod of 2 now."""
     old = {n: PodFacts(f"q-{n}-1-0", f"uid-{n}", NOW - 99, restart_hash="old") for n in (1, 2, 3)}
     members = [
@@ -379,7 +379,7 @@ def test_a_restart_that_was_picked_is_the_one_that_goes_on() -> None:
     ],
     ids=["going", "not-ready", "gone"],
 )
-def test_the_next_pod_waits_for_the_one_before(pod: PodFacts | None) -> None:
+def test_next_pod_restarts_only_after_the_previous_one(pod: PodFacts | None) -> None:
     """A pod that is told to go says for a moment that it is ready, and the leader takes its voter for live."""
     old = {n: PodFacts(f"q-{n}-1-0", f"uid-{n}", NOW - 99, restart_hash="old") for n in (1, 3)}
     names = [f"q-{n}-1" for n in (1, 2, 3)]
@@ -394,7 +394,7 @@ def test_the_next_pod_waits_for_the_one_before(pod: PodFacts | None) -> None:
     assert step.blocked_by == "not ready: q-2-1"
 
 
-def test_from_three_to_five_both_new_members_catch_up_before_one_joins() -> None:
+def test_scaling_from_three_to_five_adds_voters_after_both_have_caught_up() -> None:
     members = [
         *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")),
         *(member(4, 1, "d"), member(5, 1, "e")),
@@ -420,7 +420,7 @@ CANCEL = "quorumctl alter --cancel --token-file /etc/metadataquorum-token/token"
 """A member's own certificate does not have the right to alter the voters."""
 
 
-def test_under_a_foreign_target_no_voter_changes_and_the_message_says_how_to_cancel() -> None:
+def test_foreign_target_blocks_voter_changes_and_the_message_says_how_to_cancel() -> None:
     """Four voters where three are wanted: the surplus one stays until the target is gone."""
     members = [member(number, 1, uuid) for number, uuid in ((1, "a"), (2, "b"), (3, "c"), (4, "d"))]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c", "d"}, set())
@@ -440,14 +440,14 @@ def test_under_a_foreign_target_no_voter_changes_and_the_message_says_how_to_can
     assert (condition.status, condition.reason) == ("False", "NoTarget")
 
 
-def test_a_target_is_told_of_though_the_voters_are_as_wanted() -> None:
+def test_foreign_target_is_reported_although_the_voters_are_as_specified() -> None:
     members = [member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
     assert isinstance(plan(seen), steps.Nothing)
     assert isinstance(plan(under_a_target(seen)), steps.Wait)
 
 
-def test_a_member_that_left_towards_a_target_is_not_stopped_yet() -> None:
+def test_member_removed_by_a_target_is_not_stopped_yet() -> None:
     """It may be wanted again the moment the target is cancelled; and one to come may be an observer."""
     members = [member(number, 1, uuid) for number, uuid in ((1, "a"), (2, "b"), (3, "c"), (4, "d"))]
     seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, {"d"})
@@ -455,7 +455,7 @@ def test_a_member_that_left_towards_a_target_is_not_stopped_yet() -> None:
     assert isinstance(plan(under_a_target(seen)), steps.Wait)
 
 
-def test_under_a_target_the_successor_of_a_failed_disk_is_started_all_the_same() -> None:
+def test_replacement_of_a_failed_disk_starts_under_a_target() -> None:
     """As an observer; and nobody else is."""
     members = [member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c", dead=True)]
     seen = under_a_target(observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set()))

@@ -85,7 +85,7 @@ def _hurt(model: Model, each: Set, state: str) -> None:
 
 @pytest.mark.requirement("OP-07")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
+def test_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
     change: str,
 ) -> None:
     """All combinations of what may have happened to three voters."""
@@ -122,7 +122,7 @@ def test_a_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
     held=st.integers(5, 25),
     dead=st.booleans(),
 )
-def test_a_majority_that_is_away_in_the_middle_of_a_change_finds_everything_when_it_is_back(
+def test_majority_lost_during_a_change_is_complete_when_it_returns(
     seed: int, target: int, at: int, held: int, dead: bool
 ) -> None:
     """Lost while members come and go; `dead`: one of them never comes back."""
@@ -202,7 +202,7 @@ def status_of(seen: Observation) -> MetadataQuorumStatus:
     return build_status(seen, plan(seen), MetadataQuorumStatus(), "")
 
 
-def test_every_replica_of_a_lost_quorum_is_named_with_its_log_or_with_why_it_is_silent() -> None:
+def test_lost_quorum_lists_every_replica_with_its_log_or_the_reason_for_silence() -> None:
     status = status_of(LOST)
     assert status.phase is Phase.QUORUM_LOST
     assert status.quorum_loss is not None
@@ -222,7 +222,7 @@ def lost_condition(status: MetadataQuorumStatus) -> Condition:
     return next(each for each in status.conditions if each.type == QUORUM_LOST)
 
 
-def test_the_longest_log_is_the_one_with_the_newer_epoch_not_the_one_with_more_records() -> None:
+def test_log_comparison_prefers_the_newer_epoch_over_more_records() -> None:
     seen = replace(
         LOST,
         incarnations=(
@@ -237,7 +237,7 @@ def test_the_longest_log_is_the_one_with_the_newer_epoch_not_the_one_with_more_r
     assert "none is the leader" in loss.message
 
 
-def test_a_blank_disk_is_not_the_replica_that_it_used_to_be() -> None:
+def test_empty_disk_is_not_the_former_replica() -> None:
     blank = member(1, "a", pod=pod(1), report=answer("z", 5), failed=DEAD)
     loss = status_of(observed(blank, member(2, "b"), member(3, "c"))).quorum_loss
     assert loss is not None
@@ -248,14 +248,14 @@ def test_a_blank_disk_is_not_the_replica_that_it_used_to_be() -> None:
     assert "its disk is empty now" in (loss.replicas[0].lost or "")
 
 
-def test_an_answer_of_another_quorum_at_a_reused_address_marks_no_member_as_failed() -> None:
+def test_answer_of_another_quorum_at_a_reused_address_marks_no_member_as_failed() -> None:
     foreign = member(1, "a", pod=pod(1), report=answer("x", 9, cluster="other"))
     assert isinstance(plan(observed(foreign, member(2, "b"), member(3, "c"))), Wait)
     own = replace(foreign, report=answer("x", 9))
     assert isinstance(plan(observed(own, member(2, "b"), member(3, "c"))), LatchFailure)
 
 
-def test_an_election_is_not_reported_as_a_lost_quorum() -> None:
+def test_election_is_not_reported_as_a_lost_quorum() -> None:
     members = [
         member(each, uuid, pod=pod(each), report=answer(uuid, 9))
         for each, uuid in ((1, "a"), (2, "b"), (3, "c"))

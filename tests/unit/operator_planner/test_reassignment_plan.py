@@ -147,7 +147,7 @@ def unreachable(wanted: Wanted, controller: Controller) -> set[int]:
     limit=st.integers(1, 8),
     troubled=st.integers(0, 40),
 )
-def test_it_converges_and_never_moves_too_many(
+def test_reassignment_converges_and_stays_within_its_limits(
     seed: int, partitions: int, limit: int, troubled: int
 ) -> None:
     """With an operator that dies, moves of somebody else, and two operators that take turns."""
@@ -182,7 +182,7 @@ def test_it_converges_and_never_moves_too_many(
 
 @SETTINGS
 @given(seed=st.integers(0, 1 << 32), partitions=st.integers(1, 25), begun=st.integers(0, 10))
-def test_cancelled_nothing_of_its_own_moves_and_nothing_begins(
+def test_cancelled_reassignment_reverts_its_moves_and_starts_none(
     seed: int, partitions: int, begun: int
 ) -> None:
     controller = Controller(random.Random(seed), partitions)
@@ -206,7 +206,9 @@ def test_cancelled_nothing_of_its_own_moves_and_nothing_begins(
 
 @SETTINGS
 @given(seed=st.integers(0, 1 << 32), partitions=st.integers(1, 25))
-def test_paused_nothing_begins_and_what_moves_arrives(seed: int, partitions: int) -> None:
+def test_paused_reassignment_starts_no_move_and_running_moves_complete(
+    seed: int, partitions: int
+) -> None:
     controller = Controller(random.Random(seed), partitions)
     wanted = wanted_of(controller.chance, partitions, 3)
     reconcile(controller, wanted)
@@ -234,7 +236,7 @@ def planned(wanted: Wanted, seen: Cluster) -> Planned:
     return Planned(found, plan(wanted, seen, found), wanted.paused)
 
 
-def test_a_step_names_what_it_was_decided_on() -> None:
+def test_reassignment_step_contains_its_preconditions() -> None:
     wanted = Wanted((T0, T1), 1)
     step = planned(wanted, cluster(HERE, HERE)).step
     assert isinstance(step, BeginMoves)
@@ -245,7 +247,7 @@ def test_a_step_names_what_it_was_decided_on() -> None:
     assert (step.changes[0].replicas, step.changes[0].expected) == (None, (4, 2, 1))
 
 
-def test_moves_of_others_count_and_are_left_alone() -> None:
+def test_foreign_moves_count_towards_limits_and_are_not_changed() -> None:
     elsewhere = Place((3, 1, 2), (1, 2), (3,), (2,))
     wanted = Wanted((T0, T1), 1)
     outcome = planned(wanted, cluster(elsewhere, HERE, moving=1))
@@ -256,7 +258,7 @@ def test_moves_of_others_count_and_are_left_alone() -> None:
     assert isinstance(cancelled.step, Finished)
 
 
-def test_it_says_which_broker_it_waits_for() -> None:
+def test_status_names_the_broker_that_a_move_waits_for() -> None:
     wanted = Wanted((T0,), 5)
     seen = cluster(UNDER_WAY, moving=1)
     assert lagging(seen, (T0,)) == (4,)
@@ -264,7 +266,7 @@ def test_it_says_which_broker_it_waits_for() -> None:
     assert "broker 4 (fenced" in step.reason
 
 
-def test_the_status_counts_and_names_what_can_not_move() -> None:
+def test_status_counts_moves_and_names_impossible_ones() -> None:
     wanted = Wanted((T0, Target("t", 1, (9,))), 5)
     fresh = PartitionReassignmentStatus()
     now = build_status(
@@ -291,7 +293,7 @@ def test_the_status_counts_and_names_what_can_not_move() -> None:
     assert (last.started_at, last.finished_at) == ("1970-01-01T00:00:10Z", "1970-01-01T00:00:30Z")
 
 
-def test_the_list_of_problems_is_bounded_and_their_number_is_not() -> None:
+def test_list_of_problems_is_bounded_and_their_count_is_complete() -> None:
     targets = tuple(Target("none", number, (1,)) for number in range(1000))
     outcome = planned(Wanted(targets, 5), cluster(HERE))
     now = build_status(outcome, PartitionReassignmentStatus(), total=1000, generation=1, now=0.0)
@@ -299,7 +301,7 @@ def test_the_list_of_problems_is_bounded_and_their_number_is_not() -> None:
     assert len(now.model_dump_json()) < 10_000
 
 
-def test_it_looks_often_only_where_something_can_happen() -> None:
+def test_reassignment_is_polled_often_only_while_moves_can_progress() -> None:
     wanted = Wanted((T0,), 1)
     assert reassign._next(planned(wanted, cluster(UNDER_WAY, moving=1))) == Next(1.0)
     paused = Wanted((T0,), 1, paused=True)
@@ -311,7 +313,7 @@ def test_it_looks_often_only_where_something_can_happen() -> None:
     assert reassign._next(arrived) == Next(0.0), "its end is written at once"
 
 
-def test_a_reassignment_waits_for_its_turn() -> None:
+def test_reassignment_waits_for_its_turn() -> None:
     now = build_status(
         Held("WaitingForTurn", "first-one moves partitions of q first"),
         PartitionReassignmentStatus(),

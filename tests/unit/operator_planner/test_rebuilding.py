@@ -63,7 +63,7 @@ settle = partial(recovery_model.settle, reconcile=reconcile)
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), replicas=st.sampled_from([1, 3, 5]), count=st.integers(1, 5))
-def test_whatever_sets_are_deleted_the_same_replicas_go_on(
+def test_deleted_stateful_sets_are_recreated_with_the_same_replicas(
     seed: int, replicas: int, count: int
 ) -> None:
     model, draw = formed(seed, replicas), random.Random(seed)
@@ -79,7 +79,7 @@ def test_whatever_sets_are_deleted_the_same_replicas_go_on(
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), replicas=st.sampled_from([3, 5]))
-def test_with_dead_disks_and_deleted_sets_the_living_claims_make_the_majority_again(
+def test_surviving_claims_restore_the_majority_after_failed_disks_and_deleted_sets(
     seed: int, replicas: int
 ) -> None:
     """More members are away than may fail, and no more disks are dead than may die."""
@@ -107,7 +107,7 @@ def test_with_dead_disks_and_deleted_sets_the_living_claims_make_the_majority_ag
     replicas=st.sampled_from([1, 3, 5]),
     acts=st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 12)), max_size=10),
 )
-def test_deleted_sets_and_stripped_notes_among_all_else_end_well(
+def test_deleted_sets_and_removed_annotations_converge_with_all_other_failures(
     seed: int, replicas: int, acts: list[tuple[str, int]]
 ) -> None:
     """The model refuses a step that runs a marked claim, or that formats a founder again."""
@@ -139,7 +139,7 @@ def _act(model: RecoveryModel, act: str, draw: random.Random) -> None:
             model.fail_disk(voter, "failed")
 
 
-def test_a_failed_member_whose_set_is_deleted_is_replaced_and_not_run_again() -> None:
+def test_failed_member_with_a_deleted_set_is_replaced_and_not_restarted() -> None:
     model = formed(5, 3)
     reconcile(model, 5)
     each = voters(model)[0]
@@ -157,7 +157,7 @@ def test_a_failed_member_whose_set_is_deleted_is_replaced_and_not_run_again() ->
     )
 
 
-def test_the_offer_comes_when_no_claim_is_left() -> None:
+def test_recovery_is_offered_when_no_claim_is_left() -> None:
     model = formed(3, 3)
     reconcile(model, 5)
     first, second, _ = voters(model)
@@ -173,7 +173,7 @@ def test_the_offer_comes_when_no_claim_is_left() -> None:
     raise AssertionError(status.quorum_loss)
 
 
-def test_while_the_claims_of_voters_are_left_nothing_lossy_is_offered_and_they_are_named() -> None:
+def test_no_lossy_recovery_while_voter_claims_exist_and_they_are_named() -> None:
     """Paused: nobody makes the StatefulSets again meanwhile."""
     model = formed(8, 3)
     reconcile(model, 5)

@@ -81,7 +81,7 @@ def confirm(model: RecoveryModel, said: Confirmation | None) -> None:
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), replicas=st.sampled_from([3, 5]))
-def test_a_confirmed_survivor_becomes_a_quorum_of_the_wanted_size_and_nobody_else_comes_back(
+def test_confirmed_survivor_becomes_a_quorum_of_the_specified_size_without_old_voters(
     seed: int, replicas: int
 ) -> None:
     model, draw = formed(seed, replicas), random.Random(seed)
@@ -109,7 +109,7 @@ def test_a_confirmed_survivor_becomes_a_quorum_of_the_wanted_size_and_nobody_els
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32))
-def test_a_confirmation_of_anything_else_or_a_second_time_does_nothing(seed: int) -> None:
+def test_invalid_or_repeated_confirmation_has_no_effect(seed: int) -> None:
     model, draw = formed(seed, 3), random.Random(seed)
     lose_majority(model, draw)
     offer = wait_for_offer(model)
@@ -136,7 +136,7 @@ def test_a_confirmation_of_anything_else_or_a_second_time_does_nothing(seed: int
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), at=st.integers(0, 12), withdrawn=st.booleans())
-def test_a_majority_that_is_back_in_the_middle_is_never_split(
+def test_majority_that_returns_during_a_recovery_is_never_split(
     seed: int, at: int, withdrawn: bool
 ) -> None:
     """Volumes come back, or the confirmation goes, at any moment of a recovery."""
@@ -154,7 +154,7 @@ def test_a_majority_that_is_back_in_the_middle_is_never_split(
         assert keys & set(model.current_voters()), "the old quorum has gone on"
 
 
-def test_while_pods_are_ready_that_the_operator_cannot_reach_nothing_is_offered() -> None:
+def test_recovery_is_not_offered_while_unreachable_pods_are_ready() -> None:
     model = formed(1, 3)
     seen = model.observe()
     cut_off = tuple(
@@ -167,7 +167,7 @@ def test_while_pods_are_ready_that_the_operator_cannot_reach_nothing_is_offered(
     assert "3 of 3 voters run" in (loss.no_offer or "")
 
 
-def test_the_phase_and_the_plan_say_whose_pods_must_go_first() -> None:
+def test_phase_and_plan_name_the_pods_that_must_stop_first() -> None:
     model = formed(2, 3)
     lose_majority(model, random.Random(2), "mount-fails")
     confirm(model, wait_for_offer(model))

@@ -75,7 +75,7 @@ def observation(third: Incarnation, *, refused: bool = False, **seen: object) ->
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("pod", [{}, CRASHED], ids=["runs", "crashes"])
-def test_no_pod_is_made_from_a_template_that_somebody_has_changed(pod: dict[str, object]) -> None:
+def test_no_pod_is_created_from_a_foreign_template(pod: dict[str, object]) -> None:
     changed = replace(
         member(3, outdated=True, runs_other=True, **pod), drift="spec.template.spec.containers"
     )
@@ -86,7 +86,7 @@ def test_no_pod_is_made_from_a_template_that_somebody_has_changed(pod: dict[str,
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_pod_that_crashed_with_a_configuration_that_was_replaced_is_made_again() -> None:
+def test_pod_that_crashed_with_a_replaced_configuration_is_recreated() -> None:
     """What it has mounted may stay as it was: the kubelet does not read an immutable ConfigMap twice."""
     crashed = member(3, **CRASHED)
     for created_at in (MADE_AT + 5, MADE_AT):

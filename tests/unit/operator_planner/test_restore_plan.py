@@ -26,7 +26,9 @@ def reconcile(model: Model) -> steps.Step:
 @pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("replicas", [1, 3, 5])
-def test_it_grows_from_one_voter_to_all_that_are_wanted(seed: int, replicas: int) -> None:
+def test_restored_quorum_grows_from_one_voter_to_the_specified_size(
+    seed: int, replicas: int
+) -> None:
     model, taken = restored(seed, replicas), list[steps.Step]()
     for _ in range(300):
         taken.append(reconcile(model))
@@ -48,7 +50,7 @@ def test_it_grows_from_one_voter_to_all_that_are_wanted(seed: int, replicas: int
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
+def test_founder_with_a_failed_disk_during_restore_requires_a_decision() -> None:
     model = restored(1, 3)
     while not model.sets:
         reconcile(model)
@@ -62,7 +64,7 @@ def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_why_the_founder_does_not_restore_the_backup_stands_in_the_plan() -> None:
+def test_plan_shows_why_the_founder_does_not_restore() -> None:
     model = restored(1, 3)
     while not model.sets:
         reconcile(model)

@@ -23,7 +23,7 @@ def went_back(acknowledged: int, offset: int) -> str:
     return text
 
 
-def test_a_replica_that_lost_records_is_told_once_each_time() -> None:
+def test_replica_that_lost_records_is_reported_once_per_occurrence() -> None:
     quiet, first, second = status(None, None), went_back(90, 50), went_back(120, 60)
     (told,) = news(status(None, first), quiet)
     assert (told.kind, told.reason) == ("Warning", "RecordsLost")
@@ -36,11 +36,11 @@ def test_a_replica_that_lost_records_is_told_once_each_time() -> None:
     assert news(quiet, status(None, second)) == []
 
 
-def test_other_conditions_of_members_are_no_events() -> None:
+def test_other_member_conditions_cause_no_event() -> None:
     assert news(status("NotReady: CrashLoopBackOff", "DiskFull"), status(None, None)) == []
 
 
-def test_a_container_that_cannot_start_is_told_once_for_each_reason() -> None:
+def test_container_that_cannot_start_is_reported_once_per_reason() -> None:
     first, again = "CannotStart: StartError: limit too low", "CannotStart: StartError: try 2"
     (told,) = news(status(first, None), status(None, None))
     assert (told.kind, told.reason) == ("Warning", "MemberCannotStart")
@@ -50,7 +50,7 @@ def test_a_container_that_cannot_start_is_told_once_for_each_reason() -> None:
     assert "ErrImagePull" in other.message
 
 
-def test_a_quorum_that_is_lost_and_found_is_told_both_times() -> None:
+def test_loss_and_return_of_a_quorum_are_reported() -> None:
     (gone,) = news(status(lost=True), status())
     assert (gone.kind, gone.reason) == ("Warning", "QuorumLost")
     (back,) = news(status(), status(lost=True))
@@ -58,7 +58,7 @@ def test_a_quorum_that_is_lost_and_found_is_told_both_times() -> None:
     assert news(status(lost=True), status(lost=True)) == []
 
 
-def test_voters_from_before_a_recovery_are_told_once() -> None:
+def test_voters_from_before_a_recovery_are_reported_once() -> None:
     def saying(text: str) -> MetadataQuorumStatus:
         at = "2026-01-02T03:04:05Z"
         condition = Condition(

@@ -131,7 +131,7 @@ def third(look: Look, now: float) -> Incarnation:
 @pytest.mark.requirement("OP-04")
 @SETTINGS
 @given(st.lists(LOOKS, min_size=2, max_size=14), SIZES)
-def test_no_latch_without_a_failure_that_was_seen_to_last(looks: list[Look], size: int) -> None:
+def test_no_latch_without_a_failure_that_was_observed_to_last(looks: list[Look], size: int) -> None:
     """The operator is restarted between any two looks: only the status goes on."""
     now, status = NOW, MetadataQuorumStatus()
     since: tuple[object, float] | None = None  # what shows, and since when it was seen to
@@ -196,7 +196,7 @@ PROOFS = {
     enabled=st.booleans(),
     cap=st.integers(0, 2),
 )
-def test_a_proof_always_latches(
+def test_conclusive_failure_always_latches(
     proof: str, heard: bool, paused: bool, enabled: bool, cap: int
 ) -> None:
     members = [member(1), member(2), member(3, **PROOFS[proof])]
@@ -226,7 +226,7 @@ def lasted(each: Incarnation) -> Incarnation:
 DOWN = lasted(member(3, pod=None, report=None, volume=HOST_GONE))
 
 
-def test_a_failure_that_lasted_an_hour_latches() -> None:
+def test_circumstance_that_lasted_an_hour_latches() -> None:
     assert isinstance(
         plan(observation([member(1), member(2), DOWN], silent=frozenset({3}))), LatchFailure
     )
@@ -240,7 +240,7 @@ def test_a_failure_that_lasted_an_hour_latches() -> None:
         ({"max_replacements_per_hour": 0}, "repair.maxReplacementsPerHour"),
     ],
 )
-def test_while_nothing_may_be_replaced_a_circumstance_latches_nothing_and_the_plan_says_why(
+def test_disallowed_replacement_prevents_a_latch_and_the_plan_gives_the_reason(
     wanted: dict[str, object], why: str
 ) -> None:
     step = plan(observation([member(1), member(2), DOWN], silent=frozenset({3}), **wanted))
@@ -249,7 +249,7 @@ def test_while_nothing_may_be_replaced_a_circumstance_latches_nothing_and_the_pl
     assert why in step.blocked_by
 
 
-def test_under_pause_a_circumstance_latches_nothing() -> None:
+def test_paused_quorum_latches_no_circumstance() -> None:
     seen = observation([member(1), member(2), DOWN], silent=frozenset({3}), paused=True)
     assert not isinstance(plan(seen), LatchFailure)
 
@@ -262,7 +262,7 @@ def test_under_pause_a_circumstance_latches_nothing() -> None:
     replaced=st.integers(0, 2),
     old=st.booleans(),
 )
-def test_failures_of_the_last_hour_count_once_each_against_the_cap(
+def test_each_failure_of_the_last_hour_counts_once_against_the_limit(
     latched: int, taken_back: int, replaced: int, old: bool
 ) -> None:
     """Also those that nothing has replaced yet, and those that were taken back."""
@@ -300,7 +300,7 @@ def test_failures_of_the_last_hour_count_once_each_against_the_cap(
     reason=st.sampled_from([*sorted(CIRCUMSTANCES), "StorageFailed", "VolumeLost"]),
     enabled=st.booleans(),
 )
-def test_a_voter_that_the_leader_hears_is_not_stopped(
+def test_voter_that_the_leader_hears_is_not_stopped(
     size: int, latched: frozenset[int], silent: frozenset[int], reason: str, enabled: bool
 ) -> None:
     """Whatever the sign, for any number of members at once: what is planned is the replacement."""

@@ -59,7 +59,7 @@ def latched(model: Model, state: str, of_leader: bool) -> Set:
     later=st.integers(0, 25),
     of_leader=st.booleans(),
 )
-def test_a_host_that_returns_before_the_member_was_replaced_keeps_its_voter(
+def test_host_that_returns_before_the_replacement_keeps_its_voter(
     seed: int, replicas: int, later: int, of_leader: bool
 ) -> None:
     model = formed(seed, replicas)
@@ -80,7 +80,7 @@ def test_a_host_that_returns_before_the_member_was_replaced_keeps_its_voter(
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), later=st.integers(0, 25), of_leader=st.booleans())
-def test_a_proof_is_never_taken_back(seed: int, later: int, of_leader: bool) -> None:
+def test_conclusive_failure_is_never_revoked(seed: int, later: int, of_leader: bool) -> None:
     """Also where the disk looks healthy again at once."""
     model = formed(seed)
     victim = latched(model, "failed", of_leader)
@@ -95,7 +95,7 @@ def test_a_proof_is_never_taken_back(seed: int, later: int, of_leader: bool) -> 
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), stops=st.integers(1, 6))
-def test_a_host_that_comes_and_goes_uses_up_the_cap_of_an_hour(seed: int, stops: int) -> None:
+def test_flapping_host_uses_up_the_hourly_limit(seed: int, stops: int) -> None:
     model = formed(seed)
     model.wanted = replace(model.wanted, max_replacements_per_hour=3)
     victim = latched(model, "host-gone", of_leader=False)

@@ -29,7 +29,7 @@ def made() -> tuple[Turns, Woken]:
     return Turns(woken.append), woken
 
 
-def test_the_oldest_goes_first_and_the_name_decides_between_two() -> None:
+def test_oldest_reassignment_runs_first_and_ties_are_ordered_by_name() -> None:
     turns, woken = made()
     turns.note(B, body(2))
     assert woken.taken() == []
@@ -42,7 +42,7 @@ def test_the_oldest_goes_first_and_the_name_decides_between_two() -> None:
     assert woken.taken() == []
 
 
-def test_the_next_is_woken_when_one_ends_pauses_or_goes() -> None:
+def test_next_reassignment_is_triggered_when_one_completes_pauses_or_is_deleted() -> None:
     turns, woken = made()
     for place, created in ((A, 1), (B, 2), (C, 3)):
         turns.note(place, body(created))
@@ -63,7 +63,7 @@ def test_the_next_is_woken_when_one_ends_pauses_or_goes() -> None:
     assert woken.taken() == []
 
 
-def test_the_next_is_woken_once_whoever_finds_out_first() -> None:
+def test_next_reassignment_is_triggered_once_by_worker_or_watch() -> None:
     """A worker sees the end that it wrote before the watch does."""
     turns, woken = made()
     turns.note(A, body(1, phase="Running"))
@@ -75,7 +75,7 @@ def test_the_next_is_woken_once_whoever_finds_out_first() -> None:
     assert turns.ahead_of(B, "q") is None
 
 
-def test_a_reassignment_being_deleted_does_not_block_others() -> None:
+def test_reassignment_being_deleted_does_not_block_others() -> None:
     turns, woken = made()
     turns.note(A, body(1))
     turns.note(B, body(2))

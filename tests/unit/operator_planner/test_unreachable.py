@@ -161,7 +161,7 @@ def asked(size: int, away: set[int], why: str, order: ReplacementOrder) -> Small
 @pytest.mark.parametrize("why", REASONS)
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.requirement("OP-04")
-def test_what_is_asked_of_a_member_that_is_away_comes_to_an_end(
+def test_retirement_of_an_unreachable_member_completes(
     size: int, why: str, order: ReplacementOrder
 ) -> None:
     for away in minorities(size):
@@ -173,14 +173,14 @@ def test_what_is_asked_of_a_member_that_is_away_comes_to_an_end(
             assert set(small.voters) == set(small.live()), (away, step)
 
 
-def test_a_retired_member_that_lives_waits_behind_one_that_does_not() -> None:
+def test_retired_live_member_waits_for_a_retired_unreachable_one() -> None:
     small = Small(3, {1}, Wanted(3, SMALL, retire=frozenset({1, 3})))
     small.leader = Key(2, "U21")
     small.run()
     assert {key.id for key in small.voters} == {2, 4, 5}
 
 
-def test_the_plan_names_another_unreachable_member() -> None:
+def test_plan_names_another_unreachable_member() -> None:
     small = Small(3, {3}, Wanted(3, SMALL, retire=frozenset({2})))
     step = small.run()
     assert isinstance(step, steps.Wait)
@@ -212,7 +212,7 @@ def away_since(
 
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.requirement("OP-04")
-def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) -> None:
+def test_member_on_a_permanently_lost_host_is_replaced_under_its_id(size: int) -> None:
     for each in range(1, size + 1):
         small = away_since(size, {each}, AFTER_S)
         step = small.run()
@@ -236,7 +236,7 @@ def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) 
     ids=["not long enough", "not asked for", "no repairs", "hourly cap", "zone", "zone of two"],
 )
 @pytest.mark.requirement("OP-04")
-def test_a_member_is_not_replaced_while_replacement_is_not_allowed(
+def test_member_is_not_replaced_while_replacement_is_not_allowed(
     small: Small, blocked: str | None
 ) -> None:
     voters = list(small.voters)
@@ -253,7 +253,7 @@ def test_a_member_is_not_replaced_while_replacement_is_not_allowed(
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_member_that_is_heard_or_answers_is_not_unreachable() -> None:
+def test_heard_or_answering_member_is_not_unreachable() -> None:
     small = away_since(3, set(), 0)
     small.members[3, 1] = on_host(small.members[3, 1], NOW - 99_999)
     assert Situation(small.seen()).reachability.unreachable == {}
@@ -266,7 +266,7 @@ def test_a_member_that_is_heard_or_answers_is_not_unreachable() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_what_was_seen_for_the_first_time_does_not_count_yet() -> None:
+def test_newly_observed_outage_does_not_count_yet() -> None:
     """Also after the status was lost: the time begins anew."""
     small = away_since(3, {3}, 0)
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
@@ -276,7 +276,7 @@ def test_what_was_seen_for_the_first_time_does_not_count_yet() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_of_two_that_are_away_one_is_replaced_at_a_time() -> None:
+def test_one_of_two_unreachable_members_is_replaced_at_a_time() -> None:
     small = away_since(5, {4, 5}, AFTER_S + 1)
     small.members[5, 1] = replace(small.members[5, 1], unreachable_since=NOW - AFTER_S - 9)
     step = plan(small.seen())
@@ -291,7 +291,7 @@ def test_of_two_that_are_away_one_is_replaced_at_a_time() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_none_is_replaced_while_another_voter_is_dead() -> None:
+def test_no_member_is_replaced_while_another_voter_is_dead() -> None:
     small = away_since(5, {4, 5}, 99_999)
     failed = FailureLatch("StorageFailed", "x", NOW, NOW)
     small.members[4, 1] = replace(small.members[4, 1], failed=failed, replicas=0, host=None)
@@ -299,7 +299,7 @@ def test_none_is_replaced_while_another_voter_is_dead() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_without_a_confirmed_leader_no_member_is_replaced() -> None:
+def test_no_member_is_replaced_without_a_confirmed_leader() -> None:
     seen = replace(away_since(3, {2, 3}, 99_999).seen(), view=None)
     step = plan(seen)
     assert isinstance(step, steps.Wait)
@@ -307,7 +307,7 @@ def test_without_a_confirmed_leader_no_member_is_replaced() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_one_that_comes_back_in_the_middle_stays_and_its_successor_goes() -> None:
+def test_member_that_returns_during_its_replacement_stays_and_the_new_one_is_removed() -> None:
     small = away_since(3, {3}, AFTER_S)
     assert isinstance(plan(small.seen()), steps.CreateMember)
     small.members[3, 2] = member(3, 2, replaces=1)
@@ -318,7 +318,7 @@ def test_one_that_comes_back_in_the_middle_stays_and_its_successor_goes() -> Non
     assert (3, 2) not in small.members
 
 
-def test_a_newcomer_on_a_host_that_stays_away_is_given_up() -> None:
+def test_new_member_on_a_permanently_lost_host_is_abandoned() -> None:
     small = Small(3, set(), Wanted(3, SMALL, retire=frozenset({3})))
     small.members[4, 1] = on_host(member(4, report=None), NOW - 61)
     seen = small.seen()
@@ -329,7 +329,7 @@ def test_a_newcomer_on_a_host_that_stays_away_is_given_up() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_the_status_says_who_is_unreachable_and_since_when() -> None:
+def test_status_lists_unreachable_members_with_the_start_time() -> None:
     small = away_since(3, {3}, 0, unreachable_after_s=None)
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
     first = small.seen()
@@ -352,7 +352,7 @@ def test_the_status_says_who_is_unreachable_and_since_when() -> None:
     assert status.members[2].unreachable_since == text_of(NOW)
 
 
-def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
+def test_quorum_is_ready_although_the_pod_of_a_retired_member_cannot_terminate() -> None:
     small = Small(3, {3}, Wanted(3, SMALL, retire=frozenset({3})))
     small.members[3, 1] = on_host(small.members[3, 1], NOW - 5)
     step = small.run()
@@ -365,7 +365,7 @@ def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
 
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.requirement("OP-04")
-def test_a_member_that_may_return_is_removed_before_a_successor_of_its_id_is_added(
+def test_member_that_may_return_is_removed_before_a_replacement_with_its_id_is_added(
     size: int,
 ) -> None:
     small = away_since(size, {size}, AFTER_S)
@@ -375,7 +375,7 @@ def test_a_member_that_may_return_is_removed_before_a_successor_of_its_id_is_add
     assert step.key == Key(size, f"U{size}1")
 
 
-def test_of_two_voters_with_one_id_the_older_one_is_removed() -> None:
+def test_older_of_two_voters_with_one_id_is_removed() -> None:
     small = Small(3, set(), Wanted(3, SMALL))
     small.members[2, 2] = member(2, 2, replaces=1)
     small.voters.append(Key(2, "U22"))
@@ -385,7 +385,7 @@ def test_of_two_voters_with_one_id_the_older_one_is_removed() -> None:
 
 @pytest.mark.parametrize("order", ReplacementOrder)
 @pytest.mark.requirement("OP-04")
-def test_a_member_whose_claim_is_gone_under_its_running_pod_moves_to_a_new_one(
+def test_member_with_a_deleted_claim_under_its_running_pod_moves_to_a_new_claim(
     order: ReplacementOrder,
 ) -> None:
     """Whoever took the protection off the claim has given its volume away: it may be wiped at any moment."""
@@ -397,7 +397,7 @@ def test_a_member_whose_claim_is_gone_under_its_running_pod_moves_to_a_new_one(
     assert len(small.voters) == 3
 
 
-def test_the_claim_of_a_new_pod_may_not_have_been_seen_yet() -> None:
+def test_missing_claim_of_a_new_pod_may_be_unobserved_yet() -> None:
     small = Small(3, set(), Wanted(3, SMALL))
     pod = small.members[2, 1].pod
     assert pod is not None

@@ -31,7 +31,7 @@ def said(start: str, minutes: int = 60, zone: str = "UTC") -> UpdateWindowSpec:
         ("0 3 * * 7", 10, "UTC", "2026-11-29T03:00"),
     ],
 )
-def test_it_opens_when_the_schedule_says_and_closes_after_its_duration(
+def test_window_opens_by_schedule_and_closes_after_its_duration(
     start: str, minutes: int, zone: str, opens: str
 ) -> None:
     now, window = at("2026-11-25T23:00"), update_windows.window(said(start, minutes, zone))
@@ -45,16 +45,14 @@ def test_it_opens_when_the_schedule_says_and_closes_after_its_duration(
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_window_over_midnight_is_open_on_the_next_day() -> None:
+def test_window_over_midnight_is_open_on_the_next_day() -> None:
     window = update_windows.window(said("0 23 * * fri", 180))
     assert window.is_open(at("2026-11-28T01:59"))
     assert not window.is_open(at("2026-11-28T02:00"))
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_start_that_a_clock_change_skips_is_an_hour_later_and_a_repeated_one_counts_once() -> (
-    None
-):
+def test_start_skipped_by_a_clock_change_is_an_hour_later_and_a_repeated_one_counts_once() -> None:
     spring = update_windows.window(said("30 2 29 3 *", 30, "Europe/Berlin"))
     assert spring.next_start(at("2026-03-28T12:00")) == at("2026-03-29T01:30"), "3:30 summer time"
     autumn = update_windows.window(said("30 2 25 10 *", 30, "Europe/Berlin"))
@@ -64,7 +62,7 @@ def test_a_start_that_a_clock_change_skips_is_an_hour_later_and_a_repeated_one_c
 
 
 @pytest.mark.requirement("OP-10")
-def test_of_several_windows_one_is_enough_and_the_next_one_is_named() -> None:
+def test_one_open_window_suffices_and_the_next_one_is_named() -> None:
     windows = [said("0 2 * * sat"), said("0 4 * * sun")]
     assert update_windows.hold(windows, at("2026-11-28T02:30")) is None
     assert update_windows.hold(windows, at("2026-11-29T04:30")) is None
@@ -85,13 +83,13 @@ def test_of_several_windows_one_is_enough_and_the_next_one_is_named() -> None:
         ", * * * *",
     ],
 )
-def test_what_is_no_schedule_is_refused_in_words(text: str) -> None:
+def test_invalid_schedule_is_rejected_with_a_message(text: str) -> None:
     with pytest.raises(ValueError, match=r"cron|within|step|range"):
         update_windows.schedule(text)
 
 
 @pytest.mark.requirement("OP-10")
-def test_an_unknown_time_zone_is_refused_in_words() -> None:
+def test_unknown_time_zone_is_rejected_with_a_message() -> None:
     for zone in ("Nowhere/Else", "../etc/passwd", "/etc/passwd"):
         with pytest.raises(ValueError, match="time zone"):
             update_windows.window(said("* * * * *", 1, zone))

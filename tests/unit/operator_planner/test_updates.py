@@ -210,7 +210,7 @@ def proven(**update: Any) -> World:
     return world
 
 
-def test_without_the_field_nothing_is_written_and_an_update_goes_on_as_ever() -> None:
+def test_updates_without_a_policy_are_unchanged_and_write_nothing() -> None:
     world = World(image="r/n:1")
     assert isinstance(world.step(), Nothing)
     world.ask(image="r/n:2")
@@ -220,7 +220,7 @@ def test_without_the_field_nothing_is_written_and_an_update_goes_on_as_ever() ->
 
 
 @pytest.mark.parametrize("change", [{"image": "r/n:2"}, {"config": {"a": "2"}}], ids=str)
-def test_one_member_has_it_alone_for_as_long_as_it_soaks(change: dict[str, Any]) -> None:
+def test_canary_runs_alone_for_its_soak_time(change: dict[str, Any]) -> None:
     world = proven(**SOAK)
     before = world.config()
     world.ask(**change)
@@ -292,7 +292,7 @@ def is_ready_now_and_then(world: World) -> None:
     [crashes, restarts_once, is_never_ready, never_catches_up, is_ready_now_and_then],
     ids=lambda how: how.__name__,
 )
-def test_a_failed_canary_is_rolled_back_and_no_member_follows(how: Callable[[World], None]) -> None:
+def test_failed_canary_is_rolled_back_and_no_member_follows(how: Callable[[World], None]) -> None:
     world = proven(**SOAK)
     failing(world, how)
     assert world.restarted == [2, 2], "forth and back"
@@ -309,7 +309,7 @@ def test_a_failed_canary_is_rolled_back_and_no_member_follows(how: Callable[[Wor
     assert world.restarted == [2, 2], "it is not tried again by itself"
 
 
-def test_what_failed_is_tried_again_when_asked_or_corrected_and_taken_back() -> None:
+def test_failed_update_is_retried_on_request_or_after_a_change_or_revert() -> None:
     world = proven(**SOAK)
     failing(world, crashes)
     world.ask(update={**SOAK, "attempt": 1})
@@ -336,7 +336,7 @@ def test_what_failed_is_tried_again_when_asked_or_corrected_and_taken_back() -> 
     ids=["paused", "outside", "unusable"],
 )
 @pytest.mark.parametrize("soak", [{}, SOAK], ids=["at once", "canary"])
-def test_an_update_waits_and_a_pod_that_is_made_again_has_what_is_proven(
+def test_recreated_pod_uses_the_proven_template_while_an_update_waits(
     held: dict[str, Any], freed: dict[str, Any], soak: dict[str, Any]
 ) -> None:
     world = proven(**soak, **held)
@@ -351,7 +351,7 @@ def test_an_update_waits_and_a_pod_that_is_made_again_has_what_is_proven(
     assert len(world.restarted) == (1 if soak else 3)
 
 
-def test_a_window_that_closes_holds_the_members_that_have_not_restarted() -> None:
+def test_closed_window_blocks_the_members_that_have_not_restarted() -> None:
     world = proven(windows=OPEN)
     world.ask(image="r/n:2")
     while not world.restarted:
@@ -366,7 +366,7 @@ def test_a_window_that_closes_holds_the_members_that_have_not_restarted() -> Non
     assert world.restarted == [2, 3, 1]
 
 
-def test_the_way_back_of_a_canary_waits_for_no_window() -> None:
+def test_canary_rollback_ignores_windows() -> None:
     world = proven(windows=OPEN, **SOAK)
     world.ask(image="r/n:2")
     world.settle()
@@ -380,7 +380,7 @@ def test_the_way_back_of_a_canary_waits_for_no_window() -> None:
 @pytest.mark.parametrize(
     "update", [{"paused": True}, {"windows": CLOSED}, {**SOAK, "paused": True}]
 )
-def test_a_member_that_cant_start_with_what_is_proven_gets_the_update_at_once(
+def test_member_that_fails_with_the_proven_template_gets_the_update_immediately(
     update: dict[str, Any],
 ) -> None:
     world = proven(**update)
@@ -393,7 +393,7 @@ def test_a_member_that_cant_start_with_what_is_proven_gets_the_update_at_once(
     assert 3 in world.updated()
 
 
-def test_a_repair_has_what_is_proven_and_waits_for_no_window() -> None:
+def test_repair_uses_the_proven_template_and_ignores_windows() -> None:
     """A disk dies while an update is held back: its successor is made at once."""
     world = proven(windows=CLOSED)
     world.ask(image="r/n:2")
@@ -417,7 +417,7 @@ def test_a_repair_has_what_is_proven_and_waits_for_no_window() -> None:
     assert proven_image["containers"][0]["image"] == "r/n:1"
 
 
-def test_a_move_to_other_storage_waits_for_a_window_unless_it_has_begun() -> None:
+def test_storage_move_waits_for_a_window_unless_it_has_started() -> None:
     world = proven(windows=CLOSED)
     world.ask(storage={"size": "1Gi", "storageClassName": "fast"})
     assert isinstance(plan(world.seen()), Nothing)
@@ -446,7 +446,7 @@ def test_a_move_to_other_storage_waits_for_a_window_unless_it_has_begun() -> Non
     assert isinstance(plan(begun), AddVoter), "it is brought to its end"
 
 
-def test_the_canary_that_is_replaced_is_followed_by_another() -> None:
+def test_replaced_canary_is_followed_by_another_canary() -> None:
     world = proven(**SOAK)
     world.ask(image="r/n:2")
     world.settle()
@@ -469,7 +469,7 @@ def test_no_canary_is_chosen_while_a_member_is_unhealthy() -> None:
     assert world.restarted == [2]
 
 
-def test_the_record_goes_with_the_field_and_is_not_what_a_later_one_goes_back_to() -> None:
+def test_update_record_is_removed_with_the_policy_and_not_reused() -> None:
     world = proven(**SOAK)
     world.ask(update=None)
     world.settle()
@@ -481,7 +481,7 @@ def test_the_record_goes_with_the_field_and_is_not_what_a_later_one_goes_back_to
     assert world.updated() == {1, 2, 3}
 
 
-def test_the_first_update_together_with_the_field_has_nothing_to_go_back_to() -> None:
+def test_first_update_with_a_new_policy_has_no_template_to_roll_back_to() -> None:
     world = World(image="r/n:1")
     world.ask(image="r/n:2", update=SOAK)
     world.settle()
@@ -492,5 +492,5 @@ def test_the_first_update_together_with_the_field_has_nothing_to_go_back_to() ->
 @pytest.mark.parametrize(
     "text", [None, "", "{}", "[]", '{"revision": "r", "parts": {}, "outcome": 7}']
 )
-def test_an_unreadable_record_on_the_identity_is_ignored(text: str | None) -> None:
+def test_unreadable_update_record_is_ignored(text: str | None) -> None:
     assert update_facts(text) is None

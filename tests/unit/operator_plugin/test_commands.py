@@ -74,7 +74,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     return made
 
 
-def test_options_reach_kubectl_behind_its_verb(
+def test_options_are_passed_to_kubectl_after_its_verb(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["status", "q", "-n", "blue", "--context", "c", "--kubeconfig", "/k"]) == 0
@@ -86,7 +86,7 @@ def test_options_reach_kubectl_behind_its_verb(
 @pytest.mark.parametrize(
     ("command", "before", "after"), [("pause", False, True), ("resume", True, False)]
 )
-def test_pause_and_resume_change_one_field_of_what_was_looked_at(
+def test_pause_and_resume_change_one_field_with_its_resource_version(
     kubectl: Recording, command: str, before: bool, after: bool
 ) -> None:
     resource = kubectl.show("Ready", paused=before)
@@ -101,7 +101,7 @@ def test_pause_and_resume_change_one_field_of_what_was_looked_at(
 
 
 @pytest.mark.requirement("OP-10")
-def test_replace_keeps_the_ids_that_are_retired_already(kubectl: Recording) -> None:
+def test_replace_keeps_ids_that_are_already_retired(kubectl: Recording) -> None:
     kubectl.show("Ready", retire=[7])
     assert main.main(["replace", "q", "2"]) == 0
     ((*_, body),) = kubectl.changes
@@ -113,7 +113,7 @@ def test_replace_keeps_the_ids_that_are_retired_already(kubectl: Recording) -> N
     ("node_id", "retired", "message"),
     [("9", [], "has no member 9; its members: 1, 2, 3"), ("1", [*range(20, 36)], "is full")],
 )
-def test_replace_refuses_what_can_not_be(
+def test_replace_rejects_impossible_members(
     kubectl: Recording,
     node_id: str,
     retired: list[int],
@@ -127,7 +127,7 @@ def test_replace_refuses_what_can_not_be(
 
 
 @pytest.mark.requirement("OP-10")
-def test_transfer_runs_a_command_that_quorumctl_understands(kubectl: Recording) -> None:
+def test_transfer_runs_a_valid_quorumctl_command(kubectl: Recording) -> None:
     resource = kubectl.show("Ready")
     leader = resource["status"]["leader"]["id"]
     successor = next(each for each in (1, 2, 3) if each != leader)
@@ -140,7 +140,7 @@ def test_transfer_runs_a_command_that_quorumctl_understands(kubectl: Recording) 
     assert parsed.successor == successor
 
 
-def test_transfer_without_a_leader_or_to_no_voter_is_refused(
+def test_transfer_without_leader_or_to_a_non_voter_is_rejected(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubectl.show("QuorumLost")
@@ -153,7 +153,7 @@ def test_transfer_without_a_leader_or_to_no_voter_is_refused(
 
 
 @pytest.mark.requirement("OP-10")
-def test_logs_of_one_member_and_of_all(kubectl: Recording) -> None:
+def test_logs_of_one_or_all_members_are_shown(kubectl: Recording) -> None:
     resource = kubectl.show("Ready")
     pods = {each["id"]: each["pod"] for each in resource["status"]["members"]}
     assert main.main(["logs", "q", "--id", "2", "-f", "--tail", "5"]) == 0
@@ -164,14 +164,14 @@ def test_logs_of_one_member_and_of_all(kubectl: Recording) -> None:
     assert {"--prefix", "--previous", "--tail=100"} <= set(every)
 
 
-def test_a_conflict_says_that_it_can_be_repeated(
+def test_conflict_message_suggests_a_retry(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["pause", "q", "--context", "broken"]) == 1
     assert "check it, and repeat" in capsys.readouterr().err
 
 
-def test_a_cluster_that_does_not_answer_is_one_message_without_kubectls_log(
+def test_unreachable_cluster_gives_one_message_without_the_kubectl_log(
     kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["status", "q", "--context", "down"]) == 1
@@ -181,7 +181,7 @@ def test_a_cluster_that_does_not_answer_is_one_message_without_kubectls_log(
 
 
 @pytest.mark.parametrize("interval", ["x", "-1", "inf"])
-def test_an_interval_is_a_number_of_seconds(
+def test_interval_must_be_a_number_of_seconds(
     interval: str, kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -189,7 +189,7 @@ def test_an_interval_is_a_number_of_seconds(
     assert f"'{interval}' is not a number of seconds above 0; see" in capsys.readouterr().err
 
 
-def test_without_kubectl_it_says_so() -> None:
+def test_missing_kubectl_is_reported() -> None:
     call = Call(Kubectl(program="/nowhere/kubectl"), "q")
     with pytest.raises(CommandFailed, match="not on the PATH"):
         commands.status(call)
@@ -211,7 +211,7 @@ def test_watch_without_a_terminal_prints_changes_only(
     assert [line.split()[1].rstrip(",") for line in lines] == ["Ready", "Repairing"]
 
 
-def test_a_page_that_is_longer_than_the_screen_is_cut() -> None:
+def test_page_longer_than_the_screen_is_truncated() -> None:
     lines = [str(number) for number in range(50)]
     shown = commands._on_screen(lines, 24)
     assert len(shown) < 24
@@ -223,7 +223,7 @@ def test_a_page_that_is_longer_than_the_screen_is_cut() -> None:
 @pytest.mark.parametrize(
     "arguments", [[], ["status"], ["replace", "q"], ["watch", "q", "--interval", "0"], ["x", "q"]]
 )
-def test_wrong_usage_ends_with_2(
+def test_usage_error_exits_with_2(
     arguments: list[str], kubectl: Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -233,7 +233,7 @@ def test_wrong_usage_ends_with_2(
     assert kubectl.calls == []
 
 
-def test_the_page_of_help_is_one_page_and_names_every_command_and_option(
+def test_help_is_one_page_and_names_every_command_and_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
@@ -254,7 +254,7 @@ def test_the_page_of_help_is_one_page_and_names_every_command_and_option(
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_starts_with_nothing_but_python(kubectl: Recording) -> None:
+def test_plugin_starts_with_the_standard_library_only(kubectl: Recording) -> None:
     """`-S`: without installed packages, as after `pip install` without extras."""
     package = Path(main.__file__).parents[2]
     code = f"import sys; sys.path.insert(0, {str(package)!r})\n"

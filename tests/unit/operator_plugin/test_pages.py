@@ -37,7 +37,7 @@ def page(state: str, width: int = 80) -> list[str]:
     return status_page(resource, events, now, width)
 
 
-def test_the_states_that_matter_are_recorded() -> None:
+def test_recorded_pages_cover_the_relevant_states() -> None:
     assert set(_STATES) == {
         "Forming",
         "Ready",
@@ -51,7 +51,7 @@ def test_the_states_that_matter_are_recorded() -> None:
 @pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("state", _STATES)
 @pytest.mark.parametrize("width", [80, 120])
-def test_every_line_fits(state: str, width: int) -> None:
+def test_every_line_fits_the_width(state: str, width: int) -> None:
     lines = page(state, width)
     assert max(map(len, lines)) <= width
     resource, _, _ = recorded(state)
@@ -60,7 +60,7 @@ def test_every_line_fits(state: str, width: int) -> None:
 
 @pytest.mark.requirement("OP-10")
 @pytest.mark.parametrize("state", _STATES)
-def test_a_page_names_state_members_and_what_comes_next(state: str) -> None:
+def test_page_names_state_members_and_next_step(state: str) -> None:
     resource, events, _ = recorded(state)
     status = resource["status"]
     text = " ".join("\n".join(page(state)).split())
@@ -77,7 +77,7 @@ def test_a_page_names_state_members_and_what_comes_next(state: str) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_lost_quorum_shows_who_is_left_and_what_is_offered() -> None:
+def test_lost_quorum_page_shows_survivors_and_offered_recovery() -> None:
     resource, _, _ = recorded("QuorumLost")
     lines = page("QuorumLost")
     text = " ".join("\n".join(lines).split())
@@ -90,7 +90,7 @@ def test_a_lost_quorum_shows_who_is_left_and_what_is_offered() -> None:
     assert offer == {key: str(value) for key, value in loss["offer"].items()}
 
 
-def test_without_an_offer_the_reason_is_told() -> None:
+def test_page_gives_the_reason_when_no_recovery_is_offered() -> None:
     resource, events, now = recorded("QuorumLost")
     loss = resource["status"]["quorumLoss"]
     del loss["offer"]
@@ -99,7 +99,7 @@ def test_without_an_offer_the_reason_is_told() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_what_is_well_is_left_out_and_what_is_not_names_its_page() -> None:
+def test_healthy_conditions_are_omitted_and_others_link_their_page() -> None:
     assert "Conditions to look at:" not in page("Ready")
     resource, events, now = recorded("Ready")
     condition = {"type": "DiskFull", "status": "True", "reason": "DiskFull", "message": "of 2"}
@@ -110,7 +110,7 @@ def test_what_is_well_is_left_out_and_what_is_not_names_its_page() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(REASONS))
-def test_a_condition_is_judged_as_its_page_says(kind: str) -> None:
+def test_conditions_are_rated_as_on_their_documentation_page(kind: str) -> None:
     """Each type has a page, and the index of pages says what is usual."""
     index = (ROOT / "docs/how-to/conditions/README.md").read_text()
     row = next(line for line in index.splitlines() if line.startswith(f"| [{kind}]"))
@@ -118,18 +118,18 @@ def test_a_condition_is_judged_as_its_page_says(kind: str) -> None:
     assert usual.startswith(pages.USUAL.get(kind, "False"))
 
 
-def test_every_phase_is_explained() -> None:
+def test_every_phase_has_an_explanation() -> None:
     assert set(pages.PHASES) == {each.value for each in Phase}
 
 
-def test_paused_says_how_to_go_on() -> None:
+def test_paused_page_says_how_to_resume() -> None:
     resource, _, _ = recorded("Paused")
     meta = resource["metadata"]
     text = "\n".join(page("Paused"))
     assert f"kubectl quorum resume {meta['name']} -n {meta['namespace']}" in text
 
 
-def test_a_change_that_the_operator_has_not_seen_is_told() -> None:
+def test_spec_change_not_yet_observed_by_the_operator_is_shown() -> None:
     resource, events, now = recorded("Ready")
     resource["metadata"]["generation"] = resource["status"]["observedGeneration"]
     told = "has not seen the latest change"
@@ -138,14 +138,14 @@ def test_a_change_that_the_operator_has_not_seen_is_told() -> None:
     assert told in "\n".join(status_page(resource, events, now))
 
 
-def test_a_missing_status_is_explained_as_a_missing_operator() -> None:
+def test_missing_status_is_explained_as_a_missing_operator() -> None:
     meta = {"name": "q", "namespace": "blue"}
     for resource in ({"metadata": meta}, {"metadata": meta, "status": {"conditions": []}}):
         text = " ".join("\n".join(status_page(resource, [], 0.0)).split())
         assert "no operator watches namespace blue" in text
 
 
-def test_a_suspicion_is_shown_with_its_member() -> None:
+def test_suspected_failure_is_shown_with_its_member() -> None:
     resource, events, now = recorded("Ready")
     suspected = {"reason": "FailedMount", "subject": "u", "since": "2026-01-01T00:00:00Z"}
     resource["status"]["members"][1]["suspected"] = suspected
@@ -155,7 +155,7 @@ def test_a_suspicion_is_shown_with_its_member() -> None:
     assert "FailedMount of u since" in "\n".join(members_page(resource))
 
 
-def test_long_names_leave_room_for_everything_on_120_columns_and_wrap_on_80() -> None:
+def test_long_names_fit_120_columns_and_wrap_on_80() -> None:
     resource, events, now = recorded("Ready")
     for member in resource["status"]["members"]:
         member["node"] = "ip-10-20-30-40.eu-central-1.compute.internal.example.org"
@@ -164,7 +164,7 @@ def test_long_names_leave_room_for_everything_on_120_columns_and_wrap_on_80() ->
     assert max(map(len, status_page(resource, events, now, 80))) <= 80
 
 
-def test_one_line_tells_what_changes() -> None:
+def test_one_line_shows_what_changes() -> None:
     resource, _, _ = recorded("Repairing")
     line = summary_line(resource)
     assert line.startswith("Repairing, leader 1, members [1-2*")
@@ -174,7 +174,7 @@ def test_one_line_tells_what_changes() -> None:
     assert summary_line({"metadata": {}}).startswith("no status")
 
 
-def test_the_last_column_is_wrapped_below_itself() -> None:
+def test_last_column_wraps_within_its_column() -> None:
     lines = table(("A", "B"), [("x", "one two three four five six seven eight")], 30)
     assert lines == ["A  B", "x  one two three four five six", "   seven eight"]
     assert fields([("Name", "a b c"), ("", "more")], 80) == ["Name  a b c", "      more"]
@@ -184,5 +184,5 @@ def test_the_last_column_is_wrapped_below_itself() -> None:
     ("seconds", "text"),
     [(-3, "0s"), (119, "119s"), (120, "2m"), (7300, "2h"), (200_000, "2d")],
 )
-def test_ages_are_those_of_kubectl(seconds: float, text: str) -> None:
+def test_ages_are_formatted_as_in_kubectl(seconds: float, text: str) -> None:
     assert age(seconds) == text

@@ -16,7 +16,7 @@ def written(attempts: Attempts, values: list[str]) -> float:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_value_that_follows_the_quorum_is_no_contest() -> None:
+def test_alternating_values_are_not_contested() -> None:
     """Five replacements in a row: the number of members that have to be ready goes up and down."""
     attempts = Attempts()
     last = written(attempts, ["3", "4"] * CONTESTED_TIMES)
@@ -25,7 +25,7 @@ def test_a_value_that_follows_the_quorum_is_no_contest() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_the_same_value_again_and_again_is_a_contest() -> None:
+def test_repeated_identical_writes_are_contested() -> None:
     attempts = Attempts()
     last = written(attempts, ["3"] * CONTESTED_TIMES)
     (told,) = attempts.refusals(1, last)

@@ -79,7 +79,7 @@ def reasons(api: KeptObjects) -> list[str]:
 
 
 @pytest.mark.requirement("OP-10")
-def test_without_backups_nothing_is_made_and_nothing_is_asked() -> None:
+def test_quorum_without_backups_creates_and_reads_no_backup_objects() -> None:
     api, asked = running_quorum(3), list[str]()
     api.refuse = lambda verb, path: asked.append(path)
     reconcile(api)
@@ -89,7 +89,7 @@ def test_without_backups_nothing_is_made_and_nothing_is_asked() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
+def test_cron_job_is_created_repaired_and_removed(api: KeptObjects) -> None:
     reconcile(api)
     made = api.objects[CRON_JOB]
     assert made["metadata"]["ownerReferences"] == [OWNER.reference()]
@@ -113,7 +113,7 @@ def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
+def test_successful_and_failed_backups_are_reported(api: KeptObjects) -> None:
     summary: dict[str, object] = {"name": "backup-1", "endOffset": 47, "bytes": 1234}
     ended(api, "demo-backup-1", True, 7200, summary)
     reconcile(api)
@@ -140,7 +140,7 @@ def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
+def test_outdated_backup_is_reported(api: KeptObjects) -> None:
     ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
     api.change_spec(backup={**BACKUP, "overdueAfterSeconds": 3600})
     reconcile(api)
@@ -150,7 +150,9 @@ def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_refused_or_foreign_objects_are_reported_and_other_steps_continue(api: KeptObjects) -> None:
+def test_rejected_or_foreign_objects_are_reported_and_other_steps_continue(
+    api: KeptObjects,
+) -> None:
     foreign: dict[str, Any] = {
         "kind": "CronJob",
         "metadata": {"name": "demo-backup", "namespace": SPACE, "uid": "foreign"},
@@ -176,7 +178,7 @@ def test_refused_or_foreign_objects_are_reported_and_other_steps_continue(api: K
 
 
 @pytest.mark.requirement("OP-10")
-def test_a_secret_of_the_object_store_that_is_missing_is_told(api: KeptObjects) -> None:
+def test_missing_object_store_secret_is_reported(api: KeptObjects) -> None:
     store = {
         "bucket": "bucket",
         "endpoint": "https://store.example",

@@ -76,7 +76,7 @@ class Env:
 
 
 @pytest.mark.requirement("OP-03")
-def test_at_rest_the_api_server_is_not_called_and_only_the_leader_is_asked() -> None:
+def test_idle_reconcile_makes_no_api_calls_and_queries_only_the_leader() -> None:
     env = Env()
     env.look()
     env.look(5)
@@ -85,7 +85,7 @@ def test_at_rest_the_api_server_is_not_called_and_only_the_leader_is_asked() -> 
 
 
 @pytest.mark.requirement("OP-03")
-def test_nothing_is_done_because_of_an_outdated_copy_alone() -> None:
+def test_no_action_is_taken_on_an_outdated_cache_only() -> None:
     """The copy says that pods, volumes and hosts are gone and a disk is dead; nothing of that is so."""
     env = Env()
     env.kept.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
@@ -97,7 +97,7 @@ def test_nothing_is_done_because_of_an_outdated_copy_alone() -> None:
     assert env.live.writes == []
 
 
-def test_no_failure_is_taken_back_because_of_an_outdated_copy() -> None:
+def test_no_failure_is_revoked_on_an_outdated_cache() -> None:
     """The copy has the host of a member that was held to be gone with it; it is not there any more."""
     env = Env()
     latch = json.dumps({"reason": "HostDeleted", "at": 1})
@@ -112,7 +112,7 @@ def test_no_failure_is_taken_back_because_of_an_outdated_copy() -> None:
     assert "Unlatch" not in {each["reason"] for each in env.live.events}
 
 
-def test_a_repair_reads_no_volume_and_no_host_that_the_copy_calls_sound() -> None:
+def test_repair_reads_no_volume_or_host_that_is_healthy_in_the_cache() -> None:
     env = Env()
     read: list[str] = []
     env.fail_a_disk()
@@ -126,7 +126,7 @@ def test_a_repair_reads_no_volume_and_no_host_that_the_copy_calls_sound() -> Non
     assert [each for each in read if any(kind in each for kind in shared)] == []
 
 
-def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
+def test_watched_changes_are_acted_upon_after_a_live_read() -> None:
     env = Env()
     env.fail_a_disk()
     env.look()
@@ -137,7 +137,7 @@ def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
     assert env.live.created("statefulsets") or env.live.writes
 
 
-def test_the_look_after_a_step_is_live() -> None:
+def test_read_after_a_step_is_live() -> None:
     """There is more to do most likely, and copies do not show the step yet: a look at them is in vain."""
     env = Env()
     env.fail_a_disk()
@@ -150,7 +150,7 @@ def test_the_look_after_a_step_is_live() -> None:
 
 
 @pytest.mark.requirement("OP-03")
-def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> None:
+def test_waiting_repair_makes_no_api_calls() -> None:
     env = Env()
     env.fail_a_disk()
     for _ in range(20):
@@ -168,7 +168,7 @@ def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> No
     assert not [path for path in read if path.endswith("/events")], "of events there is no copy"
 
 
-def test_what_is_checked_now_and_then_is_checked_by_the_look_that_acts() -> None:
+def test_periodic_checks_are_done_by_the_read_before_an_action() -> None:
     """A pod whose configuration was made anew is only known by that check: the glance must not use it up."""
     env = Env()
     env.fail_a_disk()
@@ -182,7 +182,7 @@ def test_what_is_checked_now_and_then_is_checked_by_the_look_that_acts() -> None
     assert paths.namespaced("configmaps", SPACE, f"{NAME}-config") in read
 
 
-def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None:
+def test_step_is_not_repeated_because_of_a_lagging_cache() -> None:
     env = Env()
     env.fail_a_disk()
     env.bring()
@@ -192,7 +192,7 @@ def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None
     assert env.live.writes == []
 
 
-def test_a_reconcile_does_not_modify_a_cached_object() -> None:
+def test_reconcile_does_not_modify_a_cached_object() -> None:
     """Objects share what they have in common: a change of one would be a change of many."""
     env = Env()
     env.fail_a_disk()
@@ -203,16 +203,14 @@ def test_a_reconcile_does_not_modify_a_cached_object() -> None:
     assert env.kept.objects == before
 
 
-def test_a_resource_that_the_copy_does_not_have_yet_is_not_gone() -> None:
+def test_resource_missing_in_the_cache_is_not_treated_as_deleted() -> None:
     env = Env()
     del env.kept.objects[env.live.resource_path]
     env.look()
     assert env.live.calls["get"] > 0
 
 
-def test_all_nodes_are_asked_again_when_a_pod_looks_different_or_the_leader_says_something_else() -> (
-    None
-):
+def test_all_nodes_are_queried_again_when_a_pod_or_the_leader_report_changes() -> None:
     env = Env()
     env.look()
     pod = env.live.objects[pod_path(3)]

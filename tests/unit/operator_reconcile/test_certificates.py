@@ -38,7 +38,7 @@ class Killed(BaseException):
     """The operator's process ends."""
 
 
-def test_a_quorum_that_was_formed_with_them_gets_certificates() -> None:
+def test_quorum_formed_with_certificates_gets_them() -> None:
     env = Env()
     env.settle()
     made = set(env.api.created("secrets"))
@@ -53,7 +53,7 @@ def test_a_quorum_that_was_formed_with_them_gets_certificates() -> None:
     assert env.nodes.pod_clients, "the pods are asked by TLS"
 
 
-def test_what_is_in_order_is_written_no_more() -> None:
+def test_valid_certificates_are_not_rewritten() -> None:
     env = Env()
     env.settle()
     env.api.writes.clear()
@@ -61,7 +61,7 @@ def test_what_is_in_order_is_written_no_more() -> None:
     assert env.api.writes == []
 
 
-def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
+def test_quorum_without_certificates_gets_none_and_reports_it() -> None:
     api = running_quorum(3)
     before = copy.deepcopy(api.objects)
     asyncio.run(reconciler(api, SoundNodes(3)).reconcile(SPACE, NAME))
@@ -74,7 +74,7 @@ def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
     assert all(api.objects[path]["spec"] == before[path]["spec"] for path in sets)
 
 
-def test_there_is_no_way_back_from_tls_alone() -> None:
+def test_tls_only_cannot_be_reverted() -> None:
     api = running_quorum(3, tls=True)
     env = Env(api)
     env.settle()
@@ -90,7 +90,7 @@ def test_there_is_no_way_back_from_tls_alone() -> None:
     assert all(api.objects[path]["spec"] == each["spec"] for path, each in sets.items())
 
 
-def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:
+def test_recreated_identity_keeps_the_certificates_setting() -> None:
     """Else whoever deletes a ConfigMap would take TLS from all members, one by one."""
     env = Env()
     env.settle()
@@ -102,7 +102,7 @@ def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:
     assert not [path for verb, path in env.api.writes if verb == "delete" and "/pods/" in path]
 
 
-def test_a_leaf_that_is_deleted_is_made_again_and_the_member_takes_it_over() -> None:
+def test_deleted_leaf_is_recreated_and_the_member_loads_it() -> None:
     env = Env()
     env.settle()
     before = leaf_in(env.api.objects.pop(leaf_path(2)))
@@ -125,7 +125,7 @@ def test_leaves_are_renewed_one_at_a_time_and_the_leader_last() -> None:
     assert order == [leaf_path(2), leaf_path(3), leaf_path(1)]
 
 
-def test_the_next_leaf_waits_until_the_one_before_is_loaded() -> None:
+def test_next_leaf_waits_until_the_previous_one_is_loaded() -> None:
     env = Env()
     env.settle()
     env.nodes.now += 61 * DAY_S
@@ -137,7 +137,7 @@ def test_the_next_leaf_waits_until_the_one_before_is_loaded() -> None:
     assert "demo-2-1 has not loaded" in env.ready()["message"]
 
 
-def test_the_authority_is_replaced_when_it_is_asked_for_once() -> None:
+def test_authority_is_replaced_once_per_request() -> None:
     env = Env()
     env.settle()
     env.ask_for(2)
@@ -150,7 +150,7 @@ def test_the_authority_is_replaced_when_it_is_asked_for_once() -> None:
     assert secret_path("demo-ca-3") not in env.api.objects
 
 
-def test_the_next_authority_signs_nothing_before_every_member_trusts_it() -> None:
+def test_next_authority_signs_nothing_before_every_member_trusts_it() -> None:
     env = Env()
     env.settle()
     env.nodes.stuck = {3}
@@ -166,7 +166,7 @@ def test_the_next_authority_signs_nothing_before_every_member_trusts_it() -> Non
     assert env.authority_of(3) == 2
 
 
-def test_brokers_are_awaited_until_a_confirmation() -> None:
+def test_rotation_waits_for_brokers_until_a_confirmation() -> None:
     broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
     env = Env(running_quorum(3, tls=True))
     env.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
@@ -200,7 +200,7 @@ def test_deleted_objects_are_recreated_and_trust_is_kept(lost: str) -> None:
         assert env.api.status["tls"]["authority"] == 2
 
 
-def test_without_the_authoritys_key_the_operator_comes_in_with_a_pair_that_is_there() -> None:
+def test_operator_without_the_authority_key_connects_with_an_existing_pair() -> None:
     """Else it could ask nobody, and would wait for members that it does not reach until everything has expired."""
     env = Env()
     env.settle()
@@ -215,7 +215,7 @@ def test_without_the_authoritys_key_the_operator_comes_in_with_a_pair_that_is_th
     assert opened.key.presented == there.fingerprint
 
 
-def test_everything_has_expired_while_no_operator_was_there() -> None:
+def test_certificates_that_expired_without_an_operator_are_replaced() -> None:
     env = Env()
     env.settle()
     env.nodes.now += 400 * DAY_S
@@ -226,7 +226,7 @@ def test_everything_has_expired_while_no_operator_was_there() -> None:
         assert leaf.validity.not_after > env.nodes.now
 
 
-def test_a_foreign_secret_is_neither_used_nor_changed() -> None:
+def test_foreign_secret_is_neither_used_nor_changed() -> None:
     env = Env()
     meta = {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}}
     foreign: dict[str, Any] = {
@@ -241,7 +241,7 @@ def test_a_foreign_secret_is_neither_used_nor_changed() -> None:
     assert leaf_path(1) in env.api.objects
 
 
-def test_a_foreign_authority_signs_nothing() -> None:
+def test_foreign_authority_signs_nothing() -> None:
     env = Env()
     taken: dict[str, Any] = {"metadata": {"name": "demo-ca-1", "uid": "foreign", "labels": {}}}
     env.api.objects[secret_path("demo-ca-1")] = copy.deepcopy(taken)
@@ -250,7 +250,7 @@ def test_a_foreign_authority_signs_nothing() -> None:
     assert env.api.status["tls"]["authority"] == 2
 
 
-def test_what_the_api_server_refuses_is_told_and_the_quorum_goes_on() -> None:
+def test_rejected_write_is_reported_and_the_quorum_continues() -> None:
     env = Env()
     service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
 
@@ -266,14 +266,14 @@ def test_what_the_api_server_refuses_is_told_and_the_quorum_goes_on() -> None:
     assert "secrets is forbidden" in env.ready()["message"]
 
 
-def test_a_paused_quorum_gets_nothing() -> None:
+def test_paused_quorum_gets_no_certificates() -> None:
     env = Env()
     env.api.change_spec(paused=True)
     env.looks(3)
     assert not env.api.created("secrets")
 
 
-def test_no_key_is_in_the_status_nor_in_an_event() -> None:
+def test_neither_status_nor_events_contain_a_key() -> None:
     env = Env()
     env.settle()
     env.ask_for(2)
@@ -317,7 +317,7 @@ def _killed_at(env: Env, call: int) -> bool:
     "call",
     [pytest.param(each, marks=[] if each in {2, 7} else pytest.mark.long) for each in range(1, 13)],
 )
-def test_an_operator_that_is_killed_at_any_write_is_followed_by_one_that_ends_it(
+def test_new_operator_completes_the_writes_of_an_operator_killed_at_any_write(
     call: int,
 ) -> None:
     """While certificates are made first, and while the authority is replaced."""
@@ -333,7 +333,7 @@ def test_an_operator_that_is_killed_at_any_write_is_followed_by_one_that_ends_it
     assert secret_path("demo-ca-3") not in env.api.objects
 
 
-def test_ways_in_that_are_used_no_more_are_closed() -> None:
+def test_clients_with_replaced_certificates_are_closed() -> None:
     env = Env()
     env.settle()
     env.ask_for(2)
@@ -349,7 +349,7 @@ def test_ways_in_that_are_used_no_more_are_closed() -> None:
     assert last.is_closed
 
 
-def test_what_an_annotation_asks_for_is_seen_while_all_is_at_rest() -> None:
+def test_annotation_is_processed_while_the_quorum_is_idle() -> None:
     """What watches have brought is looked at, and no Secret is read, until then."""
     env = Env()
     env.settle()
@@ -368,7 +368,7 @@ def test_what_an_annotation_asks_for_is_seen_while_all_is_at_rest() -> None:
     assert secret_path("demo-ca-2") in env.api.objects
 
 
-def test_secrets_are_read_again_after_a_while() -> None:
+def test_secrets_are_reread_periodically() -> None:
     env = Env()
     env.settle()
     kept = KeptObjects({})
@@ -385,7 +385,7 @@ def test_secrets_are_read_again_after_a_while() -> None:
     assert leaf_path(3) in env.api.objects
 
 
-def test_a_write_that_comes_late_is_refused() -> None:
+def test_stale_write_is_rejected() -> None:
     """Of an operator that was held up, or of a second one: what it judged is not there any more."""
     env = Env()
     env.settle()
@@ -409,7 +409,7 @@ def test_a_write_that_comes_late_is_refused() -> None:
     asyncio.run(late())
 
 
-def test_two_operators_at_once_end_with_one_authority() -> None:
+def test_two_concurrent_operators_create_one_authority() -> None:
     env = Env()
     env.settle()
     env.ask_for(2)

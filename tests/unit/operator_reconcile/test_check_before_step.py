@@ -111,7 +111,7 @@ silences = st.lists(st.frozensets(st.integers(2, SIZE), max_size=3), min_size=6,
     ),
     enabled=st.booleans(),
 )
-def test_whatever_changes_between_plan_and_step_a_live_majority_stays(
+def test_live_majority_survives_any_change_between_plan_and_step(
     coming: list[frozenset[int]], wish: str, latched: dict[int, str], enabled: bool
 ) -> None:
     asyncio.run(_rounds(coming, WISHES[wish], latched, enabled))
@@ -134,7 +134,7 @@ async def _rounds(
         await operator.reconcile(SPACE, NAME)
 
 
-def test_what_the_last_look_refuses_is_told_when_it_goes_on() -> None:
+def test_step_rejected_by_the_final_check_is_reported_if_it_persists() -> None:
     """A voter is latched and silent when it is looked at, and heard whenever it is to be stopped."""
 
     class Flapping(MovingNodes):

@@ -32,14 +32,14 @@ def times_of(quorums: int, members: int, disks: int) -> tuple[float, float]:
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_few_disks_at_once_take_as_long_as_one() -> None:
+def test_few_concurrent_disk_failures_take_as_long_as_one() -> None:
     alone, many = times_of(4, 3, 3)
     assert many <= 1.2 * alone, (alone, many)
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_repairs_that_had_to_wait_for_each_other_would_be_seen(
+def test_serialized_repairs_would_be_detected_by_the_test(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
@@ -49,13 +49,13 @@ def test_repairs_that_had_to_wait_for_each_other_would_be_seen(
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-03")
-def test_twenty_disks_at_once_take_no_longer_than_twice_one() -> None:
+def test_twenty_concurrent_disk_failures_take_at_most_twice_as_long_as_one() -> None:
     alone, many = times_of(100, 5, 20)
     assert many <= LONGER * alone, (alone, many)
 
 
 @pytest.mark.requirement("OP-03")
-def test_a_repair_makes_few_calls() -> None:
+def test_repair_makes_few_calls() -> None:
     async def story() -> dict[str, int]:
         fleet = ManyQuorums(1, 5)
         await fleet.start()

@@ -83,7 +83,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_edited_start_ordinal_is_reverted() -> None:
+def test_edited_start_ordinal_is_reverted() -> None:
     """Its pod would be another one, on another claim."""
     api = running_quorum(3)
     api.objects[set_path(2)]["spec"] |= {"ordinals": {"start": 1}, "minReadySeconds": 900}
@@ -106,7 +106,7 @@ def test_foreign_changes_are_reverted(path: str, change: Callable[[dict[str, Any
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("damage", [None, {}, {"clusterId": "x"}, {"founderId": "one"}])
-def test_an_identity_without_its_data_is_made_anew(damage: dict[str, str] | None) -> None:
+def test_identity_without_data_is_recreated(damage: dict[str, str] | None) -> None:
     """Somebody deleted it and created another one of that name."""
     api = running_quorum(3)
     before = api.objects[IDENTITY]["data"]["clusterId"]
@@ -125,7 +125,7 @@ def test_an_identity_without_its_data_is_made_anew(damage: dict[str, str] | None
 
 
 @pytest.mark.requirement("OP-01")
-def test_what_can_not_be_changed_back_is_made_anew() -> None:
+def test_object_with_changed_immutable_fields_is_recreated() -> None:
     api = running_quorum(3)
     api.objects[CONFIG] |= {"immutable": True, "data": {"node.properties": "x"}}
 
@@ -142,7 +142,7 @@ def test_what_can_not_be_changed_back_is_made_anew() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_policy_that_refuses_an_object_does_not_get_it_deleted() -> None:
+def test_object_rejected_by_a_policy_is_not_deleted() -> None:
     api = running_quorum(3)
     api.objects[CONFIG]["data"] = {}
 
@@ -160,7 +160,7 @@ def test_a_policy_that_refuses_an_object_does_not_get_it_deleted() -> None:
 
 @pytest.mark.parametrize("data", [None, {}, {"token": ""}, {"other": "eA=="}, {"token": "!"}])
 @pytest.mark.requirement("OP-01")
-def test_a_secret_without_a_token_gets_one(data: dict[str, str] | None) -> None:
+def test_secret_without_token_gets_one(data: dict[str, str] | None) -> None:
     api = running_quorum(3)
     api.objects[SECRET]["data"] = data
     reconcile(api)
@@ -168,7 +168,7 @@ def test_a_secret_without_a_token_gets_one(data: dict[str, str] | None) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None:
+def test_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None:
     api = running_quorum(3)
     before = copy.deepcopy(api.objects[SECRET])
     api.objects[SECRET]["metadata"].update(ownerReferences=[], labels={})
@@ -178,7 +178,7 @@ def test_a_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_template_that_a_webhook_changes_each_time_is_not_fought_over() -> None:
+def test_template_changed_by_a_webhook_each_time_is_not_rewritten_repeatedly() -> None:
     api = running_quorum(3)
     keep = api._keep
 
@@ -238,7 +238,7 @@ STATES = {
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
 @pytest.mark.parametrize("node_id", [1, 3])
 @pytest.mark.requirement("OP-05")
-def test_a_pod_that_can_not_start_with_an_old_template_is_replaced(
+def test_pod_that_cannot_start_with_an_old_template_is_replaced(
     state: dict[str, Any], node_id: int
 ) -> None:
     """Also where only its placement has changed, which no running pod is restarted for."""
@@ -250,7 +250,7 @@ def test_a_pod_that_can_not_start_with_an_old_template_is_replaced(
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_pod_that_can_not_start_with_the_current_template_is_left_alone() -> None:
+def test_pod_that_cannot_start_with_the_current_template_is_not_replaced() -> None:
     api = running_quorum(3)
     waiting(api, 2, **UNSCHEDULABLE)
     api.objects[pod_path(2)]["metadata"]["labels"]["controller-revision-hash"] = "new"
@@ -266,7 +266,7 @@ def test_a_pod_that_can_not_start_with_the_current_template_is_left_alone() -> N
 
 
 @pytest.mark.requirement("OP-05")
-def test_a_running_pod_made_from_a_template_that_somebody_had_changed_restarts() -> None:
+def test_running_pod_created_from_a_foreign_template_restarts() -> None:
     api = running_quorum(3)
     running = copy.deepcopy(api.objects[pod_path(2)]["status"])
     waiting(api, 2)
@@ -278,7 +278,7 @@ def test_a_running_pod_made_from_a_template_that_somebody_had_changed_restarts()
     assert ("delete", pod_path(2)) in api.writes
 
 
-def test_a_pod_that_crashes_between_two_looks_at_the_configuration_is_made_again() -> None:
+def test_pod_that_crashes_between_two_configuration_reads_is_recreated() -> None:
     """It was running again for a moment when the objects were looked at, and has the replaced configuration."""
     api = running_quorum(3)
     pod = api.objects[pod_path(3)]
@@ -306,7 +306,7 @@ class SilentNodes(SoundNodes):
 
 
 @pytest.mark.requirement("OP-01")
-def test_without_identity_and_configuration_the_members_get_what_they_need_to_answer() -> None:
+def test_members_get_required_settings_without_identity_and_configuration() -> None:
     """As `kubectl delete configmaps,secrets` leaves them: the identity is rebuilt by their logs, and nobody starts without these."""
     api = running_quorum(3, tls=True)
     for path in (CONFIG, SECRET, f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"):

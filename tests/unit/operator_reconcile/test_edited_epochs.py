@@ -32,7 +32,7 @@ def look(made: Reconciler, times: int = 2) -> None:
 
 @pytest.mark.requirement("OP-07")
 @pytest.mark.parametrize("field", ["newestEpoch", "recoveredEpoch"])
-def test_the_holder_of_the_lease_knows_what_it_has_written(field: str) -> None:
+def test_lease_holder_trusts_the_epoch_that_it_wrote(field: str) -> None:
     api = running_quorum(3)
     nodes = FencedNodes(3)
     made = reconciler(api, nodes, writes_alone=True)
@@ -48,7 +48,7 @@ def test_the_holder_of_the_lease_knows_what_it_has_written(field: str) -> None:
 
 
 @pytest.mark.requirement("OP-07")
-def test_what_another_operator_wrote_before_is_believed() -> None:
+def test_epoch_written_by_a_previous_operator_is_trusted() -> None:
     """A new holder of the lease has confirmed nothing itself; nor does one know without a lease who else writes."""
     for writes_alone in (True, False):
         api = running_quorum(3)

@@ -51,7 +51,7 @@ def notes(api: KeptObjects, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("odd", ["", "by-hand", "[]", '{"size": "much"}'])
 @pytest.mark.requirement("OP-01")
-def test_whatever_stands_in_all_notes_of_an_object_the_quorum_is_looked_after(odd: str) -> None:
+def test_quorum_is_reconciled_with_any_content_of_all_annotations_of_an_object(odd: str) -> None:
     made = running_quorum()
     reconciled(made, 1)
     for path in sorted(set(made.objects) - {made.resource_path}):
@@ -64,7 +64,7 @@ def test_whatever_stands_in_all_notes_of_an_object_the_quorum_is_looked_after(od
 
 @pytest.mark.parametrize("wrong", ["by-hand", "U9", ""])
 @pytest.mark.requirement("OP-01")
-def test_a_voter_whose_replica_uuid_was_edited_is_no_replaced_disk(wrong: str) -> None:
+def test_voter_with_an_edited_replica_uuid_is_not_a_replaced_disk(wrong: str) -> None:
     api = running_quorum()
     reconciled(api, 1)
     assert notes(api, CLAIM)[names.ANNOTATION_UUID] == "U2"
@@ -85,7 +85,7 @@ class Leaderless(SoundNodes):
 
 
 @pytest.mark.requirement("OP-01")
-def test_without_a_confirmed_leader_an_edited_annotation_marks_no_member_as_failed() -> None:
+def test_edited_annotation_marks_no_member_as_failed_without_a_confirmed_leader() -> None:
     """As a proof it would count at once, and for good."""
     api = running_quorum()
     reconciled(api, 1)
@@ -98,7 +98,7 @@ def test_without_a_confirmed_leader_an_edited_annotation_marks_no_member_as_fail
 
 
 @pytest.mark.requirement("OP-01")
-def test_while_its_process_does_not_answer_the_claim_says_which_replica_it_is() -> None:
+def test_claim_identifies_the_replica_while_its_process_does_not_answer() -> None:
     api = running_quorum()
     reconciled(api, 1)
     notes(api, set_path(2))[names.ANNOTATION_UUID] = "by-hand"
@@ -109,7 +109,7 @@ def test_while_its_process_does_not_answer_the_claim_says_which_replica_it_is() 
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_running_voter_that_is_noted_as_stopped_is_a_member_like_the_others() -> None:
+def test_running_voter_marked_as_stopped_is_treated_as_a_member() -> None:
     api = running_quorum()
     notes(api, set_path(2))[names.ANNOTATION_STOPPED] = "by hand"
     reconciled(api)

@@ -59,7 +59,7 @@ def phase_after(api: KeptObjects, nodes: SoundNodes, *, seen_before: bool) -> st
     return str(api.status["phase"])
 
 
-def test_the_last_known_addresses_are_asked() -> None:
+def test_last_known_addresses_are_queried() -> None:
     nodes = Reached("10.0.0.1", "10.0.0.2", "10.0.0.3")
     api = running_quorum()
     assert phase_after(api, nodes, seen_before=True) != "QuorumLost"
@@ -67,7 +67,7 @@ def test_the_last_known_addresses_are_asked() -> None:
     assert api.condition("QuorumLost")["status"] == "False"
 
 
-def test_the_service_of_the_admin_api_is_asked() -> None:
+def test_admin_service_is_queried() -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     assert phase_after(api, Reached(SERVICE_IP), seen_before=False) != "QuorumLost"
@@ -75,7 +75,7 @@ def test_the_service_of_the_admin_api_is_asked() -> None:
 
 
 @pytest.mark.parametrize("nodes", [Reached(), Reached(SERVICE_IP, cluster_id="another")])
-def test_the_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: Reached) -> None:
+def test_quorum_is_lost_when_no_node_of_the_cluster_answers(nodes: Reached) -> None:
     api = running_quorum()
     api.objects[ADMIN]["spec"]["clusterIP"] = SERVICE_IP
     assert phase_after(api, nodes, seen_before=False) == "QuorumLost"

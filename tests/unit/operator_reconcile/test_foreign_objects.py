@@ -48,7 +48,7 @@ def reconciled(api: KeptObjects, *, first_look: bool) -> None:
 
 @pytest.mark.parametrize("first_look", [False, True], ids=["was there", "came later"])
 @pytest.mark.requirement("OP-01")
-def test_a_foreign_set_is_shown_and_its_number_is_skipped(first_look: bool) -> None:
+def test_foreign_stateful_set_is_reported_and_its_number_is_skipped(first_look: bool) -> None:
     api = running_quorum()
     reconciled(api, first_look=first_look)
     assert api.created("statefulsets")[-1] == f"{NAME}-4-2"
@@ -59,7 +59,7 @@ def test_a_foreign_set_is_shown_and_its_number_is_skipped(first_look: bool) -> N
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_claim_that_lies_there_unlabelled_is_not_given_to_a_newcomer() -> None:
+def test_existing_unlabelled_claim_is_not_used_for_a_new_member() -> None:
     api = running_quorum()
     claim = paths.namespaced("persistentvolumeclaims", SPACE, f"data-{NAME}-4-1-0")
 

@@ -65,7 +65,7 @@ def restarts(api: KeptObjects) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("data", [LATER, UNFORMED, {**UNFORMED, **ANOTHER}])
 @pytest.mark.parametrize("index", [2, 7])
-def test_a_copy_under_a_later_number_stops_no_member(
+def test_copied_identity_with_a_later_number_stops_no_member(
     index: int, data: Object, recorded: bool, owned: bool
 ) -> None:
     """`recorded`: whether the quorum's own identity still says that it has formed."""
@@ -86,7 +86,7 @@ def test_a_copy_under_a_later_number_stops_no_member(
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_copy_stops_no_member_while_no_node_answers(recorded: bool) -> None:
+def test_copied_identity_stops_no_member_while_no_node_answers(recorded: bool) -> None:
     api = running_quorum(3)
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
@@ -96,7 +96,7 @@ def test_a_copy_stops_no_member_while_no_node_answers(recorded: bool) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_copy_beside_a_deleted_identity_is_not_taken_for_it() -> None:
+def test_copy_beside_a_deleted_identity_is_not_used() -> None:
     api = running_quorum(3)
     copied(api, 2, {**UNFORMED, **ANOTHER})
     del api.objects[IDENTITY]
@@ -108,7 +108,7 @@ def test_a_copy_beside_a_deleted_identity_is_not_taken_for_it() -> None:
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("recorded", [True, False])
-def test_an_identity_of_another_cluster_is_replaced_by_the_right_one(recorded: bool) -> None:
+def test_identity_of_another_cluster_is_replaced_by_the_right_one(recorded: bool) -> None:
     """Its data is immutable: somebody deleted it and created another one of that name."""
     api = running_quorum(3)
     api.objects[IDENTITY]["data"].update(ANOTHER)
@@ -129,7 +129,7 @@ def without_policy(found: Object) -> None:
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("spec", [{}, {"mode": "Managed"}])
 @pytest.mark.parametrize("stage", [None, "Plain", "Accepting", "nonsense"])
-def test_an_identity_without_tls_reverts_no_member_to_clear_text(
+def test_identity_without_tls_reverts_no_member_to_clear_text(
     stage: str | None, spec: Object
 ) -> None:
     env = Env(running_quorum(3, tls=True))
@@ -150,7 +150,7 @@ def test_an_identity_without_tls_reverts_no_member_to_clear_text(
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("recorded", ["data", "Closed", "Dialling"])
-def test_an_identity_that_claims_tls_closes_no_quorum_in_clear_text(recorded: str) -> None:
+def test_identity_with_tls_closes_no_clear_text_quorum(recorded: str) -> None:
     """Its brokers and clients would be cut off at once, without a migration."""
     api = running_quorum(3)
     before = copy.deepcopy(
@@ -167,7 +167,7 @@ def test_an_identity_that_claims_tls_closes_no_quorum_in_clear_text(recorded: st
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_identity_without_the_network_policy_does_not_remove_it() -> None:
+def test_identity_without_network_policy_does_not_remove_it() -> None:
     api = running_quorum(3)
     for path, each in api.objects.items():
         if "/statefulsets/" in path:
@@ -190,7 +190,7 @@ CHANGES: dict[str, Callable[[Object], object]] = {
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_other_edits_of_an_identity_restart_no_pod(
+def test_other_identity_edits_restart_no_pod(
     change: Callable[[Object], object],
 ) -> None:
     api = running_quorum(3)
@@ -202,7 +202,7 @@ def test_other_edits_of_an_identity_restart_no_pod(
 
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("tls", [True, False])
-def test_adopted_claims_keep_their_certificates_and_their_network_policy(tls: bool) -> None:
+def test_adopted_claims_keep_their_certificates_and_network_policy(tls: bool) -> None:
     """The resource was deleted and applied again: only the claims are left, and a person adopts them."""
     api = running_quorum(3, tls=tls)
     env = Env(api) if tls else None

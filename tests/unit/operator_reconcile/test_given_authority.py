@@ -92,7 +92,7 @@ KINDS: dict[str, Callable[[], Issued]] = {
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("kind", in_part(KINDS, "signed by another one"))
-def test_an_authority_of_the_users_own_signs(kind: str) -> None:
+def test_user_provided_authority_signs(kind: str) -> None:
     env = env_with(KINDS[kind]())
     env.settle()
     assert signers(env) == trusted(env) == {"CN=Corporate CA"}
@@ -101,7 +101,7 @@ def test_an_authority_of_the_users_own_signs(kind: str) -> None:
 
 
 @pytest.mark.requirement("OP-11")
-def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> None:
+def test_another_authority_in_the_same_secret_signs_after_all_members_trust_it() -> None:
     env = env_with(corporate())
     env.settle()
     put(env, GIVEN, data_of(corporate("Corporate CA 2")))
@@ -116,7 +116,7 @@ def test_another_authority_in_the_same_secret_takes_over_once_all_trust_it() -> 
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_a_restored_former_authority_is_used_again() -> None:
+def test_restored_former_authority_is_used_again() -> None:
     first, second = corporate(), corporate("Second")
     env = env_with(first)
     env.settle()
@@ -155,7 +155,7 @@ def fingerprint(made: Issued) -> str:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -> None:
+def test_authority_renewed_with_its_key_needs_no_new_certificates() -> None:
     first = corporate()
     renewed = next(each for each in renewals(first) if fingerprint(each) > fingerprint(first))
     env = env_with(first)
@@ -170,7 +170,7 @@ def test_an_authority_that_is_renewed_with_its_key_needs_no_new_certificates() -
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_from_the_operators_authority_to_a_given_one_and_back() -> None:
+def test_operator_authority_changes_to_a_user_provided_one_and_back() -> None:
     env = env_with(None)
     env.settle()
     put(env, GIVEN, data_of(corporate()))
@@ -232,7 +232,7 @@ WRONG: dict[str, tuple[Callable[[], Data | None], str, str]] = {
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("wrong", in_part(WRONG, "another key"))
-def test_what_can_not_be_used_is_told_once_and_nothing_is_lost(wrong: str) -> None:
+def test_unusable_authority_is_reported_once_and_nothing_is_lost(wrong: str) -> None:
     made, reason, message = WRONG[wrong]
     env = env_with(corporate())
     env.settle()
@@ -259,9 +259,7 @@ def test_what_can_not_be_used_is_told_once_and_nothing_is_lost(wrong: str) -> No
 
 
 @pytest.mark.requirement("OP-11")
-def test_a_new_quorum_waits_for_the_secret_that_it_names_and_makes_no_authority_of_its_own() -> (
-    None
-):
+def test_new_quorum_waits_for_its_named_secret_and_creates_no_authority() -> None:
     env = env_with(corporate())
     del env.api.objects[GIVEN]
     env.looks(4)
@@ -275,7 +273,7 @@ def test_a_new_quorum_waits_for_the_secret_that_it_names_and_makes_no_authority_
 
 
 @pytest.mark.long
-def test_the_copy_of_a_given_authority_is_made_again() -> None:
+def test_copy_of_a_user_provided_authority_is_recreated() -> None:
     env = env_with(corporate())
     env.settle()
     before = {each: leaf_in(env.api.objects[leaf_path(each)]) for each in MEMBERS}
@@ -286,7 +284,7 @@ def test_the_copy_of_a_given_authority_is_made_again() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_an_authority_that_ends_soon_is_told_and_not_replaced_by_another_one() -> None:
+def test_expiring_user_provided_authority_is_reported_and_not_replaced() -> None:
     env = env_with(corporate(days=100))
     env.settle()
     env.nodes.now += 85 * DAY_S
@@ -297,7 +295,7 @@ def test_an_authority_that_ends_soon_is_told_and_not_replaced_by_another_one() -
 
 
 @pytest.mark.long
-def test_after_a_given_authority_has_ended_the_next_one_waits_minutes_and_not_days() -> None:
+def test_expired_user_provided_authority_is_succeeded_within_minutes() -> None:
     env = env_with(corporate(days=100))
     env.settle()
     env.nodes.now += 101 * DAY_S
@@ -346,7 +344,7 @@ ALL = {OWN, "CN=Partner 1", "CN=Partner 2", "CN=Tools"}
 
 
 @pytest.mark.requirement("OP-11")
-def test_further_authorities_are_trusted_by_all_and_leave_with_the_spec() -> None:
+def test_additional_authorities_are_trusted_by_all_and_removed_with_the_spec() -> None:
     env = with_extras()
     assert trusted(env) == ALL
     map_ = env.api.objects[paths.namespaced("configmaps", SPACE, "demo-trust")]
@@ -363,7 +361,7 @@ def test_further_authorities_are_trusted_by_all_and_leave_with_the_spec() -> Non
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
+def test_removed_authority_is_distrusted_although_members_are_silent() -> None:
     """Else a member that does not answer would keep it trusted by all others."""
     env = with_extras()
     env.nodes.stuck = {3}
@@ -381,7 +379,7 @@ def test_one_that_is_taken_out_is_trusted_no_more_whoever_is_silent() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("how", in_part(["gone", "garbage", "empty", "without the key"], "gone"))
-def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
+def test_unreadable_bundle_removes_no_trust(how: str) -> None:
     env = with_extras()
     match how:
         case "gone":
@@ -403,7 +401,7 @@ def test_what_can_not_be_read_takes_no_trust_away(how: str) -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
+def test_expired_certificates_and_non_authorities_of_a_bundle_are_omitted() -> None:
     env = with_extras()
     leaf = issue("leaf", start=NOW - timedelta(days=1), end=NOW + timedelta(days=9))
     bundle = pem(
@@ -419,7 +417,7 @@ def test_of_a_bundle_what_is_expired_or_no_authority_is_left_out() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
+def test_authority_is_replaced_with_additional_authorities_trusted() -> None:
     env = with_extras()
     env.ask_for(2)
     env.settle()
@@ -429,7 +427,7 @@ def test_an_authority_is_replaced_with_others_trusted_beside_it() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_a_trusted_foreign_authority_certifies_no_member() -> None:
+def test_trusted_foreign_authority_certifies_no_member() -> None:
     """A holder's Secret with a certificate of a trusted authority that is not the quorum's own is written again."""
     env = with_extras()
     partner = corporate("Partner 9")
@@ -453,7 +451,9 @@ def test_a_trusted_foreign_authority_certifies_no_member() -> None:
 
 
 @pytest.mark.long
-def test_a_given_authority_is_known_by_the_secrets_when_an_older_copy_was_deleted() -> None:
+def test_user_provided_authority_is_recognized_by_the_secrets_after_its_older_copy_was_deleted() -> (
+    None
+):
     env = env_with(corporate())
     env.settle()
     put(env, GIVEN, data_of(corporate("Next")))

@@ -41,7 +41,7 @@ def unreachable(status: Object) -> list[int]:
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
-def test_a_member_on_a_host_that_is_not_ready_is_unreachable(status: str) -> None:
+def test_member_on_an_unready_host_is_unreachable(status: str) -> None:
     api = running_quorum()
     silence(api, 3)
     set_ready(api, "h3", status)
@@ -56,7 +56,7 @@ def test_a_member_on_a_host_that_is_not_ready_is_unreachable(status: str) -> Non
     assert reconciled(api, 3)["members"][2]["unreachableSince"] == since
 
 
-def test_a_host_that_is_ready_again_makes_no_member_unreachable() -> None:
+def test_host_that_is_ready_again_makes_no_member_unreachable() -> None:
     api = running_quorum()
     silence(api, 3)
     set_ready(api, "h3", "False")
@@ -66,7 +66,7 @@ def test_a_host_that_is_ready_again_makes_no_member_unreachable() -> None:
     assert api.condition("MembersUnreachable")["status"] == "False"
 
 
-def test_a_volume_leads_to_the_host_of_a_pod_that_has_none() -> None:
+def test_host_of_a_missing_pod_is_found_by_its_volume() -> None:
     api = running_quorum()
     silence(api, 3)
     api.objects[pod_path(3)]["spec"].pop("nodeName")
@@ -78,7 +78,7 @@ def test_a_volume_leads_to_the_host_of_a_pod_that_has_none() -> None:
 
 
 @pytest.mark.parametrize(("others", "away"), [("False", True), ("True", False)])
-def test_a_zone_is_away_when_all_its_hosts_are(others: str, away: bool) -> None:
+def test_zone_is_away_when_all_its_hosts_are(others: str, away: bool) -> None:
     api = running_quorum(repair={"unreachableAfterSeconds": 10})
     silence(api, 3)
     for host in ("h2", "h3"):
@@ -89,7 +89,7 @@ def test_a_zone_is_away_when_all_its_hosts_are(others: str, away: bool) -> None:
     assert (api.condition("MembersUnreachable")["reason"] == "ZoneAway") == away
 
 
-def test_no_host_is_looked_at_while_all_pods_are_ready() -> None:
+def test_no_host_is_read_while_all_pods_are_ready() -> None:
     api = running_quorum(storage={"size": "1Gi"})
     for path in [path for path in api.objects if "persistentvolumes" in path]:
         api.objects[path]["spec"] = {}

@@ -79,7 +79,7 @@ class Issuing:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.parametrize("below_a_root", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_every_holder_gets_what_the_issuer_has_issued(below_a_root: bool) -> None:
+def test_every_holder_gets_the_certificate_of_the_issuer(below_a_root: bool) -> None:
     quorum = Issuing(below_a_root=below_a_root)
     quorum.settle()
     asked = quorum.requests()
@@ -114,7 +114,7 @@ def test_every_holder_gets_what_the_issuer_has_issued(below_a_root: bool) -> Non
 
 
 @pytest.mark.long
-def test_what_is_in_order_is_written_no_more() -> None:
+def test_valid_issued_certificates_are_not_rewritten() -> None:
     quorum = Issuing()
     quorum.settle()
     quorum.api.writes.clear()
@@ -123,7 +123,7 @@ def test_what_is_in_order_is_written_no_more() -> None:
 
 
 @pytest.mark.requirement("OP-11")
-def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
+def test_delayed_issuer_is_waited_for_and_named() -> None:
     quorum = Issuing()
     quorum.works = False
     quorum.looks(3)
@@ -148,7 +148,7 @@ def test_an_issuer_that_answers_late_is_waited_for_and_named() -> None:
 
 
 @pytest.mark.requirement("OP-11")
-def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
+def test_failed_issuer_is_reported_and_existing_certificates_stay() -> None:
     quorum = Issuing()
     quorum.settle()
     before = dict(quorum.nodes.loaded)
@@ -164,7 +164,7 @@ def test_an_issuer_that_fails_is_told_and_what_is_there_stays() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last() -> None:
+def test_renewed_certificates_are_loaded_one_at_a_time_and_the_leader_last() -> None:
     quorum = Issuing()
     quorum.settle()
     quorum.nodes.now += 61 * DAY_S
@@ -184,9 +184,7 @@ def test_renewed_certificates_are_taken_over_one_at_a_time_and_the_leader_last()
 
 
 @pytest.mark.requirement("OP-11")
-def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trusted_by_all() -> (
-    None
-):
+def test_new_authority_of_the_issuer_is_used_after_it_is_named_and_trusted_by_all() -> None:
     quorum = Issuing()
     quorum.settle()
     old, new = quorum.issuer, ModelledIssuer("Next", quorum.nodes.now)
@@ -211,7 +209,7 @@ def test_another_authority_of_the_issuer_is_not_used_before_it_is_named_and_trus
 
 
 @pytest.mark.long
-def test_an_authority_that_is_still_in_use_is_kept_although_it_is_named_no_more() -> None:
+def test_authority_in_use_is_kept_although_it_is_no_longer_named() -> None:
     quorum = Issuing()
     quorum.settle()
     old, new = quorum.issuer, ModelledIssuer("Next", quorum.nodes.now)
@@ -227,7 +225,7 @@ def test_an_authority_that_is_still_in_use_is_kept_although_it_is_named_no_more(
 
 @pytest.mark.long
 @pytest.mark.parametrize("lost", ["trust", "issued", "leaf", "request"])
-def test_whatever_is_deleted_nobody_is_mistrusted_and_it_comes_back(lost: str) -> None:
+def test_deleted_objects_are_restored_and_no_holder_loses_trust(lost: str) -> None:
     quorum = Issuing()
     quorum.settle()
     place = {
@@ -249,7 +247,7 @@ def test_whatever_is_deleted_nobody_is_mistrusted_and_it_comes_back(lost: str) -
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_a_half_written_answer_is_not_taken_over() -> None:
+def test_partial_certificate_of_the_issuer_is_not_used() -> None:
     quorum = Issuing()
     quorum.settle()
     secret = quorum.api.objects[secret_path("demo-2-1-issued")]
@@ -266,7 +264,7 @@ def test_a_half_written_answer_is_not_taken_over() -> None:
 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
-def test_from_the_operators_authority_to_an_issuer_and_back() -> None:
+def test_operator_authority_changes_to_an_issuer_and_back() -> None:
     quorum = Issuing(begun=False)
     quorum.env.settle()
     quorum.api.change_spec(tls=ASKED)
@@ -279,7 +277,7 @@ def test_from_the_operators_authority_to_an_issuer_and_back() -> None:
 
 
 @pytest.mark.long
-def test_brokers_are_restarted_before_the_operators_authority_is_forgotten() -> None:
+def test_brokers_restart_before_the_operator_authority_is_removed() -> None:
     broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
     quorum = Issuing(begun=False)
     quorum.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
@@ -300,7 +298,7 @@ def test_brokers_are_restarted_before_the_operators_authority_is_forgotten() -> 
 @pytest.mark.requirement("OP-11")
 @pytest.mark.long
 @pytest.mark.parametrize("missing", [True, False])
-def test_without_cert_manager_or_the_right_to_it_one_message_says_so(missing: bool) -> None:
+def test_missing_cert_manager_or_permission_is_reported_once(missing: bool) -> None:
     quorum = Issuing()
 
     def refuse(verb: str, path: str) -> None:
@@ -321,7 +319,7 @@ def test_without_cert_manager_or_the_right_to_it_one_message_says_so(missing: bo
 
 
 @pytest.mark.long
-def test_another_issuer_in_the_spec_is_asked() -> None:
+def test_changed_issuer_in_the_spec_is_used() -> None:
     quorum = Issuing()
     quorum.settle()
     quorum.api.change_spec(tls={**ASKED, "issuerRef": {"name": "other", "kind": "ClusterIssuer"}})
@@ -331,7 +329,7 @@ def test_another_issuer_in_the_spec_is_asked() -> None:
 
 
 @pytest.mark.long
-def test_all_has_expired_while_no_operator_was_there() -> None:
+def test_issued_certificates_that_expired_without_an_operator_are_replaced() -> None:
     """The issuer has renewed its Secrets, and nobody has taken them over."""
     quorum = Issuing()
     quorum.settle()
@@ -345,7 +343,7 @@ def test_all_has_expired_while_no_operator_was_there() -> None:
 
 
 @pytest.mark.long
-def test_two_operators_at_once_end_alike() -> None:
+def test_two_concurrent_operators_get_the_same_result() -> None:
     quorum = Issuing()
     both = [quorum.env.operator(), quorum.env.operator()]
 

@@ -60,7 +60,7 @@ def read(*quorums: Shown, works: bool = True) -> Reader:
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
+def test_live_page_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
     moves = (Move("2026-11-23T21:59:59Z", "CreateMember", "member 3 failed"),)
     shown = read(Shown("blue", "q", status(), moves))
     facts = shown.cells["facts"]
@@ -74,7 +74,7 @@ def test_it_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_is_one_document_without_scripts_and_escapes_what_resources_say() -> None:
+def test_live_page_is_one_document_without_scripts_and_with_escaped_values() -> None:
     made = status()
     made.members[0].condition = made.cluster_id = EVIL
     text = document([Shown("a", EVIL, made, (Move(EVIL, EVIL, EVIL),))], NOW, works=True)
@@ -87,7 +87,7 @@ def test_it_is_one_document_without_scripts_and_escapes_what_resources_say() -> 
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_is_bounded_whatever_there_is() -> None:
+def test_live_page_has_a_bounded_size() -> None:
     made = status()
     made.members = [
         each.model_copy(update={"condition": "x" * 10_000}) for each in made.members * 50
@@ -107,7 +107,7 @@ def test_it_is_bounded_whatever_there_is() -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_an_operator_without_the_lease_says_so_and_shows_no_stale_state() -> None:
+def test_operator_without_the_lease_shows_no_stale_state() -> None:
     shown = read(Shown("blue", "q", status()), works=False)
     assert "another one holds the lease" in shown.text
     assert "blue/q" not in shown.text
@@ -130,7 +130,7 @@ def served(place: PagePlace, ask: Ask) -> list[httpx.Response]:
 
 
 @pytest.mark.requirement("OP-10")
-def test_on_loopback_it_is_read_only_and_under_names_of_loopback_alone() -> None:
+def test_loopback_page_is_read_only_and_accepts_only_loopback_host_names() -> None:
     def ask(port: int) -> list[httpx.Response]:
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(trust_env=False) as client:
@@ -152,7 +152,7 @@ def test_on_loopback_it_is_read_only_and_under_names_of_loopback_alone() -> None
 
 
 @pytest.mark.requirement("OP-10")
-def test_with_a_token_it_is_needed_and_may_be_replaced(tmp_path: Path) -> None:
+def test_configured_token_is_required_and_can_be_rotated(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("secret\n")
 
@@ -175,7 +175,7 @@ def test_with_a_token_it_is_needed_and_may_be_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("OP-10")
-def test_it_is_off_unless_asked_for_and_never_open_to_others_without_a_token() -> None:
+def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses() -> None:
     assert from_environment({}).page is None
     page = "METADATAQUORUM_OPERATOR_PAGE"
     assert from_environment({page: "127.0.0.1:8081"}).page == PagePlace("127.0.0.1", 8081)
@@ -191,7 +191,7 @@ def test_it_is_off_unless_asked_for_and_never_open_to_others_without_a_token() -
 
 
 @pytest.mark.requirement("OP-10")
-def test_the_steps_of_a_reconcile_are_its_last_moves() -> None:
+def test_live_page_lists_the_latest_reconcile_steps() -> None:
     api = running_quorum(3)
     made = reconciler(api, SoundNodes(3))
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
@@ -207,7 +207,7 @@ def test_the_steps_of_a_reconcile_are_its_last_moves() -> None:
 
 
 @pytest.mark.long
-def test_a_browser_shows_it(tmp_path: Path) -> None:
+def test_live_page_renders_in_a_browser(tmp_path: Path) -> None:
     """The policy lets the page's own style in; a picture of the page is not blank."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:

@@ -45,14 +45,14 @@ def health(operator: Application) -> tuple[int, dict[str, Any]]:
     return answer.status, json.loads(answer.text)
 
 
-def test_without_any_resource_the_operator_is_healthy(clock: Clock) -> None:
+def test_operator_without_resources_is_healthy(clock: Clock) -> None:
     operator = Application(Settings())
     clock.now += 10 * STALE_AFTER_S
     assert health(operator)[0] == 200
 
 
 @pytest.mark.parametrize("set_by_s", [-1e6, 1e6])
-def test_a_clock_that_is_set_is_no_reason_to_restart(clock: Clock, set_by_s: float) -> None:
+def test_clock_change_causes_no_restart(clock: Clock, set_by_s: float) -> None:
     operator = Application(Settings())
     operator.metrics.watch(GOOD)
     operator.metrics.begin(GOOD)
@@ -67,7 +67,7 @@ def test_a_clock_that_is_set_is_no_reason_to_restart(clock: Clock, set_by_s: flo
 
 
 @pytest.mark.parametrize("error", ["Forbidden", "Unavailable", "TimeoutError"])
-def test_a_resource_that_always_fails_is_no_reason_to_restart(clock: Clock, error: str) -> None:
+def test_resource_that_always_fails_causes_no_restart(clock: Clock, error: str) -> None:
     operator = Application(Settings())
     operator.metrics.watch(BAD)
     for _ in range(100):
@@ -102,7 +102,7 @@ def test_liveness_fails_when_all_workers_hang(clock: Clock) -> None:
     assert health(operator)[0] == 503
 
 
-def test_a_long_wait_for_the_next_look_is_no_standstill(clock: Clock) -> None:
+def test_long_wait_for_the_next_reconcile_is_not_a_hang(clock: Clock) -> None:
     operator = Application(Settings())
     operator.metrics.watch(GOOD)
     operator.metrics.begin(GOOD)
@@ -117,7 +117,7 @@ def test_a_long_wait_for_the_next_look_is_no_standstill(clock: Clock) -> None:
 @pytest.mark.parametrize(
     "error", [Forbidden(403, "Forbidden", "no"), Unavailable(0, "ConnectError", "refused")]
 )
-def test_workers_whose_calls_fail_make_progress(error: Exception) -> None:
+def test_workers_with_failing_calls_count_as_progress(error: Exception) -> None:
     operator = Application(Settings())
 
     class Failing:

@@ -91,7 +91,7 @@ def latched_by(api: KeptObjects) -> str | None:
     return found
 
 
-def test_a_failure_of_the_data_volume_that_lasts_counts() -> None:
+def test_lasting_failure_of_the_data_volume_counts() -> None:
     text = latched_by(moved(("FailedMount", OWN, 1.0)))
     assert text is not None
     assert "VolumeNotMounted" in text
@@ -113,5 +113,5 @@ def test_a_failure_of_the_data_volume_that_lasts_counts() -> None:
     ],
     ids=["attached elsewhere", "drained", "late ConfigMap", "pulls", "attached in the end", "old"],
 )
-def test_anything_else_condemns_no_disk(told: list[tuple[str, str, float]]) -> None:
+def test_other_mount_events_condemn_no_disk(told: list[tuple[str, str, float]]) -> None:
     assert latched_by(moved(*told)) is None

@@ -44,14 +44,14 @@ def earlier() -> KeptObjects:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_quorum_of_the_version_before_is_left_as_it_is() -> None:
+def test_quorum_of_the_previous_version_keeps_no_policy() -> None:
     api = earlier()
     reconcile(api)
     assert POLICY not in api.objects
     assert not [path for _, path in api.writes if "networkpolicies" in path]
 
 
-def test_it_is_switched_on_and_off_by_the_spec() -> None:
+def test_spec_switches_the_policy_on_and_off() -> None:
     api = earlier()
     api.change_spec(networkPolicy={"mode": "Enabled"})
     reconcile(api)
@@ -62,7 +62,7 @@ def test_it_is_switched_on_and_off_by_the_spec() -> None:
     assert not [path for _, path in api.writes if "statefulsets" in path or "/pods/" in path]
 
 
-def test_a_foreign_policy_is_not_deleted() -> None:
+def test_foreign_policy_is_not_deleted() -> None:
     api = earlier()
     foreign: dict[str, Any] = {
         "kind": "NetworkPolicy",
@@ -74,7 +74,7 @@ def test_a_foreign_policy_is_not_deleted() -> None:
     assert api.objects[POLICY] == foreign
 
 
-def test_a_policy_that_is_deleted_is_made_again() -> None:
+def test_deleted_policy_is_recreated() -> None:
     api = running_quorum(3)
     before = api.objects.pop(POLICY)
     reconcile(api)
@@ -82,7 +82,7 @@ def test_a_policy_that_is_deleted_is_made_again() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_identity_that_is_made_again_remembers_it() -> None:
+def test_recreated_identity_keeps_the_policy_setting() -> None:
     """Else whoever deletes a ConfigMap would open the ports of all members."""
     api = running_quorum(3)
     claim = api.objects[CLAIM]["metadata"]
@@ -93,7 +93,7 @@ def test_an_identity_that_is_made_again_remembers_it() -> None:
     assert POLICY in api.objects
 
 
-def test_an_identity_of_the_version_before_that_is_made_again_isolates_nobody() -> None:
+def test_recreated_identity_of_the_previous_version_isolates_no_pod() -> None:
     api = earlier()
     del api.objects[IDENTITY]
     reconcile(api, times=6)
@@ -101,7 +101,7 @@ def test_an_identity_of_the_version_before_that_is_made_again_isolates_nobody() 
     assert POLICY not in api.objects
 
 
-def test_without_the_right_to_policies_the_rest_goes_on_and_it_is_told() -> None:
+def test_missing_policy_permission_is_reported_and_other_steps_continue() -> None:
     """An operator whose image was upgraded before its role."""
     api = running_quorum(3)
     service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"

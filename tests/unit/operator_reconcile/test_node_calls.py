@@ -61,7 +61,7 @@ def port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("connections", [2, 8])
-def test_reports_that_wait_for_a_connection_are_awaited(
+def test_reports_queued_for_a_connection_are_awaited(
     port: int, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = connections * 8

@@ -32,7 +32,7 @@ def certificate_objects(env: Env) -> dict[str, Object]:
 
 
 @pytest.mark.requirement("OP-01")
-def test_after_a_decision_it_goes_on_with_its_certificates() -> None:
+def test_adopted_quorum_continues_with_its_certificates() -> None:
     env = orphaned()
     before = copy.deepcopy(certificate_objects(env))
     sets = {
@@ -53,7 +53,7 @@ def test_after_a_decision_it_goes_on_with_its_certificates() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_without_a_decision_nothing_of_it_is_taken() -> None:
+def test_nothing_of_an_orphaned_quorum_is_adopted_without_a_decision() -> None:
     env = orphaned()
     before = copy.deepcopy(certificate_objects(env))
     env.looks(4)
@@ -62,7 +62,7 @@ def test_without_a_decision_nothing_of_it_is_taken() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_secret_of_another_owner_is_never_taken() -> None:
+def test_secret_of_another_owner_is_never_adopted() -> None:
     env = orphaned()
     other = {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "uid-of-x"}
     ca = env.api.objects[secret_path("demo-ca-1")]

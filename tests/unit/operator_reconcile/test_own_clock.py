@@ -52,7 +52,7 @@ class Clocks:
     errors=st.lists(st.sampled_from([-600.0, -40.0, 0.0, 40.0, 600.0]), min_size=10, max_size=10),
     restarted=st.lists(st.booleans(), min_size=10, max_size=10),
 )
-def test_the_debounce_is_measured_on_the_api_servers_clock(
+def test_debounce_is_measured_on_the_api_server_clock(
     pauses: list[float], errors: list[float], restarted: list[bool]
 ) -> None:
     asyncio.run(_debounced(pauses, errors, restarted))
@@ -81,7 +81,7 @@ async def _debounced(pauses: list[float], errors: list[float], restarted: list[b
 
 @pytest.mark.parametrize("error_s", [-86_400.0, 86_400.0])
 @pytest.mark.requirement("OP-04")
-def test_what_is_written_for_people_and_other_operators_has_the_api_servers_time(
+def test_timestamps_in_status_and_objects_use_the_api_server_clock(
     error_s: float,
 ) -> None:
     api, clocks = running_quorum(3), Clocks()
@@ -113,7 +113,7 @@ def test_what_is_written_for_people_and_other_operators_has_the_api_servers_time
 
 @pytest.mark.parametrize("error_s", [-86_400.0, 86_400.0])
 @pytest.mark.requirement("OP-04")
-def test_a_reassignment_tells_the_api_servers_time(error_s: float) -> None:
+def test_reassignment_timestamps_use_the_api_server_clock(error_s: float) -> None:
     api, clocks = running_quorum(3), Clocks()
     clocks.error_s = error_s
     path = paths.namespaced(REASSIGNMENT_PLURAL, SPACE, "r")

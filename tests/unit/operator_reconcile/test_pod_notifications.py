@@ -31,7 +31,7 @@ def secret_of(node_id: int) -> str:
     return f"/api/v1/namespaces/{SPACE}/secrets/demo-{node_id}-1-tls"
 
 
-def test_each_pod_has_the_version_of_its_secret() -> None:
+def test_each_pod_is_annotated_with_the_version_of_its_secret() -> None:
     api = running_quorum(3, tls=True)
     settle(api)
     for node_id in (1, 2, 3):
@@ -43,7 +43,7 @@ def test_each_pod_has_the_version_of_its_secret() -> None:
     assert not [path for _, path in api.writes if "/pods/" in path], "once for each change"
 
 
-def test_a_pod_that_cannot_be_told_gets_its_certificate_all_the_same() -> None:
+def test_pod_that_rejects_the_annotation_still_gets_its_certificate() -> None:
     api = running_quorum(3, tls=True)
 
     def refuse(verb: str, path: str) -> None:

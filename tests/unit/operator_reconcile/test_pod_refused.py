@@ -64,7 +64,7 @@ def reconciled(api: KeptObjects, times: int = 1, nodes: SoundNodes | None = None
     asyncio.run(run())
 
 
-def test_the_quota_is_named_in_the_conditions_and_by_one_event() -> None:
+def test_exceeded_quota_is_named_in_the_conditions_and_in_one_event() -> None:
     api = without_pod()
     reconciled(api, 3)
     told = api.condition("Refused")
@@ -80,7 +80,7 @@ def test_the_quota_is_named_in_the_conditions_and_by_one_event() -> None:
     assert changed <= {"persistentvolumeclaims"}, "no disk is blamed for it, and nobody restarted"
 
 
-def test_it_is_over_when_the_pod_is_there() -> None:
+def test_condition_is_removed_when_the_pod_exists() -> None:
     api = without_pod()
     kept = running_quorum().objects[pod_path(3)]
     reconciled(api)

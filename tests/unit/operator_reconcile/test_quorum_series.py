@@ -18,7 +18,7 @@ def named(metrics: Metrics, name: str) -> list[str]:
     return [line for line in metrics.render().decode().splitlines() if f'name="{name}"' in line]
 
 
-def test_a_status_is_told_as_numbers() -> None:
+def test_status_is_exported_as_metrics() -> None:
     metrics = busy()
     assert value(metrics, "quorum_phase", phase="Pending") == 1
     assert value(metrics, "quorum_phase", phase="Ready") == 0
@@ -38,7 +38,7 @@ def test_a_status_is_told_as_numbers() -> None:
 @pytest.mark.parametrize(
     ("reason", "current"), [("FirstPending", 1.0), ("Overdue", 0.0), ("LastRunFailed", 0.0)]
 )
-def test_backups_are_current_unless_one_is_missed(reason: str, current: float) -> None:
+def test_backup_is_current_unless_one_is_missed(reason: str, current: float) -> None:
     metrics, status = busy(), full_status()
     told = status.conditions[0].model_copy(
         update={"type": "BackupCurrent", "status": "False", "reason": reason}
@@ -48,7 +48,7 @@ def test_backups_are_current_unless_one_is_missed(reason: str, current: float) -
     assert value(metrics, "quorum_backup_current") == current
 
 
-def test_what_is_not_known_any_more_has_no_value() -> None:
+def test_unknown_state_has_no_metric_value() -> None:
     metrics = busy()
     metrics.set_status(*QUORUM[1:], MetadataQuorumStatus(phase=Phase.DEGRADED))
     gone = ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds")
@@ -57,7 +57,7 @@ def test_what_is_not_known_any_more_has_no_value() -> None:
     assert value(metrics, "quorum_condition", condition="Ready") is None
 
 
-def test_a_repair_is_counted_once_however_often_it_is_told() -> None:
+def test_repair_is_counted_once_for_repeated_reports() -> None:
     metrics = busy()
     for _ in range(3):
         metrics.set_status(*QUORUM[1:], full_status())
@@ -69,7 +69,7 @@ def test_a_repair_is_counted_once_however_often_it_is_told() -> None:
     assert metrics.registry.get_sample_value(f"{_PREFIX}repair_duration_seconds_count") == 2
 
 
-def test_the_series_of_a_quorum_that_is_gone_are_gone() -> None:
+def test_metrics_of_a_deleted_quorum_are_removed() -> None:
     metrics = busy()
     other = Reconciled("MetadataQuorum", "blue", "other")
     metrics.begin(other)
@@ -84,7 +84,7 @@ def test_the_series_of_a_quorum_that_is_gone_are_gone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["PartitionReassignment"])
-def test_another_kind_of_the_same_name_takes_nothing_away(kind: str) -> None:
+def test_deleted_object_of_another_kind_with_the_same_name_removes_no_metrics(kind: str) -> None:
     metrics = busy()
     metrics.forget(Reconciled(kind, *QUORUM[1:]))
     assert value(metrics, "quorum_voters") == 3

@@ -11,7 +11,7 @@ IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 
 
 @pytest.mark.parametrize("silent", [(), (1, 2, 3)])
-def test_an_identity_that_is_gone_invents_no_certificates(silent: tuple[int, ...]) -> None:
+def test_missing_identity_does_not_create_certificates(silent: tuple[int, ...]) -> None:
     """New quorums have them by default. One of before, whose members know of none, gets no object that says otherwise."""
     api = running_quorum(3)
     del api.objects[IDENTITY]

@@ -83,7 +83,7 @@ def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
     [(QUOTA, "QuotaExceeded"), (POLICY, "AdmissionDenied"), (WEBHOOK, "ServerError")],
 )
 @pytest.mark.requirement("OP-01")
-def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason: str) -> None:
+def test_rejected_first_object_is_reported_on_the_resource(error: ApiError, reason: str) -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(error, ("create", "/configmaps/"), api=api)
     reconcile(api, SoundNodes(0))
@@ -99,7 +99,7 @@ def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason:
 @pytest.mark.parametrize("error", [QUOTA, POLICY])
 @pytest.mark.requirement("OP-01")
 @pytest.mark.requirement("OP-04")
-def test_a_refused_template_keeps_no_dead_disk_from_being_replaced(error: ApiError) -> None:
+def test_rejected_template_does_not_block_the_replacement_of_a_failed_disk(error: ApiError) -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 3)
     api.change_spec(affinity={"podAntiAffinity": {}})
@@ -111,7 +111,7 @@ def test_a_refused_template_keeps_no_dead_disk_from_being_replaced(error: ApiErr
 
 
 @pytest.mark.requirement("OP-04")
-def test_repair_goes_before_templates() -> None:
+def test_repair_precedes_template_updates() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 2)
     api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
@@ -120,7 +120,7 @@ def test_repair_goes_before_templates() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
+def test_rejected_new_member_does_not_block_template_updates() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5, image="other:1")
     refusing(QUOTA, ("create", "/statefulsets/"), api=api)
@@ -131,7 +131,7 @@ def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_refused_service_keeps_no_failed_member_from_being_replaced() -> None:
+def test_rejected_service_does_not_block_the_replacement_of_a_failed_member() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 4)
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
@@ -141,7 +141,7 @@ def test_a_refused_service_keeps_no_failed_member_from_being_replaced() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() -> None:
+def test_member_with_a_rejected_latch_is_skipped_and_others_are_repaired() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 5)
     broken = api.objects[pod_path(4)]["status"]
@@ -155,7 +155,7 @@ def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() 
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
+def test_refusal_is_cleared_when_the_object_is_accepted() -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(QUOTA, ("create", "/configmaps/"), api=api)
 
@@ -176,7 +176,7 @@ def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
 
 @pytest.mark.parametrize("error", [QUOTA, AlreadyExists(409, "AlreadyExists", "exists already")])
 @pytest.mark.requirement("OP-01")
-def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
+def test_rejected_write_is_retried_with_increasing_backoff(error: ApiError) -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     attempts = 0
 
@@ -194,7 +194,7 @@ def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_step_that_has_no_effect_makes_few_calls_and_is_told() -> None:
+def test_step_without_effect_makes_few_calls_and_is_reported() -> None:
     """Somebody takes the template back each time, at once."""
     api = running_quorum(3)
     old = json.loads(json.dumps(api.objects[set_path(2)]))
@@ -213,7 +213,7 @@ def test_a_step_that_has_no_effect_makes_few_calls_and_is_told() -> None:
     assert "demo-2-1" in refused["message"]
 
 
-def test_an_api_server_that_is_down_is_no_refusal() -> None:
+def test_unavailable_api_server_is_not_a_refusal() -> None:
     api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(DOWN, ("create", "/configmaps/"), api=api)
     with pytest.raises(Unavailable):
@@ -222,7 +222,7 @@ def test_an_api_server_that_is_down_is_no_refusal() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_what_the_operator_may_not_read_is_told() -> None:
+def test_forbidden_read_is_reported() -> None:
     api = running_quorum(3)
     denied = Forbidden(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     refusing(denied, ("list", "/pods"), api=api)
@@ -235,7 +235,7 @@ def test_what_the_operator_may_not_read_is_told() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_resource_that_does_not_validate_says_so() -> None:
+def test_invalid_resource_is_reported_in_its_status() -> None:
     api = running_quorum(3)
     api.change_spec(replicas="many")
     reconcile(api, SoundNodes(3), times=3)
@@ -249,7 +249,7 @@ def test_a_resource_that_does_not_validate_says_so() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_an_unexpected_object_is_reported_on_the_resource() -> None:
+def test_unexpected_object_is_reported_on_the_resource() -> None:
     api = running_quorum(3)
     api.objects[set_path(2)]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(ValueError, match="soon"):
@@ -257,7 +257,7 @@ def test_an_unexpected_object_is_reported_on_the_resource() -> None:
     assert api.condition("Refused")["reason"] == "InternalError"
 
 
-def test_an_invalid_status_is_rewritten() -> None:
+def test_invalid_status_is_rewritten() -> None:
     api = running_quorum(3)
     reconcile(api, SoundNodes(3))
     assert api.status["newestEpoch"] == 4
@@ -269,7 +269,7 @@ def test_an_invalid_status_is_rewritten() -> None:
 
 @pytest.mark.parametrize("size", ["1024Mi", "1073741824", "1048576Ki"])
 @pytest.mark.requirement("OP-05")
-def test_an_equivalent_size_replaces_no_member(size: str) -> None:
+def test_equivalent_size_replaces_no_member(size: str) -> None:
     api = running_quorum(3)
     api.change_spec(storage={"size": size, "storageClassName": "local"})
     reconcile(api, SoundNodes(3), times=3)
@@ -285,7 +285,7 @@ def test_equivalent_resources_restart_no_pod() -> None:
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_successor_is_made_from_an_accepted_template_where_the_specs_is_refused() -> None:
+def test_replacement_uses_an_accepted_template_when_that_of_the_spec_is_rejected() -> None:
     api = running_quorum(5, nodeSelector={"pool": "a"})
     with_a_dead_disk(api, 3)
     api.change_spec(nodeSelector={"": "b"}, image="other:1")
@@ -310,7 +310,7 @@ def test_a_successor_is_made_from_an_accepted_template_where_the_specs_is_refuse
     assert "demo-3-2" in api.condition("Refused")["message"], "its template is still to be updated"
 
 
-def test_an_additional_member_waits_for_a_valid_spec() -> None:
+def test_additional_member_waits_for_a_valid_spec() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5)
     refusing(Invalid(422, "Invalid", "no"), ("create", "/statefulsets/"), api=api)

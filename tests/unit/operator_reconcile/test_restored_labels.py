@@ -31,7 +31,7 @@ def reconciled(api: KeptObjects, times: int = 3) -> None:
 @pytest.mark.parametrize("path", [pod_path(1), set_path(1), CLAIM])
 @pytest.mark.parametrize("edited", [None, "somebody-elses"])
 @pytest.mark.requirement("OP-01")
-def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
+def test_edited_label_is_restored(path: str, edited: str | None) -> None:
     api = running_quorum()
     before = dict(api.objects[path]["metadata"]["labels"])
     if edited is None:
@@ -46,7 +46,7 @@ def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
+def test_paused_resource_gets_no_labels_restored() -> None:
     api = running_quorum(paused=True)
     before = dict(api.objects[pod_path(1)]["metadata"]["labels"])
     service = "/api/v1/namespaces/space/services/demo-nodes"
@@ -67,7 +67,7 @@ def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_foreign_set_is_not_labelled() -> None:
+def test_foreign_stateful_set_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]
     meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]

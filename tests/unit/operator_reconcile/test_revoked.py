@@ -62,14 +62,14 @@ def templates_written(env: Env) -> int:
     return sum(1 for verb, path in env.api.writes if verb == "patch" and "/statefulsets/" in path)
 
 
-def test_a_quorum_without_revocations_is_unchanged() -> None:
+def test_quorum_without_revocations_is_unchanged() -> None:
     env = env_with(None)
     env.settle()
     assert files(env) == {None}
     assert KEY not in config(env)
 
 
-def test_the_first_time_members_restart_for_it_one_at_a_time_and_have_the_file_by_then() -> None:
+def test_first_revocation_restarts_members_one_at_a_time_and_the_file_exists_by_then() -> None:
     env = env_with(None)
     env.settle()
     ask(env, {"serials": ["0A"]})
@@ -83,7 +83,7 @@ def test_the_first_time_members_restart_for_it_one_at_a_time_and_have_the_file_b
     assert KEY in config(env)
 
 
-def test_every_later_change_reaches_the_members_without_a_restart() -> None:
+def test_later_revocations_reach_the_members_without_a_restart() -> None:
     """Their pods were made with an empty entry, so that they read the file already."""
     env = Env(running_quorum(3, tls=True, tls_spec={"mode": "Managed", "revoked": {}}))
     env.settle()
@@ -101,7 +101,7 @@ def test_every_later_change_reaches_the_members_without_a_restart() -> None:
     assert (deleted(env), templates_written(env)) == (0, 0)
 
 
-def test_a_changed_object_reaches_the_members_and_a_bad_one_is_told_and_takes_nothing_away() -> (
+def test_changed_revocation_object_reaches_members_and_an_invalid_one_is_reported_and_ignored() -> (
     None
 ):
     env = env_with({"lists": [LIST]})
@@ -124,7 +124,7 @@ def test_a_changed_object_reaches_the_members_and_a_bad_one_is_told_and_takes_no
     assert env.api.condition("TlsBlocked")["status"] == "False"
 
 
-def test_a_member_that_is_made_later_begins_with_the_file_and_no_other_holder_has_one() -> None:
+def test_new_member_starts_with_the_revocation_file_and_no_other_holder_has_one() -> None:
     env = env_with({"serials": ["0A"]})
     env.settle()
     del env.api.objects[leaf_path(2)]

@@ -21,7 +21,7 @@ from support.in_memory_kube_api import (
 
 
 @pytest.mark.requirement("OP-04")
-def test_a_node_object_that_is_there_again_takes_the_latch_back() -> None:
+def test_recreated_node_object_revokes_the_latch() -> None:
     asyncio.run(_come_and_go())
 
 

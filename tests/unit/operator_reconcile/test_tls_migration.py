@@ -86,7 +86,7 @@ class Env:
         )
 
 
-def test_it_goes_to_tls_when_the_spec_says_so() -> None:
+def test_quorum_migrates_to_tls_when_specified() -> None:
     env = Env()
     env.rest()
     assert (env.stage, env.nodes.seen) == ("Plain", [PLAIN]), "nothing by itself"
@@ -109,7 +109,7 @@ def test_it_goes_to_tls_when_the_spec_says_so() -> None:
 
 @pytest.mark.parametrize("mode", ["Managed", "Migrating"])
 @pytest.mark.parametrize("edited", [None, "Plain"])
-def test_an_edited_stage_reverts_no_member(edited: str | None, mode: str) -> None:
+def test_edited_stage_reverts_no_member(edited: str | None, mode: str) -> None:
     env = Env()
     env.ask(mode)
     env.rest()
@@ -127,7 +127,7 @@ def test_an_edited_stage_reverts_no_member(edited: str | None, mode: str) -> Non
 
 
 @pytest.mark.long
-def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
+def test_migrating_mode_stops_before_the_last_stage_and_can_be_reverted() -> None:
     env = Env()
     env.ask("Migrating")
     env.rest()
@@ -148,7 +148,7 @@ def test_migrating_stays_before_the_last_stage_and_goes_back() -> None:
 
 
 @pytest.mark.long
-def test_a_spec_that_says_nothing_leaves_it_where_it_is() -> None:
+def test_spec_without_tls_mode_keeps_the_stage() -> None:
     env = Env()
     env.ask("Migrating")
     env.rest()
@@ -158,7 +158,7 @@ def test_a_spec_that_says_nothing_leaves_it_where_it_is() -> None:
     assert "spec.tls.mode is not set" in env.told()
 
 
-def test_the_ports_are_not_closed_to_brokers_that_speak_clear_text() -> None:
+def test_ports_stay_open_for_clear_text_brokers() -> None:
     env = Env()
     env.nodes.clear_text = frozenset({"10.9.9.9"})
     env.ask("Managed")
@@ -171,7 +171,7 @@ def test_the_ports_are_not_closed_to_brokers_that_speak_clear_text() -> None:
     assert env.stage == "Closed"
 
 
-def test_a_member_that_does_not_start_with_certificates_stops_it_and_the_way_back_is_open() -> None:
+def test_member_that_fails_with_certificates_stops_the_migration_and_it_can_be_reverted() -> None:
     """Such as one of an image that does not know the key."""
     env = Env()
     env.nodes.broken = {1, 2, 3}
@@ -186,7 +186,7 @@ def test_a_member_that_does_not_start_with_certificates_stops_it_and_the_way_bac
 
 
 @pytest.mark.long
-def test_from_tls_alone_there_is_no_way_back() -> None:
+def test_tls_only_cannot_be_reverted() -> None:
     env = Env()
     env.ask("Managed")
     env.rest()
@@ -205,7 +205,7 @@ def test_from_tls_alone_there_is_no_way_back() -> None:
         pytest.param(CLOSED, marks=pytest.mark.long),
     ],
 )
-def test_an_identity_that_is_deleted_on_the_way_does_not_lose_the_way(stage: TlsStage) -> None:
+def test_deleted_identity_does_not_lose_the_migration_stage(stage: TlsStage) -> None:
     env = Env()
     env.ask("Managed")
     operator = env.operator()
@@ -239,11 +239,11 @@ def killed_after(writes: int, *modes: str) -> None:
     assert [env.nodes.stage(each) for each in (1, 2, 3)] == [CLOSED] * 3
 
 
-def test_an_operator_that_is_killed_again_and_again_comes_to_the_end() -> None:
+def test_repeatedly_killed_operator_completes_the_migration() -> None:
     killed_after(11, "Managed")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("writes", range(1, 30))
-def test_wherever_it_is_killed_there_and_back_and_there(writes: int) -> None:
+def test_operator_killed_at_any_point_migrates_forth_back_and_forth(writes: int) -> None:
     killed_after(writes, "Migrating", "Disabled", "Managed")

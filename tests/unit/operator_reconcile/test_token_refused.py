@@ -27,7 +27,7 @@ def deleted_pods(api: KeptObjects) -> list[str]:
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_token_that_is_not_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_token_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     nodes.refusing = {"10.0.0.2"}
     asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
@@ -38,7 +38,7 @@ def test_a_token_that_is_not_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("refusing", [1, 2])
-def test_a_node_that_goes_on_refusing_restarts_alone(
+def test_only_the_node_that_keeps_rejecting_the_token_restarts(
     refusing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leader, too: it would refuse to hand over."""
@@ -58,7 +58,7 @@ def test_no_pod_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.M
     assert api.condition("Refused")["reason"] == "TokenRefused"
 
 
-def test_a_pod_that_accepted_the_token_is_not_asked_again_before_it_changes() -> None:
+def test_pod_that_accepted_the_token_is_queried_again_only_after_it_changes() -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     made = reconciler(api, nodes)
 
@@ -75,7 +75,7 @@ def test_a_pod_that_accepted_the_token_is_not_asked_again_before_it_changes() ->
 
 
 @pytest.mark.requirement("OP-01")
-def test_it_is_over_when_the_node_has_read_the_token() -> None:
+def test_condition_is_cleared_when_the_node_has_read_the_token() -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     nodes.refusing = {"10.0.0.2"}
     made = reconciler(api, nodes)
@@ -96,7 +96,7 @@ class Refusing(SoundNodes):
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_refused_change_is_told_and_tried_less_and_less() -> None:
+def test_rejected_change_is_reported_and_retried_with_backoff() -> None:
     api, nodes = running_quorum(3), Refusing(3)
     api.change_spec(replicas=1)
     made = reconciler(api, nodes)
@@ -112,7 +112,7 @@ def test_a_refused_change_is_told_and_tried_less_and_less() -> None:
 @pytest.mark.parametrize(
     ("status", "takes"), [(401, False), (403, False), (404, True), (405, True), (200, True)]
 )
-def test_the_answer_of_a_node_says_whether_it_takes_the_token(status: int, takes: bool) -> None:
+def test_node_response_shows_whether_the_token_is_accepted(status: int, takes: bool) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == "Bearer secret"
         return httpx.Response(status)

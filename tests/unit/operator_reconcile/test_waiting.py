@@ -52,7 +52,7 @@ def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float,
 
 
 @pytest.mark.requirement("OP-03")
-def test_waiting_time_counts_from_the_due_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_time_starts_at_the_due_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
     takes = Takes(5.0, Next)
     metrics = after(takes, 50.0, "abc", ())
@@ -60,7 +60,7 @@ def test_waiting_time_counts_from_the_due_time(monkeypatch: pytest.MonkeyPatch) 
     assert (told(metrics, COUNT), told(metrics, SUM)) == (3, 15.0)
 
 
-def test_a_trigger_during_a_reconcile_is_due_when_it_ends(
+def test_trigger_during_a_reconcile_is_due_when_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
@@ -71,7 +71,7 @@ def test_a_trigger_during_a_reconcile_is_due_when_it_ends(
     assert (told(metrics, COUNT), told(metrics, SUM)) == (4, 10.0)
 
 
-def test_its_own_limit_and_its_own_pauses_are_no_waiting_for_others(
+def test_own_limits_and_pauses_do_not_count_as_waiting_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "RECONCILES_AT_ONCE", 1)
@@ -81,7 +81,7 @@ def test_its_own_limit_and_its_own_pauses_are_no_waiting_for_others(
     assert told(metrics, SUM) == 0.0
 
 
-def test_the_backoff_after_an_error_is_not_counted_as_waiting() -> None:
+def test_backoff_after_an_error_does_not_count_as_waiting() -> None:
     def fail() -> Next:
         raise Unavailable(503, "ServiceUnavailable", "")
 
@@ -119,7 +119,7 @@ def test_periodic_reconciles_do_not_delay_triggered_ones() -> None:
 
 
 @pytest.mark.parametrize("woken_every_s", [3.1, 7.3, 23.9])
-def test_a_look_at_rest_gives_its_place_back_however_it_ends(
+def test_idle_reconcile_releases_its_slot_for_every_outcome(
     woken_every_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its turn, woken while it waits for a place, or stopped."""

@@ -138,13 +138,15 @@ def die_at(number: int, comes_back_after_ms: float | None) -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_the_leader_dies_at_every_step() -> None:
+def test_alter_quorum_survives_a_leader_failure_at_every_step() -> None:
     for number in range(1, outputs_of_leaders() + 1):
         die_at(number, comes_back_after_ms=300 if number % 2 else None)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("comes_back_after_ms", [None, 0.0, 300.0, 3000.0])
-def test_the_leader_dies_at_every_step_and_comes_back(comes_back_after_ms: float | None) -> None:
+def test_alter_quorum_survives_a_leader_failure_and_return_at_every_step(
+    comes_back_after_ms: float | None,
+) -> None:
     for number in range(1, outputs_of_leaders() + 1):
         die_at(number, comes_back_after_ms)

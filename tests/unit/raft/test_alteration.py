@@ -57,7 +57,7 @@ def situation(
 
 
 @pytest.mark.requirement("K595-23")
-def test_three_for_three_goes_as_in_the_document() -> None:
+def test_replacing_all_three_voters_takes_the_documented_steps() -> None:
     """(1, 2, 3) to (4, 5, 6) with leader 1, who is left until the end and then hands over."""
     voters, leader, ready = keys(1, 2, 3), key(1), keys(4, 5, 6)
     seen: list[Step] = []
@@ -84,25 +84,25 @@ def test_three_for_three_goes_as_in_the_document() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_a_replica_that_has_caught_up_is_added_first() -> None:
+def test_caught_up_replica_is_added_first() -> None:
     step = next_step(situation(keys(1, 2, 3), any_of(4, 5, 6), ready=keys(6)))
     assert step == Add(key(6))
 
 
-def test_a_failed_addition_is_retried_after_the_others() -> None:
+def test_failed_addition_is_retried_after_the_others() -> None:
     seen = situation(keys(1, 2, 3), any_of(4, 5, 6))
     observers = (Observer(key(4), True), Observer(key(5), True), Observer(key(6), False))
     seen = replace(seen, observers=observers, failures={key(4): 2, key(5): 1})
     assert next_step(seen) == Add(key(5))
 
 
-def test_a_failed_removal_is_retried_after_the_others() -> None:
+def test_failed_removal_is_retried_after_the_others() -> None:
     seen = situation(keys(1, 2, 3, 4, 5), any_of(1, 2, 3))
     assert next_step(seen) == Remove(key(5))
     assert next_step(replace(seen, failures={key(5): 1})) == Remove(key(4))
 
 
-def test_a_witness_is_handed_no_leadership() -> None:
+def test_leadership_is_not_transferred_to_a_witness() -> None:
     seen = situation(keys(1, 2, 3, 4), any_of(2, 3, 4))
     assert next_step(replace(seen, witnesses=frozenset(keys(4)))) == HandOver(key(3))
     waiting = next_step(replace(seen, witnesses=frozenset(keys(2, 3, 4))))
@@ -116,7 +116,7 @@ def test_no_replica_is_added_before_it_has_caught_up() -> None:
     assert "not caught up" in step.reason
 
 
-def test_a_uuid_in_the_target_is_one_replica_and_no_other() -> None:
+def test_target_entry_with_a_uuid_matches_only_that_replica() -> None:
     target = (*any_of(1, 2), key(3, 2))
     assert compare(keys(1, 2, 3), target).removing == (key(3),)
     assert isinstance(next_step(situation(keys(1, 2, 3), target, ready=(key(3, 3),))), Wait)
@@ -125,19 +125,19 @@ def test_a_uuid_in_the_target_is_one_replica_and_no_other() -> None:
     assert next_step(situation(doubled, target)) == Remove(key(3))
 
 
-def test_an_id_without_uuid_means_the_newest_voter_of_it() -> None:
+def test_target_id_without_uuid_matches_its_newest_voter() -> None:
     doubled = (*keys(1, 2, 3), key(3, 2))
     assert compare(doubled, any_of(1, 2, 3)).retained == (key(1), key(2), key(3, 2))
     assert next_step(situation(doubled, any_of(1, 2, 3))) == Remove(key(3))
 
 
-def test_a_leader_hands_over_before_another_key_of_its_id_becomes_a_voter() -> None:
+def test_leader_transfers_leadership_before_another_key_of_its_id_becomes_a_voter() -> None:
     target = (key(1, 2), *any_of(2, 3))
     step = next_step(situation(keys(1, 2, 3), target, ready=(key(1, 2),)))
     assert step == HandOver(key(3))
 
 
-def test_a_witness_makes_room_for_another() -> None:
+def test_witness_is_removed_before_another_witness_is_added() -> None:
     seen = situation(keys(1, 2), any_of(1, 3), ready=keys(3))
     assert next_step(replace(seen, witnesses=frozenset(keys(2)))) == Add(key(3))
     seen = replace(seen, witnesses=frozenset(keys(2, 3)))
@@ -146,7 +146,7 @@ def test_a_witness_makes_room_for_another() -> None:
     assert next_step(replace(only, witnesses=frozenset(keys(3)))) == Add(key(3))
 
 
-def test_leadership_is_not_handed_to_a_leaving_or_silent_voter() -> None:
+def test_leadership_is_not_transferred_to_a_leaving_or_silent_voter() -> None:
     voters = keys(1, 2, 3, 4)
     assert next_step(situation(voters, any_of(2, 3, 4), dead=keys(4))) == HandOver(key(3))
     waiting = next_step(situation(keys(1, 2), any_of(2), dead=keys(2)))
@@ -155,7 +155,7 @@ def test_leadership_is_not_handed_to_a_leaving_or_silent_voter() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_a_dead_voter_goes_first_where_the_live_ones_would_be_no_majority_with_a_newcomer() -> None:
+def test_dead_voter_is_removed_first_if_live_voters_plus_a_new_one_are_no_majority() -> None:
     voters, target, dead = keys(1, 2, 3), any_of(1, 2, 4), keys(3)
     assert isinstance(next_step(situation(voters, target, dead=dead)), Wait), "no successor yet"
     step = next_step(situation(voters, target, dead=dead, ready=keys(4)))
@@ -164,7 +164,7 @@ def test_a_dead_voter_goes_first_where_the_live_ones_would_be_no_majority_with_a
     assert next_step(five) == Add(key(6)), "four live voters of six are enough"
 
 
-def test_a_dead_voter_that_stays_blocks_and_is_named() -> None:
+def test_dead_voter_that_stays_blocks_the_plan_and_is_named() -> None:
     seen = situation(keys(1, 2, 3), any_of(1, 3, 4), dead=keys(3), ready=keys(4))
     step = next_step(seen)
     assert isinstance(step, Wait)
@@ -172,7 +172,7 @@ def test_a_dead_voter_that_stays_blocks_and_is_named() -> None:
     assert "in place of" not in step.reason, "nothing is there that could take its place"
 
 
-def test_a_dead_voter_whose_id_has_a_new_replica_is_told_with_what_to_name() -> None:
+def test_dead_voter_with_a_new_replica_of_its_id_blocks_and_the_new_key_is_named() -> None:
     """A target by id alone means the voter, dead as it is; the newcomer has to be named."""
     newcomer = key(3, 2)
     by_id = situation(keys(1, 2, 3), any_of(1, 3, 4), dead=keys(3), ready=(key(4), newcomer))
@@ -189,7 +189,7 @@ def test_dead_voters_are_removed_first() -> None:
     assert next_step(seen) == Remove(key(2))
 
 
-def test_a_removal_keeps_the_failure_tolerance_that_is_asked_for() -> None:
+def test_removal_keeps_the_requested_failure_tolerance() -> None:
     """Two of nine are dead: at eight voters only one more failure would be survived, at seven two are to be."""
     voters = keys(1, 2, 3, 4, 5, 6, 7, 8)
     seen = situation(voters, any_of(1, 2, 3, 4, 5, 6, 7), dead=keys(1, 2))
@@ -202,7 +202,7 @@ def test_a_removal_keeps_the_failure_tolerance_that_is_asked_for() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_growing_by_two_waits_for_both() -> None:
+def test_growing_by_two_waits_for_both_new_replicas() -> None:
     target = any_of(1, 2, 3, 4, 5)
     assert isinstance(next_step(situation(keys(1, 2, 3), target, ready=keys(4))), Wait)
     both = situation(keys(1, 2, 3), target, ready=keys(5, 4))
@@ -278,7 +278,7 @@ def test_every_step_is_one_safe_change_towards_the_target(seen: Situation) -> No
 @settings(max_examples=300)
 @given(st.integers(0, 2**32))
 @pytest.mark.requirement("K595-23")
-def test_a_plan_converges_whatever_fails_on_the_way(seed: int) -> None:
+def test_plan_converges_despite_any_failures(seed: int) -> None:
     """Leaders come and go, replicas are silent for a while, and the target may change half way."""
     random = Random(seed)
     everyone = keys(*range(1, 10))

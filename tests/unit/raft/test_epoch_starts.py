@@ -34,7 +34,7 @@ def check(log: EpochStarts, epochs: list[int], start: SnapshotId) -> None:
 
 
 @given(RECORDS, st.data())
-def test_it_says_what_the_records_say(epochs: list[int], data: st.DataObject) -> None:
+def test_epoch_starts_match_the_records(epochs: list[int], data: st.DataObject) -> None:
     start_offset = data.draw(st.integers(0, len(epochs)))
     start = SnapshotId(start_offset, epochs[start_offset - 1]) if start_offset else NO_SNAPSHOT
     opened = EpochStarts(starts_of(epochs, start_offset), start)
@@ -54,7 +54,7 @@ def test_it_says_what_the_records_say(epochs: list[int], data: st.DataObject) ->
             log.truncate(keep)
 
 
-def test_storage_may_tell_epochs_from_before_the_start() -> None:
+def test_storage_may_report_epochs_from_before_the_log_start() -> None:
     """Its first segment may begin before the place at which the log starts."""
     log = EpochStarts([(1, 0), (2, 5), (4, 9)], SnapshotId(7, 2))
     assert (log.epoch_at(6), log.epoch_at(8), log.epoch_at(9)) == (2, 2, 4)

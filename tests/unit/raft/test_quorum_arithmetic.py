@@ -44,7 +44,7 @@ def before_in_the_operator(size: int, live: int, live_others: int, target: int) 
     return not (after < before and after < max(0, (target - 1) // 2 - 1))
 
 
-def test_removals_are_judged_as_before() -> None:
+def test_removal_decisions_are_unchanged() -> None:
     verdicts = set()
     for size, live, leaves_live, target in situations():
         others = live - leaves_live
@@ -57,20 +57,20 @@ def test_removals_are_judged_as_before() -> None:
     assert verdicts == {False, True}
 
 
-def test_additions_are_judged_as_before() -> None:
+def test_addition_decisions_are_unchanged() -> None:
     for size in SIZES:
         for live in range(1, size + 2):
             exempt = size == 1
             assert (live >= arithmetic.live_to_add(size)) == (exempt or live >= (size + 1) // 2 + 1)
 
 
-def test_witnesses_are_counted_as_before() -> None:
+def test_witness_counts_are_unchanged() -> None:
     for size in SIZES:
         for witnesses in range(size + 1):
             assert arithmetic.may_have_witnesses(size, witnesses) == (witnesses < size // 2 + 1)
 
 
-def test_a_tolerance_below_nothing_is_told_as_it_is() -> None:
+def test_negative_failure_tolerance_is_returned_unclamped() -> None:
     """The status shows 0 for it (`planner/status.py`); nothing else tells two lacking voters from one."""
     assert [arithmetic.tolerance(size, size) for size in range(1, 8)] == [0, 0, 1, 1, 2, 2, 3]
     assert arithmetic.tolerance(5, 2) == -1
@@ -113,7 +113,7 @@ def test_node_and_operator_remove_the_same_voters(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 10))
-def test_node_and_operator_ask_for_the_same_number_to_add(size: int) -> None:
+def test_node_and_operator_require_the_same_number_to_add(size: int) -> None:
     for live in range(1, size + 1):
         gate = add_gate(_view(size, {*range(1, live + 1)}), ReplacementOrder.AUTO, replacing=False)
         seen = alteration.Situation(

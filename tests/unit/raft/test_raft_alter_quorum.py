@@ -31,7 +31,7 @@ from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 
 @pytest.mark.requirement("K595-24")
-def test_the_answer_follows_the_commit_of_the_target_not_the_end() -> None:
+def test_alter_quorum_response_follows_the_commit_of_the_target_not_its_append() -> None:
     cores, one = six()
     cores.crash(cores.nodes["6"])
     cores.advance(2500)
@@ -51,7 +51,7 @@ def test_the_answer_follows_the_commit_of_the_target_not_the_end() -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_the_same_target_again_writes_nothing() -> None:
+def test_repeated_target_writes_nothing() -> None:
     cores, one = six()
     cores.crash(cores.nodes["4"])
     cores.advance(2500)
@@ -68,7 +68,7 @@ def test_the_same_target_again_writes_nothing() -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_the_same_target_again_before_the_commit_waits_for_it() -> None:
+def test_repeated_target_before_the_commit_waits_for_it() -> None:
     cores, one = six()
     cores.partition(["1"], ["2", "3", "4", "5", "6"])
     request = AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 60_000)
@@ -87,7 +87,7 @@ def test_the_same_target_again_before_the_commit_waits_for_it() -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_a_cancelled_plan_leaves_the_voters_as_they_are() -> None:
+def test_cancelled_plan_leaves_the_voters_unchanged() -> None:
     cores, one = six()
     cores.crash(cores.nodes["5"])
     cores.crash(cores.nodes["6"])
@@ -107,7 +107,7 @@ def test_a_cancelled_plan_leaves_the_voters_as_they_are() -> None:
 
 @pytest.mark.requirement("K595-24")
 @pytest.mark.parametrize("other", [(1, 2, 3), (2, 4, 6), (5,), (1, 2, 3, 4, 5, 6)])
-def test_another_target_half_way(other: tuple[int, ...]) -> None:
+def test_target_can_be_replaced_half_way(other: tuple[int, ...]) -> None:
     cores, one = six()
     cores.crash(cores.nodes["5"])
     alter(one, cores, (4, 5, 6))
@@ -121,7 +121,7 @@ def test_another_target_half_way(other: tuple[int, ...]) -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_another_target_drops_an_add_that_is_not_written_yet() -> None:
+def test_replaced_target_drops_an_unwritten_addition() -> None:
     cores, one = six()
     four = cores.nodes["4"]
     four.hold_flush = True
@@ -137,7 +137,7 @@ def test_another_target_drops_an_add_that_is_not_written_yet() -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_single_changes_are_refused_while_there_is_a_target() -> None:
+def test_single_voter_changes_are_rejected_while_a_target_exists() -> None:
     cores, one = six()
     cores.crash(cores.nodes["4"])
     cores.advance(2500)
@@ -163,7 +163,7 @@ def test_single_changes_are_refused_while_there_is_a_target() -> None:
     assert history(one)[-1] == [1, 2]
 
 
-def test_a_target_is_refused_while_a_single_change_is_under_way() -> None:
+def test_target_is_rejected_during_a_single_voter_change() -> None:
     cores, one = six()
     four = cores.nodes["4"]
     four.hold_flush = True
@@ -178,7 +178,7 @@ def test_a_target_is_refused_while_a_single_change_is_under_way() -> None:
     assert history(one)[-1] == [1, 2, 3, 4], "the add was not disturbed"
 
 
-def test_refusals_say_why_and_write_nothing() -> None:
+def test_rejections_give_a_reason_and_write_nothing() -> None:
     cores, one = six()
     two = cores.nodes["2"]
     end = one.replica.log_end
@@ -212,7 +212,7 @@ def test_expected_position_is_compared() -> None:
 
 
 @pytest.mark.requirement("K595-24")
-def test_a_timeout_before_the_write_changes_nothing_and_after_it_leaves_the_outcome_open() -> None:
+def test_timeout_before_the_write_changes_nothing_and_after_it_the_outcome_is_unknown() -> None:
     cores, one = six()
     cores.partition(["1"], ["2", "3", "4", "5", "6"])
     cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 500)))
@@ -227,7 +227,7 @@ def test_a_timeout_before_the_write_changes_nothing_and_after_it_leaves_the_outc
     assert target(one) == [1, 2, 4]
 
 
-def test_an_abandoned_request_is_dropped_unless_it_is_written() -> None:
+def test_abandoned_request_is_dropped_unless_it_is_written() -> None:
     cores, one = six()
     cores.partition(["1"], ["2", "3", "4", "5", "6"])
     cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 9000)))
@@ -240,7 +240,7 @@ def test_an_abandoned_request_is_dropped_unless_it_is_written() -> None:
     assert not any(5 in ids for ids in history(one))
 
 
-def test_a_voter_without_our_features_forbids_a_plan() -> None:
+def test_target_is_rejected_while_a_voter_lacks_the_feature() -> None:
     """Such a voter knows nothing of answer rounds, and nothing in its entry says otherwise."""
     cores, one = six()
     voters = one.replica.voters
@@ -260,7 +260,7 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert "AddVoter" in answer.message
 
 
-def test_a_target_of_very_many_voters_is_refused() -> None:
+def test_target_with_too_many_voters_is_rejected() -> None:
     cores = Cores()
     leader = cores.quorum("1", "2", "3")
     wanted = tuple(ReplicaKey(number) for number in range(MAX_TARGET_VOTERS + 1))

@@ -10,7 +10,7 @@ from support.raft.cores import Cores, Node
 
 
 @pytest.mark.requirement("K595-29")
-def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None:
+def test_lost_leader_leaves_the_append_outcome_unknown_and_a_retry_possible() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -29,7 +29,7 @@ def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None
 
 
 @pytest.mark.requirement("K595-29")
-def test_a_leader_that_comes_back_in_time_commits_what_was_given_up_and_the_retry_too() -> None:
+def test_returning_leader_commits_both_the_timed_out_append_and_its_retry() -> None:
     """The caller's time is over and the append is on its way: that both are committed leaves the same state."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -49,7 +49,7 @@ def test_a_leader_that_comes_back_in_time_commits_what_was_given_up_and_the_retr
 
 
 @pytest.mark.requirement("K595-29")
-def test_no_batch_is_answered_with_the_commit_of_the_one_before_it() -> None:
+def test_append_is_not_acknowledged_by_the_commit_of_the_previous_batch() -> None:
     """Followers take one batch after the other, so the high watermark stops at the beginning of the second."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -18,7 +18,7 @@ from support.raft.static_quorums import THREE, formed, keys, start
 
 
 @pytest.mark.requirement("K595-19")
-def test_the_bootstrapping_procedure_in_its_six_steps() -> None:
+def test_bootstrapping_procedure_in_six_steps() -> None:
     sent: list[tuple[str, Send]] = []
 
     def saw(node: Node, output: Output) -> None:
@@ -69,7 +69,7 @@ def test_the_bootstrapping_procedure_in_its_six_steps() -> None:
 
 
 @pytest.mark.requirement("K595-19")
-def test_a_node_that_may_not_form_a_quorum_only_searches_for_one() -> None:
+def test_node_without_permission_to_form_a_quorum_only_searches() -> None:
     cores = Cores()
     (one,) = start(cores, "1", static=("1",))
     cores.crash(one)
@@ -90,7 +90,7 @@ def test_a_node_that_may_not_form_a_quorum_only_searches_for_one() -> None:
 
 
 @pytest.mark.requirement("K595-19")
-def test_a_single_static_voter_forms_at_once_and_grows_when_the_config_is_gone() -> None:
+def test_single_static_voter_forms_immediately_and_grows_after_the_property_is_removed() -> None:
     cores = Cores()
     (one,) = start(cores, "1", static=("1",))
     assert one.is_leader
@@ -122,7 +122,7 @@ def test_voters_with_different_configurations_form_no_quorum() -> None:
     assert any("refuses its vote" in why for why in said)
 
 
-def test_a_node_that_is_not_listed_is_an_observer() -> None:
+def test_unlisted_node_is_an_observer() -> None:
     cores = Cores()
     start(cores, "4")
     leader = formed(cores)

@@ -51,7 +51,7 @@ def heard_by_stranger(cores: Cores) -> Callable[[], int]:
 @pytest.mark.parametrize("leader_id", [1, 2, 3, 77])
 @pytest.mark.parametrize("ahead", [0, 1, 500, 60_000])
 @pytest.mark.parametrize("asked", ["1", "2"])
-def test_a_follower_does_not_leave_its_leader_for_an_unconfirmed_one(
+def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
     leader_id: int, ahead: int, asked: str
 ) -> None:
     """Whoever it pretends to be, no epoch grows, the leader stays and the stranger hears nothing."""
@@ -69,7 +69,7 @@ def test_a_follower_does_not_leave_its_leader_for_an_unconfirmed_one(
 
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("leader_id", [2, 3, 77])
-def test_a_stranger_is_not_followed_while_there_is_no_leader_either(leader_id: int) -> None:
+def test_unknown_leader_is_not_followed_without_confirmation(leader_id: int) -> None:
     """2 and 3 are there, and know nothing of it."""
     cores = Cores()
     cores.quorum("1", "2", "3", "4", "5")
@@ -86,7 +86,7 @@ def test_a_stranger_is_not_followed_while_there_is_no_leader_either(leader_id: i
 
 
 @pytest.mark.requirement("K595-11")
-def test_an_unknown_leader_is_followed_when_a_known_voter_confirms_it() -> None:
+def test_unknown_leader_is_followed_after_a_known_voter_confirms_it() -> None:
     """3 missed how 4 became a voter; 1 and 2 tell it that 4 leads."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -112,7 +112,7 @@ def test_an_unknown_leader_is_followed_when_a_known_voter_confirms_it() -> None:
 
 
 @pytest.mark.requirement("K595-11", "K853-07")
-def test_a_leader_that_moved_is_followed_once_its_old_address_is_unused() -> None:
+def test_moved_leader_is_followed_after_its_old_address_is_unused() -> None:
     """Nobody told where it listens now but its own BeginQuorumEpoch, as with stock replicas."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -130,7 +130,7 @@ def test_a_leader_that_moved_is_followed_once_its_old_address_is_unused() -> Non
 
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) -> None:
+def test_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) -> None:
     """Its id was taken by another replica while this one slept: it knows the epoch, and the address of the one before."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -148,7 +148,7 @@ def test_a_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) ->
 
 
 @pytest.mark.requirement("K595-11")
-def test_a_claim_fails_when_the_voter_itself_is_where_it_was() -> None:
+def test_leader_claim_fails_when_the_voter_itself_is_at_its_old_address() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -194,7 +194,7 @@ def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> N
 
 
 @pytest.mark.requirement("K595-03", "K595-11")
-def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> None:
+def test_response_naming_a_second_leader_of_the_epoch_is_ignored() -> None:
     cores, two = remembers_a_leader(1)
     for _ in range(20):
         answered_by(cores, two, 3, 3)
@@ -204,7 +204,7 @@ def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> 
 
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("follows", [False, True])
-def test_a_leader_is_given_up_when_it_names_another_one_itself(follows: bool) -> None:
+def test_leader_that_names_another_leader_is_abandoned(follows: bool) -> None:
     """A request in its name was forged. It would keep this voter from following until the next epoch."""
     cores, two = remembers_a_leader(1)
     if follows:
@@ -220,7 +220,7 @@ def test_a_leader_is_given_up_when_it_names_another_one_itself(follows: bool) ->
 
 
 @pytest.mark.requirement("K595-11")
-def test_a_leader_that_names_nobody_or_itself_is_not_given_up() -> None:
+def test_leader_that_names_no_leader_or_itself_is_kept() -> None:
     cores, two = remembers_a_leader(1)
     answered_by(cores, two, 1, -1)
     assert two.replica.known_leader_id == 1
@@ -228,7 +228,9 @@ def test_a_leader_that_names_nobody_or_itself_is_not_given_up() -> None:
 
 @pytest.mark.requirement("K595-11", "K595-17")
 @pytest.mark.parametrize("bootstrap", ["1", "4"])
-def test_a_voter_whose_own_voters_are_all_gone_asks_its_bootstrap_servers(bootstrap: str) -> None:
+def test_voter_whose_known_voters_are_all_gone_queries_its_bootstrap_servers(
+    bootstrap: str,
+) -> None:
     """It slept while (1, 2, 3) became (4, 5, 6), and nobody that it knows is left."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -259,7 +261,7 @@ def test_a_voter_whose_own_voters_are_all_gone_asks_its_bootstrap_servers(bootst
 @pytest.mark.parametrize(
     "place", [("", 9093), ("\0", 9093), ("a" * 300, 9093), ("1.2.3.4", 70_000), ("h", -1)]
 )
-def test_an_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
+def test_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
     """In a request, and in an answer of a peer that lies: the voters record has a better one."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -284,7 +286,7 @@ def test_an_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
 
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("kind", ["fetch", "snapshot"])
-def test_no_leader_gives_up_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
+def test_leader_does_not_resign_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
     """It names a voter's key, which anybody can learn; the voter itself knows nothing of such an epoch."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -304,7 +306,7 @@ def test_no_leader_gives_up_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
 
 
 @pytest.mark.requirement("K595-16")
-def test_a_voter_that_is_ahead_is_joined_at_once_when_it_says_so_itself() -> None:
+def test_newer_epoch_is_adopted_from_a_response_of_the_voter_itself() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]

@@ -40,9 +40,7 @@ def members_requests(cores: Cores, cluster_id: str | None) -> list[tuple[Node, R
 @pytest.mark.requirement("K595-14", "K595-20")
 @pytest.mark.parametrize("cluster_id", [None, "another"])
 @pytest.mark.parametrize("number", range(8))
-def test_a_member_has_to_say_which_cluster_it_belongs_to(
-    cluster_id: str | None, number: int
-) -> None:
+def test_members_must_send_the_cluster_id(cluster_id: str | None, number: int) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     node, request = members_requests(cores, cluster_id)[number]
@@ -59,7 +57,7 @@ def test_a_member_has_to_say_which_cluster_it_belongs_to(
 
 @pytest.mark.requirement("K595-20")
 @pytest.mark.parametrize("key", [ReplicaKey(-1), key_of(8)])
-def test_consumers_and_newcomers_need_not_know_it(key: ReplicaKey) -> None:
+def test_consumers_and_new_replicas_may_omit_the_cluster_id(key: ReplicaKey) -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     end, last = one.replica.log_end, one.replica.epochs.last_epoch
@@ -85,7 +83,7 @@ def with_another_id(*names: str) -> tuple[Cores, Node]:
 
 @pytest.mark.requirement("K595-05", "K595-20")
 @pytest.mark.parametrize("names", ["12", "123", "1234", "12345"])
-def test_a_voter_of_another_cluster_stops(names: str) -> None:
+def test_voter_of_another_cluster_stops(names: str) -> None:
     cores, node = with_another_id(*names)
     cores.restart(node)
     cores.advance(10_000)
@@ -98,7 +96,7 @@ def test_a_voter_of_another_cluster_stops(names: str) -> None:
 
 @pytest.mark.requirement("K595-05")
 @pytest.mark.parametrize("names", ["123", "12345"])
-def test_less_than_a_majority_does_not_stop_it(names: str) -> None:
+def test_voter_does_not_stop_for_less_than_a_majority(names: str) -> None:
     """The others may be unreachable: then it waits for them."""
     cores, node = with_another_id(*names)
     for name in names[len(names) // 2 : -1]:
@@ -113,7 +111,7 @@ def test_less_than_a_majority_does_not_stop_it(names: str) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_a_static_voter_of_another_cluster_stops() -> None:
+def test_static_voter_of_another_cluster_stops() -> None:
     cores = Cores()
     for name in ("1", "2", "3"):
         cores.start(name, static=("1", "2", "3"), cluster_id="A")
@@ -136,7 +134,7 @@ def liar(cores: Cores, name: str) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_one_lying_peer_stops_no_replica() -> None:
+def test_single_lying_peer_stops_no_replica() -> None:
     """Be it the leader, and be it a voter or an observer that hears it."""
     for lies in ("1", "2"):
         _hear_a_liar(lies)
@@ -164,7 +162,7 @@ def _hear_a_liar(lies: str) -> None:
 
 
 @pytest.mark.requirement("K595-05")
-def test_a_replica_that_was_served_once_never_stops_for_it() -> None:
+def test_replica_that_was_served_once_never_stops_for_another_cluster_id() -> None:
     """Its peers' addresses may have been given to nodes of another cluster."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -175,7 +173,7 @@ def test_a_replica_that_was_served_once_never_stops_for_it() -> None:
 
 
 @pytest.mark.requirement("K595-20")
-def test_a_static_quorum_forms_without_a_configured_cluster_id() -> None:
+def test_static_quorum_forms_without_a_configured_cluster_id() -> None:
     """Its first leader makes one up; the others tell it before they know that it is committed."""
     refused: list[object] = []
     cores = Cores(

@@ -54,7 +54,7 @@ def filled(cores: Cores) -> Node:
     return leader
 
 
-def test_the_follower_tells_and_the_leader_looks_at_its_disk_and_stops() -> None:
+def test_follower_reports_corruption_and_the_leader_checks_its_disk_and_stops() -> None:
     cores = Watched("4")
     one = filled(cores)
     spoil(one, -3)
@@ -71,7 +71,7 @@ def test_the_follower_tells_and_the_leader_looks_at_its_disk_and_stops() -> None
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_a_leader_learns_of_corruption_from_a_report_or_a_repeated_fetch(says: bool) -> None:
+def test_leader_detects_corruption_by_a_report_or_a_repeated_fetch(says: bool) -> None:
     """A stock replica has no word for it: it only asks again for what it was sent."""
     cores = Watched("4")
     one = filled(cores)
@@ -87,7 +87,7 @@ def test_a_leader_learns_of_corruption_from_a_report_or_a_repeated_fetch(says: b
     assert reason(one) is HaltReason.STORAGE_FAILED
 
 
-def test_a_leader_whose_disk_is_well_goes_on_and_the_follower_asks_ever_later() -> None:
+def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None:
     """The damage is on the way: here in what the harness reads, which no check of the disk can see."""
     cores = Watched("4")
     one = filled(cores)
@@ -127,7 +127,7 @@ def test_a_leader_whose_disk_is_well_goes_on_and_the_follower_asks_ever_later() 
     assert not cores.fetches[-1][1].corrupt
 
 
-def test_what_came_whole_before_the_damage_is_kept_and_flushed() -> None:
+def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:
     """Its epoch or offset is damaged, which no checksum covers: the batches before it are taken."""
     cores = Watched("4")
     one = filled(cores)
@@ -142,7 +142,7 @@ def test_what_came_whole_before_the_damage_is_kept_and_flushed() -> None:
     assert four.replica.durable_end == four.log_end
 
 
-def test_a_last_batch_with_a_smaller_base_offset_is_not_taken_for_an_old_one() -> None:
+def test_last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate() -> None:
     """Nothing follows that would not fit: only that the answer ends before what was asked for tells of the damage."""
     cores = Watched("4")
     one = filled(cores)

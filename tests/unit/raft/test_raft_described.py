@@ -7,7 +7,7 @@ from support.raft.cores import CLUSTER_ID, Cores
 
 
 @pytest.mark.requirement("K595-22")
-def test_a_fetch_alone_does_not_make_a_replica_caught_up() -> None:
+def test_fetch_alone_does_not_make_a_replica_caught_up() -> None:
     """Whoever fetches from the same old offset is alive, and has caught up no later than it had."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -25,7 +25,7 @@ CLIENT = ReplicaKey(-1)
 
 
 @pytest.mark.requirement("K595-18")
-def test_the_newest_boot_wins_in_any_order() -> None:
+def test_newest_boot_time_wins_in_any_order() -> None:
     for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1), (3, 3, 2)):
         gossip = EndpointGossip()
         for boot in order:
@@ -37,7 +37,7 @@ def test_the_newest_boot_wins_in_any_order() -> None:
     assert gossip.address_of(key_of(3), RECORDED) == RECORDED
 
 
-def test_where_nobody_answers_the_other_address_is_tried() -> None:
+def test_unreachable_address_falls_back_to_the_other() -> None:
     gossip = EndpointGossip()
     gossip.address_failed(KEY, RECORDED)
     gossip.hear(HeardEndpoint(KEY, 5, OLD))
@@ -68,7 +68,7 @@ def addresses(cores: Cores, node: Node) -> dict[ReplicaKey, tuple[str, int]]:
 
 
 @pytest.mark.requirement("K595-18")
-def test_voters_tell_each_other_and_clients_ask() -> None:
+def test_voters_exchange_their_addresses_and_clients_query_them() -> None:
     cores = Cores()
     leader = cores.quorum("1", "2", "3")
     cores.advance(600)
@@ -86,7 +86,7 @@ def test_voters_tell_each_other_and_clients_ask() -> None:
 
 
 @pytest.mark.requirement("K595-18")
-def test_an_older_boot_changes_nothing_and_strangers_are_not_remembered() -> None:
+def test_older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored() -> None:
     cores = Cores()
     leader = cores.quorum("1", "2", "3")
     ask(cores, leader, replica=KEY, boot_timestamp_ms=100, endpoint=NEW)
@@ -103,7 +103,7 @@ def test_an_older_boot_changes_nothing_and_strangers_are_not_remembered() -> Non
 
 
 @pytest.mark.requirement("K595-18")
-def test_a_moved_voter_is_found_by_the_only_one_that_can_lead() -> None:
+def test_moved_voter_is_found_by_the_only_eligible_leader() -> None:
     """Too few for a quorum, and it is the moved one that has to be asked for its vote."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -126,7 +126,7 @@ def test_a_moved_voter_is_found_by_the_only_one_that_can_lead() -> None:
 
 
 @pytest.mark.requirement("K595-18")
-def test_two_that_moved_find_each_other_through_a_third() -> None:
+def test_two_moved_voters_find_each_other_through_a_third() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -146,7 +146,7 @@ def test_two_that_moved_find_each_other_through_a_third() -> None:
 
 
 @pytest.mark.requirement("K595-18")
-def test_a_clock_that_went_back_is_noticed() -> None:
+def test_clock_that_went_back_is_detected() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -163,7 +163,7 @@ def test_a_clock_that_went_back_is_noticed() -> None:
         assert 5 < boot <= late
 
 
-def test_an_unresponsive_peer_is_retried_with_a_backoff() -> None:
+def test_unresponsive_peer_is_retried_with_a_backoff() -> None:
     sent: list[Send] = []
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -181,7 +181,7 @@ def test_an_unresponsive_peer_is_retried_with_a_backoff() -> None:
     assert not sent, "everyone knows everything"
 
 
-def test_a_peer_that_does_not_speak_it_is_not_asked_again() -> None:
+def test_peer_without_the_api_is_not_queried_again() -> None:
     sent: list[Send] = []
     cores = Cores(_note_questions(sent, to="2"))
     one = cores.quorum("1", "2", "3")
@@ -204,7 +204,7 @@ def _note_questions(sent: list[Send], to: str) -> Callable[[Node, Output], None]
     return saw
 
 
-def test_an_observer_finds_the_quorum_through_anyone_who_knows_it() -> None:
+def test_observer_finds_the_quorum_through_any_node_that_knows_it() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     cores.advance(600)
@@ -234,7 +234,7 @@ def test_an_observer_finds_the_quorum_through_anyone_who_knows_it() -> None:
     assert len(lonely.replica.gossip.strangers) == MAX_STRANGERS
 
 
-def test_another_clusters_word_counts_nothing() -> None:
+def test_response_of_another_cluster_is_ignored() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     liar = cores.nodes["2"]
@@ -246,7 +246,7 @@ def test_another_clusters_word_counts_nothing() -> None:
     assert "new" not in {host for host, _ in addresses(cores, one).values()}
 
 
-def test_a_boot_that_no_clock_tells_is_not_heard() -> None:
+def test_boot_without_a_clock_is_ignored() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     ask(cores, one, replica=KEY, boot_timestamp_ms=(1 << 63) - 1, endpoint=NEW)
@@ -261,7 +261,7 @@ def test_a_boot_that_no_clock_tells_is_not_heard() -> None:
 
 @pytest.mark.requirement("K595-18")
 @pytest.mark.parametrize("by_id_alone", [False, True])
-def test_the_address_of_a_target_voter_is_kept_until_the_target_is_gone(by_id_alone: bool) -> None:
+def test_address_of_a_target_voter_is_kept_until_the_target_is_removed(by_id_alone: bool) -> None:
     """KIP-595: "if the ReplicaId ... matches one of the existing voters (or target voters)"."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -282,7 +282,7 @@ def test_the_address_of_a_target_voter_is_kept_until_the_target_is_gone(by_id_al
 
 
 @pytest.mark.requirement("K595-18")
-def test_many_keys_of_one_target_id_hold_one_address() -> None:
+def test_multiple_keys_of_one_target_id_share_one_address() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8))

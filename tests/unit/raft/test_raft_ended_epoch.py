@@ -29,7 +29,7 @@ def order_of(requests: Iterable[EndQuorumEpochRequest]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("order", [("2", "3", "4"), ("4", "3", "2"), ("3", "4", "2")])
-def test_successors_are_sorted_by_replicated_offset(order: tuple[str, ...]) -> None:
+def test_preferred_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> None:
     """Each later one misses one record more; 5 has none of them."""
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4", "5")
@@ -46,7 +46,7 @@ def test_successors_are_sorted_by_replicated_offset(order: tuple[str, ...]) -> N
     assert order_of(sent) == [[int(name) for name in (*order, "5")]] * 4, "one for each voter"
 
 
-def test_no_successor_waits_longer_than_the_longest_backoff() -> None:
+def test_no_successor_waits_longer_than_the_maximum_backoff() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -59,7 +59,7 @@ def test_no_successor_waits_longer_than_the_longest_backoff() -> None:
 
 
 @pytest.mark.parametrize("reached", [(), ("2",)], ids=["nobody", "one"])
-def test_a_stop_waits_for_no_voter_that_it_does_not_reach(reached: tuple[str, ...]) -> None:
+def test_shutdown_does_not_wait_for_unreachable_voters(reached: tuple[str, ...]) -> None:
     """Sent once to each; the process ends within the time that a handover may take."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -72,7 +72,7 @@ def test_a_stop_waits_for_no_voter_that_it_does_not_reach(reached: tuple[str, ..
     assert one.halted.reason is HaltReason.SHUTDOWN
 
 
-def test_a_lost_request_is_made_up_for_by_an_election_by_timeout() -> None:
+def test_lost_end_epoch_request_is_compensated_by_an_election_timeout() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     proposal = cores.propose(one, "acknowledged")

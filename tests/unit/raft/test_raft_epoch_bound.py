@@ -43,7 +43,7 @@ def request_of(kind: str, sender: Node, asked: Node, epoch: int) -> Request:
 @pytest.mark.parametrize("epoch", TOO_FAR)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("asked", ["1", "2"])
-def test_no_request_takes_the_epochs_that_are_left(kind: str, epoch: int, asked: str) -> None:
+def test_no_request_uses_up_the_remaining_epochs(kind: str, epoch: int, asked: str) -> None:
     """Neither from a leader nor from a follower, with and without a leader that lives."""
     for leaderless in (False, True):
         cores = Cores()
@@ -64,7 +64,7 @@ def test_no_request_takes_the_epochs_that_are_left(kind: str, epoch: int, asked:
 
 
 @pytest.mark.requirement("K595-07")
-def test_a_step_of_a_recovery_is_followed_at_once() -> None:
+def test_epoch_increase_of_a_recovery_is_accepted() -> None:
     assert EPOCH_DISTANCE < MAX_STEP
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -79,7 +79,9 @@ def test_a_step_of_a_recovery_is_followed_at_once() -> None:
 @pytest.mark.requirement("K595-07")
 @pytest.mark.parametrize("ahead", [MAX_STEP + 1, 10 * MAX_STEP, MAX_LEAP_EPOCH - 5])
 @pytest.mark.parametrize("behind", [("1",), ("2",), ("1", "2")])
-def test_an_honest_voter_that_is_far_ahead_is_heard(ahead: int, behind: tuple[str, ...]) -> None:
+def test_honest_voter_with_a_much_newer_epoch_is_accepted(
+    ahead: int, behind: tuple[str, ...]
+) -> None:
     """Its request is refused; the others ask it, and its answer is believed."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -101,7 +103,7 @@ def test_an_honest_voter_that_is_far_ahead_is_heard(ahead: int, behind: tuple[st
 
 @pytest.mark.requirement("K595-07")
 @pytest.mark.parametrize("bound", [1, 2])
-def test_elections_go_on_when_answers_alone_raise_an_epoch(
+def test_elections_continue_when_only_responses_raise_the_epoch(
     bound: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(epoch_bound, "MAX_STEP", bound)
@@ -123,7 +125,7 @@ def test_elections_go_on_when_answers_alone_raise_an_epoch(
 @pytest.mark.requirement("K595-07")
 @pytest.mark.parametrize("told", [INT32_MAX, INT32_MAX - 1, MAX_EPOCH + 1, MAX_EPOCH, 1 << 30])
 @pytest.mark.parametrize("leader_id", [-1, 3])
-def test_one_answer_leaves_enough_epochs(told: int, leader_id: int) -> None:
+def test_single_response_leaves_enough_epochs(told: int, leader_id: int) -> None:
     """Of a peer that lies, to a request of one's own; the quorum elects, and can be recovered."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -143,7 +145,7 @@ def test_one_answer_leaves_enough_epochs(told: int, leader_id: int) -> None:
 
 
 @pytest.mark.requirement("K595-07")
-def test_a_replica_without_an_epoch_learns_any_from_answers() -> None:
+def test_replica_without_an_epoch_adopts_any_from_responses() -> None:
     for epoch in (5, MAX_STEP + 1, MAX_LEAP_EPOCH, MAX_LEAP_EPOCH + 3 * MAX_STEP, MAX_EPOCH):
         known = answers = 0
         while known < epoch:
@@ -174,7 +176,7 @@ def test_no_voter_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.requirement("K595-07")
-def test_the_largest_int32_epoch_is_never_used() -> None:
+def test_largest_int32_epoch_is_never_used() -> None:
     """Neither of a voter that lives without a leader, nor after its restart."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -191,7 +193,7 @@ def test_the_largest_int32_epoch_is_never_used() -> None:
 
 
 @pytest.mark.requirement("K595-07")
-def test_a_voter_that_is_far_ahead_is_heard_in_its_answers() -> None:
+def test_voter_with_a_much_newer_epoch_is_accepted_in_responses() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(one)

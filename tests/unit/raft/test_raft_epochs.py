@@ -36,7 +36,7 @@ def end(
 
 
 @pytest.mark.requirement("K595-11", "K595-14", "K595-15")
-def test_begin_of_an_older_epoch_is_fenced() -> None:
+def test_begin_quorum_epoch_of_an_older_epoch_is_fenced() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     answer = begin(cores, cores.nodes["2"], 3, 0)
@@ -46,7 +46,7 @@ def test_begin_of_an_older_epoch_is_fenced() -> None:
 
 @pytest.mark.requirement("K595-11", "K595-14", "K595-15")
 @pytest.mark.parametrize("name", ["1", "2"])
-def test_a_second_leader_of_an_epoch_is_refused(name: str) -> None:
+def test_second_leader_of_an_epoch_is_rejected(name: str) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     answer = begin(cores, cores.nodes[name], 3, 1)
@@ -56,7 +56,7 @@ def test_a_second_leader_of_an_epoch_is_refused(name: str) -> None:
 
 
 @pytest.mark.requirement("K595-11")
-def test_the_leader_of_an_epoch_is_remembered_across_a_crash() -> None:
+def test_leader_of_an_epoch_is_persisted_across_a_crash() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -68,7 +68,7 @@ def test_the_leader_of_an_epoch_is_remembered_across_a_crash() -> None:
 
 
 @pytest.mark.requirement("K595-11")
-def test_begin_is_repeated_until_it_is_endorsed() -> None:
+def test_begin_quorum_epoch_is_repeated_until_acknowledged() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -96,7 +96,7 @@ def test_begin_is_repeated_until_it_is_endorsed() -> None:
 
 
 @pytest.mark.requirement("K595-11")
-def test_a_fetch_endorses_as_well() -> None:
+def test_fetch_acknowledges_the_leader_as_well() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     role = cores.nodes["1"].replica.role
@@ -105,7 +105,7 @@ def test_a_fetch_endorses_as_well() -> None:
 
 
 @pytest.mark.requirement("K595-12")
-def test_the_first_successor_campaigns_at_once_and_the_others_wait_their_turn() -> None:
+def test_first_successor_campaigns_immediately_and_the_others_are_delayed() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3", "4", "5")
     two, three, four, five = (cores.nodes[name] for name in "2345")
@@ -120,7 +120,7 @@ def test_the_first_successor_campaigns_at_once_and_the_others_wait_their_turn() 
 
 
 @pytest.mark.requirement("K595-12", "K595-14", "K595-15")
-def test_end_is_checked() -> None:
+def test_end_quorum_epoch_is_validated() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")
@@ -136,7 +136,7 @@ def test_end_is_checked() -> None:
 
 
 @pytest.mark.requirement("K595-12")
-def test_a_candidate_may_say_that_it_gives_up() -> None:
+def test_candidate_may_end_its_epoch() -> None:
     """Only while nobody is known to lead that epoch, and nobody is deposed: a pre-vote goes first."""
     cores, two, three = leaderless()
     epoch = two.replica.epoch
@@ -156,7 +156,7 @@ def test_a_candidate_may_say_that_it_gives_up() -> None:
 
 
 @pytest.mark.requirement("K595-12")
-def test_a_candidate_that_gives_up_never_delays_a_campaign() -> None:
+def test_candidate_that_ends_its_epoch_never_delays_a_campaign() -> None:
     cores, two, _ = leaderless()
     before_ms = getattr(two.replica.role, "election_deadline_ms")  # noqa: B009
     others = [key_of(number) for number in range(10, 30)]
@@ -186,7 +186,7 @@ def leaderless() -> tuple[Cores, Node, Node]:
 @pytest.mark.parametrize("leader_id", [-1, 2, 3, 7])
 @pytest.mark.parametrize("ahead", [0, 1, 2, 60_000])
 @pytest.mark.parametrize("asked", ["1", "2"])
-def test_an_epoch_is_ended_by_its_own_leader_alone(leader_id: int, ahead: int, asked: str) -> None:
+def test_epoch_is_ended_only_by_its_own_leader(leader_id: int, ahead: int, asked: str) -> None:
     """Whoever sends it, nobody campaigns, no epoch grows and the leader stays."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -201,7 +201,7 @@ def test_an_epoch_is_ended_by_its_own_leader_alone(leader_id: int, ahead: int, a
 
 
 @pytest.mark.requirement("K595-12")
-def test_an_unknown_leader_can_not_end_the_epoch() -> None:
+def test_unknown_leader_cannot_end_the_epoch() -> None:
     cores, two, _ = leaderless()
     epoch = two.replica.epoch
     answer = end(cores, two, 1, epoch, two)
@@ -210,7 +210,7 @@ def test_an_unknown_leader_can_not_end_the_epoch() -> None:
 
 
 @pytest.mark.requirement("K595-12")
-def test_a_graceful_stop_hands_over_without_a_gap() -> None:
+def test_graceful_shutdown_transfers_leadership_without_a_timeout() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     proposal = cores.propose(one, "last")
@@ -225,7 +225,7 @@ def test_a_graceful_stop_hands_over_without_a_gap() -> None:
     assert one.halted.reason is HaltReason.SHUTDOWN
 
 
-def test_resign_prefers_the_wanted_successor() -> None:
+def test_resignation_prefers_the_requested_successor() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     for name in ("3", "2"):
@@ -241,7 +241,7 @@ def test_resign_prefers_the_wanted_successor() -> None:
     assert refused.leader.leader_id == 2
 
 
-def test_failed_storage_says_so_once_and_acknowledges_nothing_any_more() -> None:
+def test_failed_storage_is_reported_once_and_nothing_more_is_acknowledged() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     ends: list[object] = []
@@ -267,7 +267,7 @@ def test_failed_storage_says_so_once_and_acknowledges_nothing_any_more() -> None
 
 
 @pytest.mark.requirement("K595-16")
-def test_a_zombie_leader_resigns_finds_the_new_quorum_and_follows() -> None:
+def test_partitioned_leader_resigns_then_finds_the_new_quorum_and_follows() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -285,7 +285,7 @@ def test_a_zombie_leader_resigns_finds_the_new_quorum_and_follows() -> None:
 
 
 @pytest.mark.requirement("K595-16")
-def test_a_removed_zombie_leader_becomes_an_observer() -> None:
+def test_removed_partitioned_leader_becomes_an_observer() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -300,7 +300,7 @@ def test_a_removed_zombie_leader_becomes_an_observer() -> None:
 
 
 @pytest.mark.requirement("K595-16")
-def test_a_leader_with_a_majority_stays() -> None:
+def test_leader_with_a_majority_keeps_leading() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(cores.nodes["3"])

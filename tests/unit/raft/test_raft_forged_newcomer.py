@@ -48,7 +48,7 @@ def forged_vote(
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.parametrize("candidate", [key_of(2), key_of(77), key_of(4)])
 @pytest.mark.parametrize("ahead", [1, 60_000])
-def test_no_forged_vote_keeps_a_newcomer_out(
+def test_forged_vote_does_not_keep_a_new_replica_from_joining(
     candidate: ReplicaKey, ahead: int, pre_vote: bool
 ) -> None:
     cores, newcomer = quorum_with_newcomer()
@@ -64,7 +64,7 @@ def test_no_forged_vote_keeps_a_newcomer_out(
 
 @pytest.mark.parametrize("leader_id", [1, 2, 77])
 @pytest.mark.parametrize("ahead", [1, 60_000])
-def test_no_forged_begin_keeps_a_newcomer_out_that_hears_no_leader(
+def test_forged_begin_does_not_keep_a_new_replica_without_leader_from_joining(
     leader_id: int, ahead: int
 ) -> None:
     """The leader is out of its reach for a while, and who sends this knows where the voters listen."""
@@ -84,7 +84,7 @@ def test_no_forged_begin_keeps_a_newcomer_out_that_hears_no_leader(
     assert goes_on(cores, newcomer)
 
 
-def test_a_newcomer_votes_once_it_hears_no_leader() -> None:
+def test_new_replica_votes_while_it_has_no_leader() -> None:
     """It may be a voter by a record that has not arrived here, and its vote may be the one that is needed."""
     cores, newcomer = quorum_with_newcomer()
     cores.crash(cores.nodes["1"])

@@ -10,7 +10,7 @@ from support.raft.cores import CLUSTER_ID, Cores
 
 
 @pytest.mark.requirement("K595-20", "K595-21")
-def test_the_first_leader_writes_the_voters_and_the_cluster_id_before_anything_else() -> None:
+def test_first_leader_writes_voters_and_cluster_id_before_other_records() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=3)
     assert one.is_leader, "a single voter elects itself at once"
@@ -25,7 +25,7 @@ def test_the_first_leader_writes_the_voters_and_the_cluster_id_before_anything_e
 
 
 @pytest.mark.requirement("K595-20")
-def test_everyone_learns_the_cluster_id_from_the_log_and_checks_it_from_then_on() -> None:
+def test_every_node_reads_the_cluster_id_from_the_log_and_validates_it_afterwards() -> None:
     cores = Cores()
     cores.start("1", founder=True)
     two = cores.start("2", bootstrap=["1"])
@@ -37,7 +37,7 @@ def test_everyone_learns_the_cluster_id_from_the_log_and_checks_it_from_then_on(
 
 
 @pytest.mark.requirement("K595-20", "K595-05")
-def test_a_newcomer_that_belongs_to_another_cluster_stops() -> None:
+def test_new_replica_of_another_cluster_stops() -> None:
     cores = Cores()
     cores.start("1", founder=True)
     stranger = cores.start("2", bootstrap=["1"], cluster_id="another")
@@ -47,7 +47,7 @@ def test_a_newcomer_that_belongs_to_another_cluster_stops() -> None:
     assert stranger.batches == []
 
 
-def test_an_empty_disk_that_is_not_the_founders_never_becomes_a_voter_by_itself() -> None:
+def test_empty_disk_of_a_non_founder_never_becomes_a_voter_automatically() -> None:
     cores = Cores()
     lonely = cores.start("2", bootstrap=["1"])
     cores.advance(60_000)
@@ -57,7 +57,7 @@ def test_an_empty_disk_that_is_not_the_founders_never_becomes_a_voter_by_itself(
 
 
 @pytest.mark.requirement("K595-21")
-def test_no_writes_before_all_initial_voters_have_joined_also_after_a_restart() -> None:
+def test_no_writes_before_all_initial_voters_joined_including_after_a_restart() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=3)
     refused = [cores.propose(one, "too early")]
@@ -79,7 +79,7 @@ def test_no_writes_before_all_initial_voters_have_joined_also_after_a_restart() 
     assert proposal in one.committed
 
 
-def test_a_formed_quorum_stays_formed_when_it_shrinks_and_restarts() -> None:
+def test_formed_quorum_stays_formed_after_shrinking_and_restarting() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=3)
     for name in ("2", "3"):
@@ -97,7 +97,7 @@ def test_a_formed_quorum_stays_formed_when_it_shrinks_and_restarts() -> None:
     assert cores.propose(one, "a") in one.committed
 
 
-def test_a_founder_that_crashed_before_its_first_batch_was_durable_founds_again() -> None:
+def test_founder_that_crashed_before_its_first_durable_batch_forms_again() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, run=False)
     one.hold_flush = True
@@ -113,7 +113,7 @@ def test_a_founder_that_crashed_before_its_first_batch_was_durable_founds_again(
     assert one.replica.high_watermark == 3
 
 
-def test_a_founder_flag_means_nothing_once_there_is_a_log() -> None:
+def test_founder_flag_is_ignored_if_a_log_exists() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(one)

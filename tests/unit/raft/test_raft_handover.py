@@ -25,7 +25,7 @@ def ends_of(cores: Cores) -> list[tuple[str, EndQuorumEpochRequest]]:
 
 
 @pytest.mark.parametrize("order", list(permutations("234")))
-def test_successors_are_ordered_by_what_they_have_replicated(order: tuple[str, ...]) -> None:
+def test_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> None:
     """One after the other falls behind; whoever follows longest is named first."""
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4", "5", "6", "7")
@@ -47,7 +47,7 @@ def test_successors_are_ordered_by_what_they_have_replicated(order: tuple[str, .
         assert tuple(named[3:]) == order
 
 
-def test_every_other_voter_is_told_once() -> None:
+def test_every_other_voter_gets_one_end_epoch_request() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     sent = ends_of(cores)
@@ -58,7 +58,7 @@ def test_every_other_voter_is_told_once() -> None:
     assert {request.leader_epoch for _, request in sent if request.leader_id == 1} == {1}
 
 
-def test_an_unheard_stop_ends_in_time_and_a_timeout_elects() -> None:
+def test_shutdown_with_lost_requests_is_bounded_and_a_timeout_elects() -> None:
     """The requests are lost: the old leader is gone within its bounded wait, and the others notice its silence."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -81,7 +81,7 @@ def test_an_unheard_stop_ends_in_time_and_a_timeout_elects() -> None:
 
 
 @pytest.mark.parametrize("unreachable", ["2", "3"])
-def test_a_stop_does_not_wait_for_a_voter_that_does_not_answer(unreachable: str) -> None:
+def test_shutdown_does_not_wait_for_an_unresponsive_voter(unreachable: str) -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     reachable = "3" if unreachable == "2" else "2"

@@ -82,7 +82,7 @@ def five(cores: Cores) -> Node:
     return leader
 
 
-def test_no_commit_counts_a_copy_that_is_gone() -> None:
+def test_commit_does_not_count_a_lost_copy() -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     image = Image(two)
@@ -104,7 +104,7 @@ def test_no_commit_counts_a_copy_that_is_gone() -> None:
     assert write in one.committed, "the copy that is there again counts again"
 
 
-def test_it_is_reported_once_and_described() -> None:
+def test_lost_records_are_reported_once_and_described() -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     image, older = Image(two), two.log_end
@@ -126,7 +126,7 @@ def test_it_is_reported_once_and_described() -> None:
     assert not two.halted, "it condemns nobody"
 
 
-def test_the_high_watermark_stays() -> None:
+def test_high_watermark_does_not_decrease() -> None:
     cores = Watched()
     one = five(cores)
     images = {name: Image(cores.nodes[name]) for name in "234"}
@@ -143,7 +143,7 @@ def test_the_high_watermark_stays() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_late_or_repeated_fetch_is_no_report_and_costs_one_round_trip(times: int) -> None:
+def test_late_or_repeated_fetch_is_not_reported_and_costs_one_round_trip(times: int) -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     early = cores.last_fetch_of(two)
@@ -160,7 +160,7 @@ def test_a_late_or_repeated_fetch_is_no_report_and_costs_one_round_trip(times: i
     assert cores.reports == []
 
 
-def test_the_very_first_fetch_of_a_process_arriving_late_is_no_report() -> None:
+def test_late_first_fetch_of_a_process_is_not_reported() -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     cores.crash(two)
@@ -184,7 +184,7 @@ def lone_fetches(cores: Watched, leader: Node) -> tuple[FetchRequest, FetchReque
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("behind_snapshot", [False, True])
-def test_a_first_fetch_arriving_late_is_no_report_while_its_sender_has_echoed_nothing(
+def test_late_first_fetch_is_not_reported_while_its_sender_has_echoed_no_round(
     times: int, behind_snapshot: bool
 ) -> None:
     cores = Watched()
@@ -208,7 +208,7 @@ def test_a_first_fetch_arriving_late_is_no_report_while_its_sender_has_echoed_no
     assert progress.went_back is None
 
 
-def test_a_replica_that_lost_its_log_before_it_ever_echoed_is_reported_once_it_echoes() -> None:
+def test_replica_that_lost_its_log_before_its_first_echo_is_reported_at_the_echo() -> None:
     cores = Watched()
     one = five(cores)
     first, newest = lone_fetches(cores, one)
@@ -223,7 +223,7 @@ def test_a_replica_that_lost_its_log_before_it_ever_echoed_is_reported_once_it_e
 
 
 @pytest.mark.parametrize("echoed", [False, True])
-def test_what_a_snapshot_replaces_is_reported_before_the_snapshot_is_sent(echoed: bool) -> None:
+def test_loss_is_reported_before_a_snapshot_replaces_the_lost_records(echoed: bool) -> None:
     """The replica has all that it lost again when it has downloaded the snapshot: only its next fetch tells."""
     cores = Watched()
     one = five(cores)
@@ -249,7 +249,7 @@ def test_what_a_snapshot_replaces_is_reported_before_the_snapshot_is_sent(echoed
     assert found == [(newest.replica, held, 0)]
 
 
-def test_an_echo_of_a_round_that_was_never_told_is_refused() -> None:
+def test_echo_of_an_unsent_round_is_rejected() -> None:
     """No honest replica sends it. It would pass for newer than all that its owner sends, and confirm every later read."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
@@ -266,7 +266,7 @@ def test_an_echo_of_a_round_that_was_never_told_is_refused() -> None:
     assert cores.reports == []
 
 
-def test_what_a_process_sent_that_is_gone_raises_nothing() -> None:
+def test_late_fetches_of_an_ended_process_raise_nothing() -> None:
     """Its acknowledgement arrives only after the older image has spoken, and more than once."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
@@ -288,7 +288,7 @@ def test_what_a_process_sent_that_is_gone_raises_nothing() -> None:
     assert write not in one.committed
 
 
-def test_an_acknowledgement_that_was_never_heard_before_the_older_image_raises_nothing() -> None:
+def test_unreceived_acknowledgement_from_before_the_restored_image_raises_nothing() -> None:
     """The leader has seen nothing go down: the image is not older than what it heard of."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
@@ -308,7 +308,7 @@ def test_an_acknowledgement_that_was_never_heard_before_the_older_image_raises_n
 
 
 @pytest.mark.parametrize("kind", ["diverging", "empty behind a snapshot"])
-def test_a_log_that_can_not_be_continued_is_not_counted_either(kind: str) -> None:
+def test_diverged_log_is_not_counted_either(kind: str) -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
@@ -330,7 +330,7 @@ def test_a_log_that_can_not_be_continued_is_not_counted_either(kind: str) -> Non
     assert not is_caught_up(one.replica, progress_of(one, two.key))
 
 
-def test_a_replica_of_stock_kafka_counts_by_the_order_of_arrival() -> None:
+def test_stock_kafka_replica_is_counted_by_order_of_arrival() -> None:
     """It echoes nothing. A late request is reported as well, as in stock Kafka."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
@@ -350,7 +350,7 @@ def test_a_replica_of_stock_kafka_counts_by_the_order_of_arrival() -> None:
     assert write in one.committed
 
 
-def test_other_software_under_the_same_key_counts_again() -> None:
+def test_stock_kafka_and_this_software_are_counted_in_turn_under_one_key() -> None:
     """Restarted with stock Kafka in the same epoch, and then with ours again."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
@@ -370,9 +370,7 @@ def test_other_software_under_the_same_key_counts_again() -> None:
     assert counted(one, two) == one.log_end
 
 
-def test_two_processes_on_copies_of_one_disk_never_count_for_more_than_the_one_that_spoke_last() -> (
-    None
-):
+def test_two_processes_on_copies_of_one_disk_count_as_the_latest_only() -> None:
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     cores.propose(one, "a")
@@ -388,7 +386,7 @@ def test_two_processes_on_copies_of_one_disk_never_count_for_more_than_the_one_t
             assert counted(one, two) <= request.fetch_offset
 
 
-def test_a_newcomer_that_lost_its_copy_is_not_added_and_a_voter_that_lost_it_is_not_live() -> None:
+def test_new_replica_that_lost_records_is_not_added_and_such_a_voter_is_not_live() -> None:
     cores = Watched()
     one = cores.quorum("1", "2", "3")
     three, four = cores.nodes["3"], cores.start("4", bootstrap=["1"])
@@ -414,7 +412,7 @@ def test_a_newcomer_that_lost_its_copy_is_not_added_and_a_voter_that_lost_it_is_
     assert answer.error is RaftError.UNSAFE_CHANGE, answer.message
 
 
-def test_it_counts_as_heard_for_the_leader_and_its_reads() -> None:
+def test_replica_that_lost_records_counts_as_heard_for_leadership_and_reads() -> None:
     """A replica that lost records is alive: leadership and reads, which count no copies, go on."""
     cores = Watched()
     one = cores.quorum("1", "2", "3")

@@ -57,7 +57,7 @@ def voter_records(node: Node) -> list[set[ReplicaKey]]:
 
 
 @pytest.mark.requirement("K853-05", "K595-26")
-def test_a_voter_is_added_after_it_caught_up() -> None:
+def test_voter_is_added_after_it_caught_up() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
@@ -71,7 +71,7 @@ def test_a_voter_is_added_after_it_caught_up() -> None:
 
 
 @pytest.mark.requirement("K853-05", "K595-26")
-def test_one_that_does_not_catch_up_is_refused_and_nothing_changes() -> None:
+def test_replica_that_does_not_catch_up_is_rejected_and_nothing_changes() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
@@ -87,7 +87,7 @@ def test_one_that_does_not_catch_up_is_refused_and_nothing_changes() -> None:
 
 
 @pytest.mark.requirement("K595-26")
-def test_a_replication_round_slower_than_the_election_timeout_does_not_pass() -> None:
+def test_replication_round_longer_than_the_election_timeout_does_not_qualify() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     four = cores.start("4", bootstrap=["1"])
@@ -108,7 +108,7 @@ def test_a_replication_round_slower_than_the_election_timeout_does_not_pass() ->
 
 
 @pytest.mark.requirement("K853-05")
-def test_refusals_say_why_and_change_nothing() -> None:
+def test_rejections_give_a_reason_and_change_nothing() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -137,7 +137,7 @@ def test_refusals_say_why_and_change_nothing() -> None:
 
 
 @pytest.mark.requirement("K853-05")
-def test_one_change_at_a_time() -> None:
+def test_only_one_voter_change_at_a_time() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")
     cores.partition(["1"], ["2", "3", "4"])
@@ -151,7 +151,7 @@ def test_one_change_at_a_time() -> None:
 
 
 @pytest.mark.requirement("K853-05")
-def test_a_new_leader_needs_a_committed_record_of_its_own_epoch_first() -> None:
+def test_new_leader_needs_a_committed_record_of_its_epoch_before_voter_changes() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -167,7 +167,7 @@ def test_a_new_leader_needs_a_committed_record_of_its_own_epoch_first() -> None:
 
 
 @pytest.mark.requirement("K853-05")
-def test_unsafe_changes_are_refused() -> None:
+def test_unsafe_voter_changes_are_rejected() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.start("4", bootstrap=["1"])
@@ -180,14 +180,14 @@ def test_unsafe_changes_are_refused() -> None:
 
 
 @pytest.mark.requirement("K853-05")
-def test_the_last_voter_stays() -> None:
+def test_last_voter_cannot_be_removed() -> None:
     cores = Cores()
     one = cores.quorum("1")
     assert change(cores, one, remove(one.key)).error is RaftError.INVALID_REQUEST
 
 
 @pytest.mark.requirement("K853-05", "K595-12")
-def test_a_leader_that_removes_itself_does_not_count_itself_and_resigns_after_the_commit() -> None:
+def test_leader_removing_itself_does_not_count_itself_and_resigns_after_the_commit() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -208,7 +208,7 @@ def test_a_leader_that_removes_itself_does_not_count_itself_and_resigns_after_th
 
 
 @pytest.mark.requirement("K595-25", "K595-14", "K595-17")
-def test_a_removed_voter_is_told_on_its_next_fetch_and_goes_on_as_an_observer() -> None:
+def test_removed_voter_is_informed_at_its_next_fetch_and_continues_as_observer() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -232,7 +232,7 @@ def test_a_removed_voter_is_told_on_its_next_fetch_and_goes_on_as_an_observer() 
 
 
 @pytest.mark.requirement("K595-04")
-def test_uncommitted_voters_act_at_append_and_are_reverted_by_truncation() -> None:
+def test_uncommitted_voters_take_effect_at_append_and_are_reverted_by_truncation() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4", "5")
     five = cores.nodes["5"]
@@ -252,7 +252,7 @@ def test_uncommitted_voters_act_at_append_and_are_reverted_by_truncation() -> No
 
 
 @pytest.mark.requirement("K595-04")
-def test_at_start_uncommitted_voters_are_found_behind_the_applied_offset() -> None:
+def test_uncommitted_voters_are_found_at_start_after_the_applied_offset() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")
     two = cores.nodes["2"]
@@ -269,7 +269,7 @@ def test_at_start_uncommitted_voters_are_found_behind_the_applied_offset() -> No
 
 
 @pytest.mark.requirement("K595-04")
-def test_voters_reach_quorum_state_when_they_are_committed() -> None:
+def test_voters_are_saved_in_quorum_state_when_committed() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     saved: list[PersistQuorumState] = []
@@ -286,7 +286,7 @@ def test_voters_reach_quorum_state_when_they_are_committed() -> None:
 
 @pytest.mark.requirement("K853-06", "K853-02")
 @pytest.mark.parametrize("order", ["add first", "remove first"])
-def test_a_lost_disk_is_replaced_in_both_orders_while_writes_go_on(order: str) -> None:
+def test_lost_disk_is_replaced_in_both_orders_under_load(order: str) -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -317,7 +317,7 @@ def test_a_lost_disk_is_replaced_in_both_orders_while_writes_go_on(order: str) -
 
 
 @pytest.mark.requirement("K853-06")
-def test_add_first_with_a_dead_voter_has_to_be_asked_for() -> None:
+def test_adding_before_removing_a_dead_voter_must_be_requested() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -329,7 +329,7 @@ def test_add_first_with_a_dead_voter_has_to_be_asked_for() -> None:
 
 
 @pytest.mark.requirement("K853-06")
-def test_the_old_key_stays_until_the_new_one_has_fetched_past_its_own_add() -> None:
+def test_old_key_stays_until_the_new_one_has_fetched_past_its_own_addition() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")
     four = cores.nodes["4"]
@@ -350,7 +350,7 @@ def test_the_old_key_stays_until_the_new_one_has_fetched_past_its_own_add() -> N
     assert change(cores, one, remove(old_key)).error is RaftError.NONE
 
 
-def test_a_leader_hands_over_before_another_key_of_its_own_id_is_added() -> None:
+def test_leader_transfers_leadership_before_another_key_of_its_id_is_added() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     answer = change(cores, one, add(key_of(1, incarnation=2), count_newcomer=True))
@@ -359,7 +359,7 @@ def test_a_leader_hands_over_before_another_key_of_its_own_id_is_added() -> None
     assert cores.leader is not one
 
 
-def test_while_an_id_is_doubled_only_its_newest_key_campaigns() -> None:
+def test_only_the_newest_key_of_a_doubled_id_campaigns() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")
     old = cores.nodes["4"]
@@ -390,7 +390,7 @@ def test_while_an_id_is_doubled_only_its_newest_key_campaigns() -> None:
 
 
 @pytest.mark.requirement("K853-06")
-def test_a_uuid_change_is_never_one_record() -> None:
+def test_uuid_change_is_never_a_single_record() -> None:
     from quorum_node.raft import membership
 
     cores = Cores()
@@ -403,7 +403,7 @@ def test_a_uuid_change_is_never_one_record() -> None:
         membership._append(one.replica, swapped)
 
 
-def test_an_id_stands_at_most_twice() -> None:
+def test_id_has_at_most_two_voters() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")
     new = cores.start("4'", 4, incarnation=2, bootstrap=["1"])
@@ -430,7 +430,7 @@ def test_update_voter_changes_endpoints_without_losing_the_quorum() -> None:
     assert change(cores, one, fenced).error is RaftError.FENCED_LEADER_EPOCH
 
 
-def test_a_change_whose_caller_is_gone_is_dropped_before_it_is_written() -> None:
+def test_change_of_an_abandoned_request_is_dropped_before_it_is_written() -> None:
     from quorum_node.raft.events import RequestAbandoned
 
     cores = Cores()
@@ -441,7 +441,7 @@ def test_a_change_whose_caller_is_gone_is_dropped_before_it_is_written() -> None
     assert change(cores, one, remove(key_of(3))).error is RaftError.NONE
 
 
-def test_a_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> None:
+def test_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> None:
     """Ongaro's dissertation, 4.2.2: its log may be the only one that is up to date."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -456,7 +456,7 @@ def test_a_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> Non
     assert cores.leader.replica.voters.latest_is_committed
 
 
-def test_a_replica_restarts_from_what_is_on_disk() -> None:
+def test_replica_restarts_from_its_disk_state() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     assert cores.leader is one

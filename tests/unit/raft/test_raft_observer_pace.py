@@ -46,7 +46,7 @@ def answered(outputs: list[object]) -> list[int]:
     return [o.request_id - 1000 for o in outputs if isinstance(o, Respond) and o.request_id >= 1000]
 
 
-def test_a_commit_waits_for_no_observer() -> None:
+def test_commit_does_not_wait_for_observers() -> None:
     cores, leader = quorum_with_crowd()
     outputs: list[object] = []
     cores.observer = lambda node, output: outputs.append(output) if node is leader else None
@@ -60,7 +60,7 @@ def test_a_commit_waits_for_no_observer() -> None:
     assert observers_parked(leader) == OBSERVERS - burst
 
 
-def test_every_observer_has_its_turn_and_gets_all_that_came_since() -> None:
+def test_observers_are_served_in_turn_with_all_new_records() -> None:
     cores, leader = quorum_with_crowd()
     told: dict[int, int] = {}
 
@@ -81,7 +81,7 @@ def test_every_observer_has_its_turn_and_gets_all_that_came_since() -> None:
     assert len(late) >= OBSERVERS - leader.replica.config.observer_burst
 
 
-def test_turns_keep_their_rate_under_steady_writes() -> None:
+def test_observer_pace_is_constant_under_steady_writes() -> None:
     cores, leader = quorum_with_crowd()
     outputs: list[object] = []
     cores.observer = lambda node, output: outputs.append(output) if node is leader else None
@@ -97,7 +97,7 @@ def test_turns_keep_their_rate_under_steady_writes() -> None:
     assert count >= 90 / config.observer_interval_ms, "turns must not be lost either"
 
 
-def test_an_observer_that_lags_is_answered_at_once() -> None:
+def test_lagging_observer_is_answered_immediately() -> None:
     cores, leader = quorum_with_crowd()
     for text in "abcdef":
         cores.propose(leader, text)

@@ -29,7 +29,7 @@ def ids(node: Node) -> list[int]:
 
 
 @pytest.mark.requirement("K853-07")
-def test_a_voter_that_listens_elsewhere_says_so_and_the_quorum_goes_on() -> None:
+def test_voter_with_another_listener_updates_its_entry_and_the_quorum_continues() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -62,7 +62,7 @@ def test_every_voter_can_move_one_after_the_other() -> None:
 
 
 @pytest.mark.requirement("K853-07")
-def test_a_leader_writes_its_own_new_address() -> None:
+def test_leader_writes_its_own_new_address() -> None:
     cores = Cores()
     one = cores.quorum("1")
     cores.move(one, "new-1")
@@ -73,7 +73,7 @@ def test_a_leader_writes_its_own_new_address() -> None:
     assert one.replica.log_end == end, "once"
 
 
-def test_order_and_case_of_endpoints_cause_no_update() -> None:
+def test_endpoint_order_and_case_cause_no_update() -> None:
     cores = Cores()
     one = cores.quorum("1")
     end = one.replica.log_end
@@ -85,7 +85,7 @@ def test_order_and_case_of_endpoints_cause_no_update() -> None:
     assert one.replica.log_end == end + 1, "a leader change and nothing else"
 
 
-def test_a_refused_update_is_tried_again_after_the_fetch_timeout() -> None:
+def test_rejected_update_is_retried_after_the_fetch_timeout() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     nowhere = AddVoterRequest(CLUSTER_ID, key_of(8), endpoints_of("8"), 3000)
@@ -97,7 +97,7 @@ def test_a_refused_update_is_tried_again_after_the_fetch_timeout() -> None:
     assert recorded(one, 3) == endpoints_of("new-3")
 
 
-def test_update_voter_can_compare_and_set() -> None:
+def test_update_voter_supports_compare_and_set() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     now = one.replica.committed_position()
@@ -110,7 +110,7 @@ def test_update_voter_can_compare_and_set() -> None:
         assert answer.error is error
 
 
-def test_a_newcomer_joins_by_itself_only_if_it_was_told_to() -> None:
+def test_new_replica_joins_automatically_only_if_configured() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.start("4", bootstrap=["1"])
@@ -121,7 +121,7 @@ def test_a_newcomer_joins_by_itself_only_if_it_was_told_to() -> None:
     assert ids(one) == [1, 2, 3, 5]
 
 
-def test_a_tombstone_blocks_joining_by_oneself_but_not_being_added() -> None:
+def test_tombstone_blocks_automatic_joining_but_not_manual_addition() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     five = cores.start("5", bootstrap=["1"], auto_join=True)
@@ -143,7 +143,7 @@ def test_a_tombstone_blocks_joining_by_oneself_but_not_being_added() -> None:
     assert one.replica.voters.latest.record.tombstones == ()
 
 
-def test_tombstones_outlive_restarts_and_leaders() -> None:
+def test_tombstones_survive_restarts_and_leader_changes() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     five = cores.start("5", bootstrap=["1"], auto_join=True)
@@ -163,7 +163,7 @@ def test_tombstones_outlive_restarts_and_leaders() -> None:
     assert 5 not in ids(cores.leader)
 
 
-def test_an_empty_disk_of_a_voter_does_not_join_by_itself() -> None:
+def test_empty_disk_of_a_voter_does_not_join_automatically() -> None:
     """(3,U3) is still a voter: whether U3' takes its place is for somebody to decide."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -176,7 +176,7 @@ def test_an_empty_disk_of_a_voter_does_not_join_by_itself() -> None:
     ]  # fmt: skip
 
 
-def test_tombstones_are_the_newest_and_bounded() -> None:
+def test_newest_tombstones_are_kept_up_to_the_limit() -> None:
     def voters(*keys: ReplicaKey) -> VoterSet:
         return VoterSet(tuple(Voter(key, ()) for key in keys))
 

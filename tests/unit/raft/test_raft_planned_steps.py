@@ -23,7 +23,7 @@ from support.raft.cores import CLUSTER_ID, Cores, key_of
 
 
 @pytest.mark.requirement("K595-23")
-def test_all_three_voters_are_swapped_in_one_call() -> None:
+def test_one_call_replaces_all_three_voters() -> None:
     cores, one = six()
     answer = alter(one, cores, (4, 5, 6))
     assert answer.error is RaftError.NONE
@@ -45,7 +45,7 @@ def test_all_three_voters_are_swapped_in_one_call() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_the_target_rides_on_every_record_until_it_is_reached() -> None:
+def test_target_is_in_every_voters_record_until_it_is_reached() -> None:
     cores, one = six()
     alter(one, cores, (4, 5, 6))
     leader = reach(cores, {4, 5, 6})
@@ -67,7 +67,7 @@ def test_no_replica_becomes_a_voter_before_it_has_caught_up() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_a_dead_voter_is_replaced_and_nothing_waits_for_it() -> None:
+def test_dead_voter_is_replaced_and_blocks_nothing() -> None:
     cores, one = six()
     cores.crash(cores.nodes["3"])
     cores.advance(2500)
@@ -77,7 +77,7 @@ def test_a_dead_voter_is_replaced_and_nothing_waits_for_it() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_a_live_majority_is_never_given_away() -> None:
+def test_live_majority_is_never_removed() -> None:
     cores, one = six()
     cores.crash(cores.nodes["2"])
     cores.advance(2500)
@@ -94,7 +94,7 @@ def test_a_live_majority_is_never_given_away() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_the_target_survives_the_restart_of_everyone() -> None:
+def test_target_survives_a_restart_of_all_replicas() -> None:
     cores, one = six()
     cores.crash(cores.nodes["6"])
     cores.advance(2500)
@@ -112,7 +112,7 @@ def test_the_target_survives_the_restart_of_everyone() -> None:
 
 
 @pytest.mark.requirement("K595-03", "K595-23")
-def test_quorum_state_alone_keeps_the_target() -> None:
+def test_target_is_restored_from_quorum_state_alone() -> None:
     """A replica whose log does not hold the record any more knows the target from quorum-state."""
     cores, one = six()
     cores.crash(cores.nodes["4"])
@@ -130,7 +130,7 @@ def test_quorum_state_alone_keeps_the_target() -> None:
 
 
 @pytest.mark.requirement("K595-04")
-def test_a_truncated_target_is_forgotten() -> None:
+def test_truncated_target_is_discarded() -> None:
     cores, one = six()
     cores.partition(["1"], ["2", "3", "4", "5", "6"])
     cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((4, 5, 6)), 9000)))
@@ -156,7 +156,7 @@ def test_one_voter_is_replaced_by_another() -> None:
     assert leader is cores.nodes["2"]
 
 
-def test_a_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
+def test_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     other = cores.start("1'", 1, incarnation=2, bootstrap=["1", "2"])
@@ -173,7 +173,7 @@ def test_a_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
     assert other.replica.is_voter
 
 
-def test_a_single_voter_grows_to_three() -> None:
+def test_single_voter_grows_to_three() -> None:
     cores = Cores()
     one = cores.quorum("1")
     for name in ("2", "3"):
@@ -198,7 +198,7 @@ def test_describe_shows_target_and_progress() -> None:
 
 
 @pytest.mark.requirement("K595-23")
-def test_a_newcomer_that_dies_while_it_is_added_makes_room_for_another() -> None:
+def test_new_replica_that_dies_during_its_addition_is_replaced_by_another() -> None:
     cores, one = six()
     cores.crash(cores.nodes["4"])
     assert alter(one, cores, (4, 5, 6)).error is RaftError.NONE

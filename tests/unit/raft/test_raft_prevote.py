@@ -9,7 +9,7 @@ from support.raft.cores import CLUSTER_ID, Cores
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_partitioned_voter_never_raises_the_epoch() -> None:
+def test_partitioned_voter_never_raises_the_epoch() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -27,7 +27,7 @@ def test_a_partitioned_voter_never_raises_the_epoch() -> None:
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_removed_voter_never_raises_the_epoch() -> None:
+def test_removed_voter_never_raises_the_epoch() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -46,7 +46,7 @@ def test_a_removed_voter_never_raises_the_epoch() -> None:
 
 
 @pytest.mark.requirement("K650-01")
-def test_an_election_still_happens_when_the_leader_is_gone() -> None:
+def test_election_happens_when_the_leader_is_gone() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     one.up = False  # silent, connections stay open
@@ -58,7 +58,7 @@ def test_an_election_still_happens_when_the_leader_is_gone() -> None:
 
 @pytest.mark.requirement("K650-01")
 @pytest.mark.parametrize("name", ["1", "2"])
-def test_a_replica_with_a_leader_refuses_a_pre_vote_and_changes_nothing(name: str) -> None:
+def test_replica_with_a_leader_rejects_a_pre_vote_and_changes_nothing(name: str) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     node, three = cores.nodes[name], cores.nodes["3"]
@@ -74,7 +74,7 @@ def test_a_replica_with_a_leader_refuses_a_pre_vote_and_changes_nothing(name: st
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_granted_pre_vote_is_no_vote() -> None:
+def test_granted_pre_vote_is_no_vote() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -101,7 +101,7 @@ def test_closed_connections_start_an_election_long_before_the_fetch_timeout() ->
     assert cores.leader.replica.epoch == 2
 
 
-def test_a_closed_connection_alone_deposes_no_leader() -> None:
+def test_single_closed_connection_does_not_depose_a_leader() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -137,7 +137,7 @@ def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
 
 
 @pytest.mark.requirement("K650-02")
-def test_a_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> None:
+def test_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> None:
     """Cut off, it reaches nobody who could not be asked: the epoch stays."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -152,7 +152,7 @@ def test_a_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -
 
 @pytest.mark.requirement("K650-01")
 @pytest.mark.parametrize("leader_hears_nobody", [False, True])
-def test_a_voter_that_reaches_everybody_but_the_leader_never_raises_the_epoch(
+def test_voter_that_reaches_all_but_the_leader_never_raises_the_epoch(
     leader_hears_nobody: bool,
 ) -> None:
     """A partition of one link: 2 is asked again and again, and hears the leader all the time."""
@@ -174,7 +174,7 @@ def test_a_voter_that_reaches_everybody_but_the_leader_never_raises_the_epoch(
 
 @pytest.mark.requirement("K650-01")
 @pytest.mark.parametrize("idle_ms", [0, 400])
-def test_a_pre_vote_of_a_removed_voter_is_refused_between_two_leaders_too(idle_ms: int) -> None:
+def test_pre_vote_of_a_removed_voter_is_rejected_between_two_leaders(idle_ms: int) -> None:
     """It would be refused the vote all the same, and until then it would have raised the epoch."""
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4")

@@ -8,7 +8,7 @@ from quorum_node.raft.messages import FetchRequest
 from support.raft.cores import CLUSTER_ID, Cores
 
 
-def test_a_read_needs_one_round_trip_to_a_majority_that_began_after_it() -> None:
+def test_read_needs_one_round_trip_to_a_majority_started_after_it() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "a")
@@ -16,7 +16,7 @@ def test_a_read_needs_one_round_trip_to_a_majority_that_began_after_it() -> None
     assert one.reads[read] == one.replica.high_watermark
 
 
-def test_a_zombie_never_answers_a_read() -> None:
+def test_deposed_leader_never_answers_a_read() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -28,7 +28,7 @@ def test_a_zombie_never_answers_a_read() -> None:
     assert one.reads[read] is RaftError.NOT_QUORUM_LEADER
 
 
-def test_a_fetch_from_before_the_read_does_not_confirm_it() -> None:
+def test_fetch_from_before_the_read_does_not_confirm_it() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -66,7 +66,7 @@ def test_observers_do_not_confirm_reads() -> None:
 
 
 @pytest.mark.requirement("K595-10")
-def test_a_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
+def test_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -85,13 +85,13 @@ def test_a_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
     assert leader.values(offset) == ["acknowledged"]
 
 
-def test_a_single_voter_answers_at_once() -> None:
+def test_single_voter_answers_reads_immediately() -> None:
     cores = Cores()
     one = cores.quorum("1")
     assert cores.read(one) in one.reads
 
 
-def test_a_round_told_with_a_divergence_is_told() -> None:
+def test_round_sent_with_a_diverging_response_counts_as_sent() -> None:
     """A fetch that diverged echoes the round it was told; a read that begins after it needs another.
 
     Found by reading: the next read would have shared that round, although the echo came before it.

@@ -121,7 +121,7 @@ def recovered_epoch(node: Node) -> int:
     return node.replica.voters.latest.record.recovered_epoch
 
 
-def test_an_observer_that_has_seen_the_recovery_takes_nothing_from_the_old_majority() -> None:
+def test_observer_that_knows_the_recovery_ignores_the_old_majority() -> None:
     cores = Split()
     new, old = cores.split()
     four = cores.four
@@ -140,7 +140,7 @@ def test_an_observer_that_has_seen_the_recovery_takes_nothing_from_the_old_major
     assert four.replica.leader_id == new.key.id
 
 
-def test_it_is_refused_also_with_epochs_above_the_recovered_ones() -> None:
+def test_old_majority_is_rejected_with_epochs_above_the_recovered_ones() -> None:
     """An old voter may have heard the new epochs from somebody; then the epoch alone says nothing."""
     cores = Split()
     new, old = cores.split()
@@ -164,7 +164,7 @@ def test_it_is_refused_also_with_epochs_above_the_recovered_ones() -> None:
     assert four.committed_values()[-1] == "goes on"
 
 
-def test_an_old_voter_that_has_seen_the_recovery_does_not_elect_another_old_one() -> None:
+def test_old_voter_that_knows_the_recovery_does_not_elect_another_old_voter() -> None:
     """3 has led above the recovered epoch, so its log wins the comparison; 5 is one of its voters."""
     cores = Split("1", "2", "3", "4", "5", observer="6")
     old = [cores.nodes[name] for name in "234"]
@@ -203,7 +203,7 @@ def test_an_old_voter_that_has_seen_the_recovery_does_not_elect_another_old_one(
         pytest.param(key_of(9), 0, id="a newcomer of the older quorum"),
     ],
 )
-def test_no_vote_for_a_candidate_of_the_older_quorum(
+def test_candidate_of_the_older_quorum_gets_no_vote(
     candidate: ReplicaKey, told: int, pre_vote: bool
 ) -> None:
     cores = Split()
@@ -231,7 +231,7 @@ def test_no_vote_for_a_candidate_of_the_older_quorum(
 
 
 @pytest.mark.parametrize("told", [-1, "recovered"])
-def test_strangers_that_may_be_of_the_recovered_quorum_get_the_vote(told: int | str) -> None:
+def test_unknown_candidates_possibly_of_the_recovered_quorum_get_a_vote(told: int | str) -> None:
     """A voter by a record that has not arrived here: stock Kafka, which says nothing, or one that has seen it."""
     cores = Split()
     new, _ = cores.split()
@@ -248,7 +248,7 @@ def test_strangers_that_may_be_of_the_recovered_quorum_get_the_vote(told: int | 
     assert four.replica.voted == key_of(9)
 
 
-def test_a_leader_of_the_older_quorum_is_not_followed_for_its_begin() -> None:
+def test_begin_epoch_of_an_older_quorum_leader_is_ignored() -> None:
     cores = Split()
     new, _ = cores.split()
     four, epoch = cores.four, cores.four.replica.epoch
@@ -270,7 +270,7 @@ def test_a_leader_of_the_older_quorum_is_not_followed_for_its_begin() -> None:
 
 
 @pytest.mark.parametrize("kind", ["vote", "begin"])
-def test_an_answer_of_the_older_quorum_teaches_no_leader(kind: str) -> None:
+def test_response_of_the_older_quorum_sets_no_leader(kind: str) -> None:
     """Somebody of the older quorum answers at the address of a voter of the recovered one."""
     cores = Split()
     new, old = cores.split()
@@ -298,7 +298,7 @@ def test_an_answer_of_the_older_quorum_teaches_no_leader(kind: str) -> None:
     assert four.replica.leader_id != old.key.id
 
 
-def test_the_survivor_ends_the_older_quorum_when_it_is_within_reach() -> None:
+def test_survivor_ends_the_older_quorum_when_it_is_reachable() -> None:
     """Nobody asks the older leader, and it needs nobody: it tells the voter that it has lost that it leads."""
     cores = Split("2", "1", "3")
     old, survivor = cores.founder, cores.nodes["1"]
@@ -316,7 +316,7 @@ def test_the_survivor_ends_the_older_quorum_when_it_is_within_reach() -> None:
     assert all(node.halted or node.replica.leader_id == survivor.key.id for node in others)
 
 
-def test_a_new_replica_of_the_new_quorum_is_served_without_a_report() -> None:
+def test_new_replica_of_the_recovered_quorum_is_served_without_a_loss_report() -> None:
     """Its log is empty: it knows of no recovery until it has read of it. So is who asks it meanwhile."""
     cores = Split()
     new, _ = cores.split()
@@ -332,7 +332,7 @@ def test_a_new_replica_of_the_new_quorum_is_served_without_a_report() -> None:
     assert cores.told == []
 
 
-def test_an_old_voter_that_comes_back_joins_the_recovered_quorum() -> None:
+def test_returning_old_voter_joins_the_recovered_quorum() -> None:
     cores = Split()
     new, _ = cores.split()
     old = [cores.nodes[name] for name in "23"]
@@ -343,7 +343,7 @@ def test_an_old_voter_that_comes_back_joins_the_recovered_quorum() -> None:
     assert isinstance(new.replica.role, Leader)
 
 
-def test_an_old_voter_finds_a_leader_that_it_never_knew() -> None:
+def test_old_voter_finds_a_leader_that_it_never_knew() -> None:
     """Only the leader may tell it, and none of the addresses that it knows is the leader's."""
     cores = Split()
     old = cores.nodes["2"]
@@ -368,7 +368,7 @@ def test_an_old_voter_finds_a_leader_that_it_never_knew() -> None:
     assert old.replica.epoch == leader.replica.epoch
 
 
-def test_a_stock_observer_goes_by_the_epoch() -> None:
+def test_stock_observer_follows_the_epoch() -> None:
     """It sends no word of recoveries: the old leader refuses it for its newer epoch, and has nothing to give."""
     cores = Split()
     new, old = cores.split()
@@ -383,7 +383,7 @@ def test_a_stock_observer_goes_by_the_epoch() -> None:
     assert old.replica.epoch < DISTANCE
 
 
-def test_the_record_says_so_in_the_log_and_stock_kafka_reads_over_it() -> None:
+def test_recovery_record_is_in_the_log_and_stock_kafka_skips_it() -> None:
     record = VotersRecord((voter_entry(key_of(1), endpoints_of("1")),), recovered_epoch=70_000)
     from quorum_node.records.batches import decode_records, split_batches
 

@@ -27,7 +27,7 @@ def ask(cores: Cores, node: Node, *, stale: bool = False) -> ReadOffsetResponse 
     return answer
 
 
-def test_a_follower_and_an_observer_read_what_was_acknowledged_before() -> None:
+def test_follower_and_observer_read_what_was_acknowledged_before() -> None:
     cores, leader, observer = quorum_with_observer()
     follower = cores.nodes["2"]
     for number in range(5):
@@ -42,7 +42,7 @@ def test_a_follower_and_an_observer_read_what_was_acknowledged_before() -> None:
             assert node.committed_values()[-1] == f"value {number}"
 
 
-def test_the_read_waits_until_this_replica_has_reached_the_offset() -> None:
+def test_read_waits_until_this_replica_has_reached_the_offset() -> None:
     cores, leader, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     follower.hold_flush = True
@@ -56,7 +56,7 @@ def test_the_read_waits_until_this_replica_has_reached_the_offset() -> None:
     assert follower.reads[read] == leader.committed[write].end_offset
 
 
-def test_a_replica_that_stays_behind_says_so() -> None:
+def test_lagging_replica_reports_that_it_is_behind() -> None:
     cores, leader, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     follower.hold_flush = True
@@ -66,7 +66,7 @@ def test_a_replica_that_stays_behind_says_so() -> None:
     assert follower.reads[read] is RaftError.REPLICA_BEHIND
 
 
-def test_a_zombie_confirms_nothing_and_the_new_leader_is_asked() -> None:
+def test_deposed_leader_confirms_nothing_and_the_new_leader_is_queried() -> None:
     """The observer reaches everyone, and still follows the leader that has lost its voters."""
     cores, zombie, observer = quorum_with_observer()
     cores.cut = {("1", "2"), ("2", "1"), ("1", "3"), ("3", "1")}
@@ -88,7 +88,7 @@ def test_a_zombie_confirms_nothing_and_the_new_leader_is_asked() -> None:
     assert observer.values(offset)[-1] == "unknown to 1 and 4"
 
 
-def test_a_read_survives_one_change_of_the_leader() -> None:
+def test_read_survives_one_leader_change() -> None:
     cores, leader, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     write = cores.propose(leader, "acknowledged")
@@ -101,7 +101,7 @@ def test_a_read_survives_one_change_of_the_leader() -> None:
     assert offset >= committed
 
 
-def test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one() -> None:
+def test_read_sent_to_the_old_leader_is_sent_to_the_new_one() -> None:
     cores, leader, observer = quorum_with_observer()
     write = cores.propose(leader, "acknowledged")
     committed = leader.committed[write].end_offset
@@ -116,7 +116,7 @@ def test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one() -> None:
     assert offset >= committed
 
 
-def test_a_read_continues_when_its_replica_becomes_leader() -> None:
+def test_read_continues_when_its_replica_becomes_leader() -> None:
     cores, leader, _ = quorum_with_observer()
     cores.partition(["2"], ["1", "3", "4"])
     waiting = cores.nodes["2"]
@@ -133,7 +133,7 @@ def test_a_read_continues_when_its_replica_becomes_leader() -> None:
     assert waiting.replica.high_watermark >= waiting.reads[read]
 
 
-def test_without_a_leader_the_read_ends_with_that_reason() -> None:
+def test_read_without_a_leader_ends_with_that_reason() -> None:
     cores, leader, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     cores.crash(leader)
@@ -145,7 +145,7 @@ def test_without_a_leader_the_read_ends_with_that_reason() -> None:
     assert follower.reads[read] is RaftError.LEADER_NOT_AVAILABLE
 
 
-def test_a_leader_that_never_confirms_ends_the_read() -> None:
+def test_leader_that_never_confirms_ends_the_read() -> None:
     cores, leader, observer = quorum_with_observer()
     for name in ("2", "3"):
         cores.nodes[name].hold_flush = True
@@ -155,7 +155,7 @@ def test_a_leader_that_never_confirms_ends_the_read() -> None:
     assert observer.reads[read] in (RaftError.READ_NOT_CONFIRMED, RaftError.LEADER_NOT_AVAILABLE)
 
 
-def test_a_failed_question_is_put_once_more_and_not_a_third_time() -> None:
+def test_failed_read_offset_request_is_retried_once_only() -> None:
     cores, _, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     cores.cut = {("2", "1")}
@@ -172,7 +172,7 @@ def test_a_failed_question_is_put_once_more_and_not_a_third_time() -> None:
     assert not follower.replica.remote_reads
 
 
-def test_a_leader_without_read_offset_ends_the_read_at_once() -> None:
+def test_leader_without_the_read_offset_api_ends_the_read_immediately() -> None:
     cores, _, _ = quorum_with_observer()
     follower = cores.nodes["2"]
     cores.cut = {("2", "1")}
@@ -183,7 +183,7 @@ def test_a_leader_without_read_offset_ends_the_read_at_once() -> None:
     assert follower.reads[read] is RaftError.READS_UNSUPPORTED
 
 
-def test_a_late_answer_to_a_question_put_anew_is_ignored() -> None:
+def test_late_response_to_a_repeated_read_offset_request_is_ignored() -> None:
     """The old leader's offset may be too small only if it never confirmed it; none is taken."""
     cores, leader, _ = quorum_with_observer()
     follower = cores.nodes["2"]
@@ -201,7 +201,7 @@ def test_a_late_answer_to_a_question_put_anew_is_ignored() -> None:
     assert leader is not cores.leader
 
 
-def test_only_the_leader_gives_a_read_offset_and_others_name_it() -> None:
+def test_only_the_leader_returns_a_read_offset_and_others_name_it() -> None:
     cores, leader, observer = quorum_with_observer()
     for node in (cores.nodes["2"], observer):
         answer = ask(cores, node)
@@ -214,7 +214,7 @@ def test_only_the_leader_gives_a_read_offset_and_others_name_it() -> None:
     assert other.error is RaftError.INVALID_CLUSTER_ID
 
 
-def test_the_leader_answers_a_read_offset_only_after_a_round() -> None:
+def test_leader_returns_a_read_offset_only_after_a_round() -> None:
     cores, leader, _ = quorum_with_observer()
     confirmed = ask(cores, leader)
     assert confirmed is not None
@@ -223,7 +223,7 @@ def test_the_leader_answers_a_read_offset_only_after_a_round() -> None:
     assert ask(cores, leader) is None
 
 
-def test_questions_of_many_replicas_share_a_round() -> None:
+def test_read_offset_requests_of_many_replicas_share_a_round() -> None:
     cores, leader, _ = quorum_with_observer()
     role = leader.replica.role
     assert isinstance(role, Leader)
@@ -235,7 +235,7 @@ def test_questions_of_many_replicas_share_a_round() -> None:
     assert len(role.reads) == 10
 
 
-def test_a_read_wakes_up_the_voters_and_not_every_observer() -> None:
+def test_read_wakes_up_the_voters_and_not_every_observer() -> None:
     cores, leader, observer = quorum_with_observer()
     others = [cores.start(name, bootstrap=["1"]) for name in ("5", "6", "7")]
     cores.advance(700)
@@ -258,7 +258,7 @@ def test_a_read_wakes_up_the_voters_and_not_every_observer() -> None:
     assert observer.committed_values()[-1] == "news"
 
 
-def test_an_abandoned_read_request_is_dropped() -> None:
+def test_abandoned_read_request_is_dropped() -> None:
     cores, leader, observer = quorum_with_observer()
     role = leader.replica.role
     assert isinstance(role, Leader)
@@ -273,7 +273,7 @@ def test_an_abandoned_read_request_is_dropped() -> None:
     assert not observer.replica.remote_reads
 
 
-def test_a_stale_answer_comes_at_once_with_its_age() -> None:
+def test_stale_read_is_answered_immediately_with_its_age() -> None:
     cores, leader, observer = quorum_with_observer()
     cores.propose(leader, "seen")
     cores.advance(100)
@@ -292,7 +292,7 @@ def test_a_stale_answer_comes_at_once_with_its_age() -> None:
     assert answer.age_ms >= 700
 
 
-def test_the_age_of_a_replica_that_lags_does_not_shrink() -> None:
+def test_age_of_a_lagging_replica_does_not_decrease() -> None:
     """Fetching is not being up to date: what the leader has committed must have arrived."""
     cores, leader, observer = quorum_with_observer()
     observer.hold_flush = True
@@ -303,7 +303,7 @@ def test_the_age_of_a_replica_that_lags_does_not_shrink() -> None:
     assert answer.age_ms >= 1000
 
 
-def test_the_age_of_a_leader_without_fetches_grows() -> None:
+def test_age_of_a_leader_without_fetches_increases() -> None:
     cores, leader, _ = quorum_with_observer()
     cores.partition(["1"], ["2", "3", "4"])
     cores.advance(800)
@@ -312,7 +312,7 @@ def test_the_age_of_a_leader_without_fetches_grows() -> None:
     assert answer.age_ms >= 800
 
 
-def test_a_new_leader_without_a_commit_does_not_reset_ages() -> None:
+def test_new_leader_without_a_commit_does_not_reset_ages() -> None:
     """It may know of less than was committed before it; it tells no high watermark until then."""
     cores, leader, observer = quorum_with_observer()
     two, three = cores.nodes["2"], cores.nodes["3"]

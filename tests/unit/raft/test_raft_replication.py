@@ -50,7 +50,7 @@ def fetch(cores: Cores, node: Node, **changes: Any) -> FetchResponse | None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_fetch_acknowledges_only_what_is_durable() -> None:
+def test_fetch_acknowledges_only_durable_records() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -65,7 +65,7 @@ def test_a_fetch_acknowledges_only_what_is_durable() -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_the_leader_counts_itself_only_when_it_is_durable() -> None:
+def test_leader_counts_itself_only_for_durable_records() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(cores.nodes["3"])
@@ -78,7 +78,7 @@ def test_the_leader_counts_itself_only_when_it_is_durable() -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_the_leaders_own_fsync_may_come_last() -> None:
+def test_fsync_of_the_leader_may_come_last() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     one.hold_flush = True
@@ -87,7 +87,7 @@ def test_the_leaders_own_fsync_may_come_last() -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_followers_are_answered_before_the_leaders_own_flush() -> None:
+def test_followers_are_answered_before_the_leader_flushes() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     outputs: list[object] = []
@@ -99,7 +99,7 @@ def test_followers_are_answered_before_the_leaders_own_flush() -> None:
 
 
 @pytest.mark.requirement("K595-29")
-def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
+def test_batch_is_acknowledged_when_all_of_it_is_committed() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -114,7 +114,7 @@ def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
 
 
 @pytest.mark.requirement("K595-10")
-def test_a_new_leader_writes_leader_change_before_anything_else() -> None:
+def test_new_leader_writes_a_leader_change_record_first() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(one)
@@ -129,7 +129,7 @@ def test_a_new_leader_writes_leader_change_before_anything_else() -> None:
 
 
 @pytest.mark.requirement("K595-10")
-def test_the_high_watermark_waits_for_a_record_of_the_own_epoch() -> None:
+def test_high_watermark_waits_for_a_record_of_the_current_epoch() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -186,7 +186,7 @@ def test_any_two_logs_converge() -> None:
         (5, 9, 3, 8),  # a later epoch
     ],
 )
-def test_the_leader_says_where_logs_part(
+def test_leader_returns_the_diverging_epoch_and_end_offset(
     fetch_offset: int, last_epoch: int, epoch: int, end_offset: int
 ) -> None:
     cores = Cores()
@@ -203,7 +203,7 @@ def test_the_leader_says_where_logs_part(
     assert answer.range is None
 
 
-def test_a_replica_that_is_told_to_drop_committed_records_stops_instead() -> None:
+def test_replica_that_would_truncate_committed_records_stops() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     liar = Cores()
@@ -225,7 +225,7 @@ def test_a_replica_that_is_told_to_drop_committed_records_stops_instead() -> Non
 
 
 @pytest.mark.requirement("K595-14", "K595-15")
-def test_every_error_carries_leader_and_epoch() -> None:
+def test_every_error_response_contains_leader_and_epoch() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -252,7 +252,7 @@ def test_every_error_carries_leader_and_epoch() -> None:
 
 
 @pytest.mark.requirement("K595-14", "K595-15", "K595-20")
-def test_another_cluster_id_is_refused_everywhere() -> None:
+def test_other_cluster_id_is_rejected_in_every_request() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -273,7 +273,7 @@ def test_another_cluster_id_is_refused_everywhere() -> None:
 
 
 @pytest.mark.requirement("K595-15")
-def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
+def test_stale_follower_is_redirected_in_one_round_trip() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -297,7 +297,7 @@ def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
 
 
 @pytest.mark.requirement("K853-02")
-def test_a_fetch_without_a_uuid_never_counts_as_a_voters() -> None:
+def test_fetch_without_a_uuid_never_counts_as_one_of_a_voter() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.crash(cores.nodes["2"])
@@ -311,7 +311,7 @@ def test_a_fetch_without_a_uuid_never_counts_as_a_voters() -> None:
     assert proposal in one.committed
 
 
-def test_an_observers_fetch_never_moves_the_high_watermark() -> None:
+def test_observer_fetch_never_moves_the_high_watermark() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.start("4", bootstrap=["1"])
@@ -326,7 +326,7 @@ def test_an_observers_fetch_never_moves_the_high_watermark() -> None:
 
 
 @pytest.mark.requirement("K595-17")
-def test_an_observer_finds_the_leader_through_any_server_and_follows_a_change() -> None:
+def test_observer_finds_the_leader_through_any_server_and_follows_a_change() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     observer = cores.start("4", bootstrap=["3"])
@@ -345,7 +345,7 @@ def test_an_observer_finds_the_leader_through_any_server_and_follows_a_change() 
 
 
 @pytest.mark.requirement("K595-22", "K595-14")
-def test_describe_is_the_leaders_and_shows_everyones_progress() -> None:
+def test_describe_is_served_by_the_leader_with_the_progress_of_all_replicas() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
@@ -369,7 +369,7 @@ def test_describe_is_the_leaders_and_shows_everyones_progress() -> None:
     assert (refused.error, refused.leader.leader_id) == (RaftError.NOT_QUORUM_LEADER, 1)
 
 
-def test_a_parked_fetch_is_answered_the_moment_something_is_appended() -> None:
+def test_parked_fetch_is_answered_when_a_record_is_appended() -> None:
     cores = Cores()
     one = cores.quorum("1")
     request = FetchRequest(CLUSTER_ID, key_of(9), 1, one.replica.log_end, 1, max_wait_ms=500)
@@ -381,7 +381,7 @@ def test_a_parked_fetch_is_answered_the_moment_something_is_appended() -> None:
     assert answer.records
 
 
-def test_a_consumer_sees_only_what_is_committed() -> None:
+def test_consumer_sees_only_committed_records() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -393,7 +393,7 @@ def test_a_consumer_sees_only_what_is_committed() -> None:
     assert split_batches(answer.records)[0][-1].header.end_offset == committed
 
 
-def test_a_leader_short_of_disk_refuses_writes_and_goes_on() -> None:
+def test_leader_low_on_disk_space_rejects_writes_and_continues() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.do(one, DiskLow(True))
@@ -404,7 +404,7 @@ def test_a_leader_short_of_disk_refuses_writes_and_goes_on() -> None:
 
 
 @pytest.mark.requirement("K595-17")
-def test_a_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live_one() -> None:
+def test_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live_one() -> None:
     cores = Cores()
     one = cores.quorum("1", "2")
     stale = cores.start("7", bootstrap=["2"])
@@ -428,7 +428,7 @@ def test_a_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_li
 
 
 @pytest.mark.requirement("K595-30")
-def test_an_observer_is_told_how_well_it_keeps_up() -> None:
+def test_observer_knows_its_own_lag() -> None:
     """KIP-595, "Log Compaction": the last caught-up time, and the boundary of the newest snapshot."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -448,7 +448,7 @@ def test_an_observer_is_told_how_well_it_keeps_up() -> None:
 
 
 @pytest.mark.requirement("K595-30")
-def test_an_observer_is_told_where_the_leaders_newest_snapshot_ends() -> None:
+def test_observer_gets_the_end_of_the_newest_snapshot_of_the_leader() -> None:
     """The draft's dirty offset: what replaces the log up to there is one state, and the same on every replica."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -465,7 +465,7 @@ def test_an_observer_is_told_where_the_leaders_newest_snapshot_ends() -> None:
     assert len(set(ends)) == 4
 
 
-def test_a_leader_tells_of_replicas_that_know_more_to_be_committed_than_it_has() -> None:
+def test_leader_reports_replicas_with_a_higher_committed_offset() -> None:
     """That happens only where a majority's disks were lost. A longer log alone is nothing special."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -24,7 +24,7 @@ def elected() -> tuple[Cores, Node, Node]:
 
 
 @pytest.mark.requirement("K595-03")
-def test_the_leader_is_saved_by_leader_and_followers() -> None:
+def test_leader_is_saved_by_leader_and_followers() -> None:
     _, leader, voter = elected()
     for node in (leader, voter):
         assert node.state is not None
@@ -35,7 +35,7 @@ def test_the_leader_is_saved_by_leader_and_followers() -> None:
 
 @pytest.mark.requirement("K595-03", "K595-11")
 @pytest.mark.parametrize("who", ["leader", "voter"])
-def test_a_restarted_node_refuses_a_second_leader_of_the_epoch(who: str) -> None:
+def test_restarted_node_rejects_a_second_leader_of_the_epoch(who: str) -> None:
     cores, leader, voter = elected()
     node = leader if who == "leader" else voter
     cores.partition(["1"], ["2"], ["3"])
@@ -51,7 +51,7 @@ def test_a_restarted_node_refuses_a_second_leader_of_the_epoch(who: str) -> None
 
 
 @pytest.mark.requirement("K595-19")
-def test_a_restarted_node_asks_the_leader_first() -> None:
+def test_restarted_node_queries_the_saved_leader_first() -> None:
     cores, leader, voter = elected()
     cores.crash(voter)
     sent: list[tuple[str, str]] = []
@@ -65,7 +65,7 @@ def test_a_restarted_node_asks_the_leader_first() -> None:
 
 
 @pytest.mark.requirement("K595-03", "K595-11")
-def test_the_log_remembers_the_leader_until_it_is_saved() -> None:
+def test_log_contains_the_leader_until_it_is_saved() -> None:
     """A crash after the LeaderChange is durable here, before it is known to be committed."""
     cores, leader, voter = elected()
     cores.crash(voter)
@@ -85,7 +85,7 @@ def test_the_log_remembers_the_leader_until_it_is_saved() -> None:
 
 
 @pytest.mark.requirement("K595-03")
-def test_no_election_and_no_commit_waits_for_it() -> None:
+def test_saving_the_leader_delays_no_election_and_no_commit() -> None:
     """The id is written behind the first commit of the epoch, once on each replica."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -117,7 +117,7 @@ def test_no_election_and_no_commit_waits_for_it() -> None:
 
 
 @pytest.mark.requirement("K595-03")
-def test_the_first_commits_of_an_epoch_come_before_it() -> None:
+def test_leader_is_saved_after_the_first_commits_of_an_epoch() -> None:
     """It is three syncs on the thread that commits: with it a new leader's first commit would take as much longer."""
     cores = Cores()
     cores.crash(cores.quorum("1", "2", "3"))
@@ -145,7 +145,7 @@ def test_the_first_commits_of_an_epoch_come_before_it() -> None:
     assert len(saves()) == 2
 
 
-def test_a_given_up_leader_stays_the_leader_of_its_epoch() -> None:
+def test_abandoned_leader_remains_the_leader_of_its_epoch() -> None:
     """Also when something else is saved meanwhile."""
     cores, leader, voter = elected()
     cores.partition(["1"], ["2"], ["3"])

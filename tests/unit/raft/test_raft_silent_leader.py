@@ -31,7 +31,7 @@ def moment_of_an_election(cores: Cores, limit_ms: int) -> float | None:
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
+def test_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -45,7 +45,7 @@ def test_a_frozen_leader_is_replaced_after_half_the_fetch_timeout() -> None:
 
 
 @pytest.mark.requirement("K650-01")
-def test_one_voter_that_hears_the_leader_is_enough_against_a_pre_vote() -> None:
+def test_one_voter_that_hears_the_leader_blocks_a_pre_vote() -> None:
     """Of three, one does not hear the leader: for a minute nothing changes."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -54,7 +54,7 @@ def test_one_voter_that_hears_the_leader_is_enough_against_a_pre_vote() -> None:
     assert one.is_leader
 
 
-def test_a_voter_grants_a_pre_vote_only_once_its_own_fetch_is_unanswered_for_that_long() -> None:
+def test_voter_grants_a_pre_vote_only_after_its_own_fetch_is_unanswered_for_that_time() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -66,7 +66,7 @@ def test_a_voter_grants_a_pre_vote_only_once_its_own_fetch_is_unanswered_for_tha
     assert two.replica.epoch == 1
 
 
-def test_a_stranger_is_refused_as_long_as_the_fetch_timeout_is_not_over() -> None:
+def test_pre_vote_of_an_unknown_voter_is_rejected_before_the_fetch_timeout() -> None:
     """Silence speaks for a known voter's pre-vote only: a stranger's epoch is not taken."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -82,7 +82,7 @@ def test_a_stranger_is_refused_as_long_as_the_fetch_timeout_is_not_over() -> Non
     assert two.replica.epoch == 2
 
 
-def test_a_lost_fetch_is_sent_again_before_the_leader_seems_silent() -> None:
+def test_lost_fetch_is_resent_before_the_leader_counts_as_silent() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -93,7 +93,7 @@ def test_a_lost_fetch_is_sent_again_before_the_leader_seems_silent() -> None:
     assert moment_of_an_election(cores, 5000) is None
 
 
-def test_a_follower_whose_own_disk_is_slow_has_not_heard_silence() -> None:
+def test_slow_own_disk_of_a_follower_does_not_count_as_a_silent_leader() -> None:
     """It does not fetch, so nobody leaves it without an answer: it neither asks for pre-votes nor grants them."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -112,7 +112,7 @@ def test_a_follower_whose_own_disk_is_slow_has_not_heard_silence() -> None:
     assert sent == []
 
 
-def test_a_process_that_was_paused_hears_its_leader_first() -> None:
+def test_process_that_was_paused_hears_its_leader_first() -> None:
     """All are paused for less than the fetch timeout and go on together: no timer is believed before the answers."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -124,7 +124,7 @@ def test_a_process_that_was_paused_hears_its_leader_first() -> None:
 
 
 @pytest.mark.parametrize("heal_after_ms", range(20_000, 24_000, 500))
-def test_a_voter_without_pre_vote_counts_only_if_the_leader_does_not_answer_either(
+def test_voter_without_pre_vote_counts_only_if_the_leader_does_not_respond_either(
     heal_after_ms: int,
 ) -> None:
     """Whenever the cut ends: the leader answers the pre-vote itself, so the epoch stays."""
@@ -142,7 +142,7 @@ def test_a_voter_without_pre_vote_counts_only_if_the_leader_does_not_answer_eith
     ("fetch_timeout_ms", "silence_ms", "voter_ms", "observer_ms"),
     [(2000, 1000, 250, 500), (10_000, 5000, 500, 500), (700, 350, 87, 175)],
 )
-def test_the_times_follow_the_fetch_timeout(
+def test_silence_timers_follow_the_fetch_timeout(
     fetch_timeout_ms: int, silence_ms: int, voter_ms: int, observer_ms: int
 ) -> None:
     """Several answers fit into the time after which a leader counts as silent."""

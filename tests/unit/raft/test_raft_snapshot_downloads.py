@@ -22,7 +22,7 @@ K853_08 = pytest.mark.requirement("K853-08")
 
 
 @K853_08
-def test_a_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
+def test_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     cores.propose(one, "after")
@@ -44,7 +44,7 @@ def test_a_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
 
 @K853_08
 @pytest.mark.requirement("K595-17")
-def test_a_newcomer_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
+def test_new_replica_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     cores.heal()
@@ -65,7 +65,7 @@ def test_a_newcomer_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
 
 
 @K853_08
-def test_a_cut_download_goes_on_where_it_stopped() -> None:
+def test_interrupted_download_is_resumed() -> None:
     cores = Watched()
     left_behind(cores, "1", "2", "3")
     small_parts(cores.nodes["3"])
@@ -78,7 +78,7 @@ def test_a_cut_download_goes_on_where_it_stopped() -> None:
 
 
 @K853_08
-def test_a_download_goes_on_after_a_restart() -> None:
+def test_download_is_resumed_after_a_restart() -> None:
     cores = Watched()
     left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
@@ -113,20 +113,20 @@ def go_on_with_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
 
 
 @K853_08
-def test_another_leader_goes_on_with_the_same_snapshot() -> None:
+def test_download_of_the_same_snapshot_is_resumed_from_another_leader() -> None:
     cores, _ = go_on_with_another_leader(same_bytes=True)
     assert cores.written("3") == sorted(set(cores.written("3")))
 
 
 @K853_08
-def test_other_bytes_under_the_same_id_are_not_put_together() -> None:
+def test_different_bytes_under_the_same_snapshot_id_are_not_combined() -> None:
     cores, _ = go_on_with_another_leader(same_bytes=False)
     assert cores.written("3").count(0) == 2, "it began anew"
 
 
 @K853_08
 @pytest.mark.parametrize("how", ["restart", "other leader"])
-def test_without_a_checksum_a_download_begins_anew(how: str) -> None:
+def test_download_without_a_checksum_restarts_from_the_beginning(how: str) -> None:
     cores = Watched()
     left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
@@ -146,7 +146,7 @@ def test_without_a_checksum_a_download_begins_anew(how: str) -> None:
 
 
 @K853_08
-def test_without_a_checksum_the_same_leader_is_trusted() -> None:
+def test_download_without_a_checksum_is_resumed_from_the_same_leader() -> None:
     cores = Watched()
     left_behind(cores, "1", "2", "3")
     small_parts(cores.nodes["3"])
@@ -160,7 +160,7 @@ def test_without_a_checksum_the_same_leader_is_trusted() -> None:
 
 
 @K853_08
-def test_another_leader_may_have_the_log_itself() -> None:
+def test_new_leader_may_have_the_log_instead() -> None:
     cores = Watched()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -184,7 +184,7 @@ def test_another_leader_may_have_the_log_itself() -> None:
 
 
 @K853_08
-def test_another_leader_may_have_another_snapshot() -> None:
+def test_new_leader_may_have_another_snapshot() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -226,14 +226,14 @@ def newer_snapshot_after_a_cut(*, old_is_there: bool) -> tuple[Watched, Node, Sn
 
 
 @K853_08
-def test_a_cut_download_goes_on_though_there_is_a_newer_snapshot() -> None:
+def test_interrupted_download_is_resumed_although_a_newer_snapshot_exists() -> None:
     cores, four, old = newer_snapshot_after_a_cut(old_is_there=True)
     assert four.replica.start == old
     assert cores.written("4") == sorted(set(cores.written("4")))
 
 
 @K853_08
-def test_a_cut_download_is_given_up_when_its_snapshot_is_gone() -> None:
+def test_interrupted_download_is_abandoned_when_its_snapshot_was_deleted() -> None:
     cores, four, old = newer_snapshot_after_a_cut(old_is_there=False)
     assert four.replica.start > old
     assert cores.written("4").count(0) == 2
@@ -241,7 +241,7 @@ def test_a_cut_download_is_given_up_when_its_snapshot_is_gone() -> None:
 
 
 @K853_08
-def test_a_snapshot_that_the_leader_deletes_meanwhile_is_replaced() -> None:
+def test_snapshot_deleted_by_the_leader_during_the_download_is_replaced() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
@@ -262,7 +262,7 @@ def test_a_snapshot_that_the_leader_deletes_meanwhile_is_replaced() -> None:
 
 
 @K853_08
-def test_a_damaged_download_is_fetched_again_and_never_used() -> None:
+def test_corrupted_download_is_repeated_and_never_used() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
@@ -280,7 +280,7 @@ def test_a_damaged_download_is_fetched_again_and_never_used() -> None:
 
 
 @K853_08
-def test_the_link_to_the_leader_stays_open_while_a_snapshot_is_verified() -> None:
+def test_leader_connection_stays_open_while_a_snapshot_is_verified() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     three = cores.nodes["3"]
@@ -301,7 +301,7 @@ def test_the_link_to_the_leader_stays_open_while_a_snapshot_is_verified() -> Non
 
 
 @K853_08
-def test_a_snapshot_that_the_log_overtook_resets_nothing() -> None:
+def test_snapshot_behind_the_log_resets_nothing() -> None:
     cores = Watched()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -325,7 +325,7 @@ def test_a_snapshot_that_the_log_overtook_resets_nothing() -> None:
 
 
 @K853_08
-def test_a_part_that_takes_too_long_is_asked_for_in_smaller_parts() -> None:
+def test_slow_part_is_requested_again_in_smaller_parts() -> None:
     cores = Watched()
     left_behind(cores, "1", "2", "3", values=4)
     small_parts(cores.nodes["3"], 1 << 20)

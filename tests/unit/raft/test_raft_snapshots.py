@@ -43,7 +43,7 @@ def part(cores: Cores, node: Node, **changes: object) -> FetchSnapshotResponse:
 
 
 @K853_08
-def test_what_a_leader_answers_to_a_fetch_of_a_snapshot() -> None:
+def test_fetch_snapshot_responses_of_a_leader() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     latest = one.snapshots.latest
@@ -69,7 +69,7 @@ def test_what_a_leader_answers_to_a_fetch_of_a_snapshot() -> None:
 
 
 @K853_08
-def test_a_voter_with_a_newer_epoch_is_joined() -> None:
+def test_voter_with_a_newer_epoch_is_followed() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     part(cores, one, replica=key_of(3), current_leader_epoch=one.replica.epoch + 1)
@@ -90,7 +90,7 @@ def test_a_voter_with_a_newer_epoch_is_joined() -> None:
 
 
 @pytest.mark.requirement("K595-16")
-def test_fetches_of_a_snapshot_keep_the_leader_from_resigning() -> None:
+def test_fetch_snapshot_requests_keep_the_leader_from_resigning() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -103,7 +103,7 @@ def test_fetches_of_a_snapshot_keep_the_leader_from_resigning() -> None:
 
 
 @pytest.mark.requirement("K595-26")
-def test_a_newcomer_that_still_downloads_is_not_caught_up() -> None:
+def test_new_replica_that_still_downloads_is_not_caught_up() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     cores.heal()
@@ -131,7 +131,7 @@ def ask(cores: Cores, node: Node, offset: int, epoch: int, id: int = 9) -> Fetch
 
 
 @K853_08
-def test_a_fetch_gets_a_snapshot_or_log_by_its_offset() -> None:
+def test_fetch_returns_snapshot_id_or_log_depending_on_its_offset() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "a")
@@ -168,7 +168,7 @@ def test_a_fetch_gets_a_snapshot_or_log_by_its_offset() -> None:
 
 
 @K853_08
-def test_the_voters_of_a_snapshot_outlive_the_prefix_that_held_their_record() -> None:
+def test_voters_of_a_snapshot_survive_the_removal_of_their_record() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     before = one.replica.voters.latest
@@ -188,7 +188,7 @@ def test_the_voters_of_a_snapshot_outlive_the_prefix_that_held_their_record() ->
 
 
 @K853_08
-def test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too() -> None:
+def test_new_replica_knows_that_a_shrunken_quorum_has_formed() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=2)
     two = cores.start("2", bootstrap=["1"])
@@ -210,7 +210,7 @@ def test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too() -> None
 
 
 @K853_08
-def test_a_record_in_the_log_behind_the_snapshot_says_more_than_its_voters() -> None:
+def test_voters_record_after_the_snapshot_takes_precedence() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     taken = one.snapshots.latest
@@ -229,7 +229,7 @@ def test_a_record_in_the_log_behind_the_snapshot_says_more_than_its_voters() -> 
 
 
 @K853_08
-def test_a_leader_that_wants_a_snapshot_below_what_is_committed_is_not_believed() -> None:
+def test_snapshot_below_the_committed_offset_is_rejected() -> None:
     cores = Watched()
     one = left_behind(cores, "1", "2", "3")
     two = cores.nodes["2"]
@@ -253,7 +253,7 @@ def test_a_leader_that_wants_a_snapshot_below_what_is_committed_is_not_believed(
 
 
 @K853_08
-def test_the_prefix_goes_only_when_nothing_is_lost_by_it() -> None:
+def test_log_prefix_is_deleted_only_when_nothing_is_lost() -> None:
     cores = Watched()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "a")
@@ -276,7 +276,7 @@ def test_the_prefix_goes_only_when_nothing_is_lost_by_it() -> None:
 
 
 @K853_08
-def test_a_snapshot_is_kept_while_somebody_downloads_it_within_bounds() -> None:
+def test_snapshot_is_kept_within_bounds_while_it_is_downloaded() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
     taken = one.snapshots.latest

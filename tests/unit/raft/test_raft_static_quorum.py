@@ -26,7 +26,7 @@ from support.raft.static_quorums import THREE, controls, formed, keys, start
 
 
 @pytest.mark.requirement("K853-04", "K595-21", "K595-20", "K650-02")
-def test_the_voters_are_the_first_thing_in_the_log() -> None:
+def test_voters_are_the_first_record_in_the_log() -> None:
     cores = Cores()
     leader = formed(cores)
     (_, change), (_, version), (offset, record) = controls(leader)[:3]
@@ -52,7 +52,7 @@ def test_the_voters_are_the_first_thing_in_the_log() -> None:
 
 
 @pytest.mark.requirement("K853-04")
-def test_two_of_three_elect_no_leader_and_write_nothing() -> None:
+def test_two_of_three_static_voters_elect_no_leader_and_write_nothing() -> None:
     seen: list[tuple[str, Output]] = []
     cores = Cores(lambda node, output: seen.append((node.name, output)))
     start(cores, "1", "2")
@@ -85,7 +85,7 @@ class Mute:
 
 
 @pytest.mark.requirement("K853-04", "K595-21")
-def test_a_leader_writes_nothing_until_it_knows_every_uuid() -> None:
+def test_leader_writes_nothing_until_it_knows_every_uuid() -> None:
     mute = Mute("3")
     cores = mute.cores
     one, _, _ = start(cores, *THREE)
@@ -117,7 +117,7 @@ def test_a_leader_writes_nothing_until_it_knows_every_uuid() -> None:
     ]
 
 
-def test_what_one_leader_learnt_the_next_one_learns_anew() -> None:
+def test_next_leader_collects_the_uuids_again() -> None:
     mute = Mute("3")
     cores = mute.cores
     one, two, three = start(cores, *THREE)
@@ -137,7 +137,7 @@ def test_what_one_leader_learnt_the_next_one_learns_anew() -> None:
     assert set(keys(three)) == {key_of(1), key_of(2, 2), key_of(3)}
 
 
-def test_of_two_uuids_of_an_id_the_last_one_told_is_written() -> None:
+def test_last_uuid_reported_for_an_id_is_written() -> None:
     mute = Mute("3")
     cores = mute.cores
     one, two, _ = start(cores, *THREE)
@@ -153,7 +153,7 @@ def test_of_two_uuids_of_an_id_the_last_one_told_is_written() -> None:
     assert set(keys(one)) == {key_of(1), key_of(2, 2), key_of(3)}
 
 
-def test_a_full_disk_delays_the_voter_record() -> None:
+def test_full_disk_delays_the_voters_record() -> None:
     cores = Cores()
     one, _, _ = start(cores, *THREE)
     cores.do(one, DiskLow(True))
@@ -181,7 +181,7 @@ def vote(
 
 
 @pytest.mark.requirement("K853-04", "K853-02", "K650-02")
-def test_votes_before_the_uuids_are_known() -> None:
+def test_votes_before_the_uuids_are_known_are_by_id() -> None:
     """By id, once per epoch and key, for a candidate of the same configuration; nothing else."""
     cores = Cores()
     (two,) = start(cores, "2")
@@ -215,7 +215,7 @@ def test_votes_before_the_uuids_are_known() -> None:
 
 
 @pytest.mark.requirement("K853-04")
-def test_a_replica_with_a_voters_record_grants_no_vote_by_id_alone() -> None:
+def test_replica_with_a_voters_record_grants_no_vote_by_id_only() -> None:
     """An emptied disk and a late starter can't elect a second leader behind a formed quorum."""
     cores = Cores()
     leader = formed(cores)
@@ -232,7 +232,7 @@ def test_a_replica_with_a_voters_record_grants_no_vote_by_id_alone() -> None:
 
 
 @pytest.mark.requirement("K853-04", "K853-06")
-def test_an_emptied_voter_is_an_observer_of_the_quorum_that_has_formed() -> None:
+def test_wiped_voter_is_an_observer_of_the_formed_quorum() -> None:
     cores = Cores()
     leader = formed(cores)
     cores.advance(600)
@@ -259,7 +259,7 @@ def test_an_emptied_voter_is_an_observer_of_the_quorum_that_has_formed() -> None
 
 @pytest.mark.requirement("K853-04")
 @pytest.mark.parametrize("alive", [("1", "3"), ("2", "3")])
-def test_one_emptied_disk_and_a_late_starter_found_no_second_quorum(
+def test_wiped_disk_and_late_starter_form_no_second_quorum(
     alive: tuple[str, str],
 ) -> None:
     """The quorum has formed on 1 and 2 alone; 3 knows nothing of it yet; one of 1 and 2 is emptied."""
@@ -294,7 +294,7 @@ def test_one_emptied_disk_and_a_late_starter_found_no_second_quorum(
 
 
 @pytest.mark.requirement("K853-04")
-def test_no_new_ids_but_a_new_uuid_for_a_known_id() -> None:
+def test_new_uuid_of_a_known_id_is_accepted_and_a_new_id_is_not() -> None:
     cores = Cores()
     leader = formed(cores)
     newcomer = cores.start("4", bootstrap=THREE)
@@ -312,7 +312,7 @@ def test_no_new_ids_but_a_new_uuid_for_a_known_id() -> None:
 
 
 @pytest.mark.requirement("K595-19")
-def test_a_known_quorum_goes_before_the_configured_voters() -> None:
+def test_known_quorum_takes_precedence_over_configured_voters() -> None:
     cores = Cores()
     founder = cores.quorum("1", "2", "3")
     for node in cores.nodes.values():
@@ -327,7 +327,7 @@ def test_a_known_quorum_goes_before_the_configured_voters() -> None:
 
 
 @pytest.mark.requirement("K595-19", "K853-04")
-def test_once_a_quorum_is_known_the_configuration_only_keeps_new_ids_out() -> None:
+def test_configured_voters_only_exclude_new_ids_in_a_known_quorum() -> None:
     """Who votes and where is what the log says; KIP-853's refusal of new ids is what is left."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -354,7 +354,7 @@ def test_once_a_quorum_is_known_the_configuration_only_keeps_new_ids_out() -> No
 
 
 @pytest.mark.requirement("K853-01")
-def test_a_vote_from_a_version_0_file_is_kept() -> None:
+def test_vote_from_a_version_0_file_is_kept() -> None:
     """The file names an id without a UUID: nobody gets that epoch's vote again."""
     cores = Cores()
     (two,) = start(cores, "2")
@@ -367,7 +367,7 @@ def test_a_vote_from_a_version_0_file_is_kept() -> None:
     assert vote(two, cores, key_of(1), epoch=6, voter=ReplicaKey(2)).vote_granted
 
 
-def test_begin_by_id_counts_only_before_the_voters_are_known() -> None:
+def test_begin_quorum_epoch_by_id_counts_only_before_the_voters_are_known() -> None:
     cores = Cores()
     (two,) = start(cores, "2")
     begin = BeginQuorumEpochRequest(None, 1, 4, ReplicaKey(2), static_voters("1")[0].endpoints[0])
@@ -385,7 +385,7 @@ def test_begin_by_id_counts_only_before_the_voters_are_known() -> None:
     assert answer.error is RaftError.INVALID_VOTER_KEY  # type: ignore[union-attr]
 
 
-def test_a_newer_epoch_of_a_configured_voter_is_joined() -> None:
+def test_newer_epoch_of_a_configured_voter_is_adopted() -> None:
     """It could never follow this leader, and without it nothing can be written."""
     mute = Mute("3")
     cores = mute.cores
@@ -410,7 +410,7 @@ def old_log(*ends: tuple[int, int]) -> list[AppendBatch]:
 
 @pytest.mark.requirement("K853-04", "K853-01")
 @pytest.mark.parametrize("best", THREE)
-def test_a_static_kafka_quorum_goes_on_behind_its_own_records(best: str) -> None:
+def test_static_kafka_quorum_continues_after_its_own_records(best: str) -> None:
     """kraft.version 0: records, but no voters. The best log of all leads; what it has is kept."""
     cores = Cores()
     for name in THREE:

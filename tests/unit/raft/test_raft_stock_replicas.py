@@ -40,7 +40,7 @@ def stock(cores: Cores, leader: Node) -> dict[int, bool | None]:
     return {each.key.id: each.stock for each in seen}
 
 
-def test_a_fetch_without_a_round_is_that_of_a_stock_replica() -> None:
+def test_fetch_without_a_round_is_that_of_a_stock_replica() -> None:
     cores = Cores()
     one = cores.quorum("1", "2")
     fetch(cores, one, key_of(9))
@@ -48,7 +48,7 @@ def test_a_fetch_without_a_round_is_that_of_a_stock_replica() -> None:
     assert stock(cores, one) == {1: False, 2: False, 9: True, 8: False}
 
 
-def test_an_id_is_not_doubled_beside_a_stock_voter() -> None:
+def test_id_is_not_doubled_beside_a_stock_voter() -> None:
     """Stock Kafka keeps one voter per id: it would count other majorities than we do."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -64,7 +64,7 @@ def test_an_id_is_not_doubled_beside_a_stock_voter() -> None:
 
 
 @pytest.mark.requirement("K595-10")
-def test_a_new_leader_tells_no_high_watermark_before_it_has_committed_one() -> None:
+def test_new_leader_sends_no_high_watermark_before_its_first_commit() -> None:
     """It may know less than a follower does, and stock replicas fail for good on a smaller one."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -88,7 +88,7 @@ def sent_high_watermark(cores: Cores, leader: Node) -> int:
 
 
 @pytest.mark.requirement("K650-03")
-def test_a_read_that_stock_voters_can_never_confirm_fails_at_once() -> None:
+def test_read_that_stock_voters_can_never_confirm_fails_immediately() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])

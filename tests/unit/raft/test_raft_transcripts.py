@@ -50,7 +50,7 @@ ROWS = {
     "name",
     [pytest.param(name, marks=pytest.mark.requirement(*ids)) for name, ids in ROWS.items()],
 )
-def test_a_scenario_goes_as_written(name: str) -> None:
+def test_scenario_matches_its_transcript(name: str) -> None:
     path = SCENARIOS / f"{name}.txt"
     written = path.read_text()
     played = Transcript().play(written)
@@ -60,5 +60,5 @@ def test_a_scenario_goes_as_written(name: str) -> None:
         assert played == written
 
 
-def test_every_transcript_is_played() -> None:
+def test_every_transcript_is_tested() -> None:
     assert {path.stem for path in SCENARIOS.glob("*.txt")} == set(ROWS)

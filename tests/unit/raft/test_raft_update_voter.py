@@ -21,7 +21,7 @@ def change(cores: Cores, leader: Node, request: Request) -> VoterChangeResponse:
 
 @pytest.mark.requirement("K853-07")
 @pytest.mark.parametrize("epoch", [-1, 0, 2, 99])
-def test_a_voter_updates_itself_in_the_epoch_that_it_follows(epoch: int) -> None:
+def test_voter_updates_itself_in_its_current_epoch(epoch: int) -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     end = one.replica.log_end
@@ -37,7 +37,7 @@ def test_a_voter_updates_itself_in_the_epoch_that_it_follows(epoch: int) -> None
 
 @pytest.mark.requirement("K853-07")
 @pytest.mark.parametrize("key", [key_of(1), key_of(3, 2), ReplicaKey(3), key_of(9)])
-def test_only_the_voter_updates_its_entry(key: ReplicaKey) -> None:
+def test_only_the_voter_itself_updates_its_entry(key: ReplicaKey) -> None:
     """Least of all the leader's own entry: what it listens on, it knows by itself."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -49,7 +49,7 @@ def test_only_the_voter_updates_its_entry(key: ReplicaKey) -> None:
 
 
 @pytest.mark.requirement("K853-07")
-def test_an_operator_may_repair_the_entry_of_a_voter() -> None:
+def test_operator_can_repair_the_entry_of_a_voter() -> None:
     """Over the admin API, with its token: a voter whose entry nobody can reach may be down."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -62,7 +62,7 @@ def test_an_operator_may_repair_the_entry_of_a_voter() -> None:
 @pytest.mark.parametrize(
     "host", ["", "\0", "a" * 30_000, "256.256.256.256", "0.0.0.0", "::", "a b"]
 )
-def test_an_unreachable_replica_does_not_become_a_voter(host: str) -> None:
+def test_unreachable_replica_does_not_become_a_voter(host: str) -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     end = one.replica.log_end

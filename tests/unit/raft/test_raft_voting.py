@@ -46,7 +46,7 @@ def ask(cores: Cores, asked: Node, **changes: Any) -> VoteResponse:
 
 
 @pytest.mark.requirement("K595-06", "K595-07")
-def test_a_vote_is_on_disk_before_it_is_told() -> None:
+def test_vote_is_durable_before_it_is_sent() -> None:
     cores, _, two, three = leaderless()
     request = VoteRequest(CLUSTER_ID, three.key, two.replica.epoch + 1, 9, 999, voter=two.key)
     outputs = two.replica.step(RequestReceived(1, request), cores.now_ms)
@@ -57,7 +57,7 @@ def test_a_vote_is_on_disk_before_it_is_told() -> None:
 
 
 @pytest.mark.requirement("K595-06", "K595-07")
-def test_a_candidate_has_its_own_vote_on_disk_before_it_asks() -> None:
+def test_candidate_has_its_own_vote_on_disk_before_it_requests_votes() -> None:
     log: list[tuple[str, object]] = []
     cores = Cores(lambda node, output: log.append((node.name, output)))
     one = cores.quorum("1", "2", "3")
@@ -90,7 +90,7 @@ def test_only_one_candidate_key_gets_the_vote_of_an_epoch() -> None:
 
 
 @pytest.mark.requirement("K595-07")
-def test_a_vote_outlives_a_crash() -> None:
+def test_vote_survives_a_crash() -> None:
     cores, _, two, three = leaderless()
     epoch = two.replica.epoch + 1
     assert ask(cores, two, candidate_epoch=epoch).vote_granted
@@ -106,9 +106,7 @@ def test_a_vote_outlives_a_crash() -> None:
     ("last_epoch", "end_offset_delta", "granted"),
     [(1, 0, True), (1, 1, True), (1, -1, False), (0, 100, False), (2, -3, True)],
 )
-def test_a_log_that_lags_gets_no_vote(
-    last_epoch: int, end_offset_delta: int, granted: bool
-) -> None:
+def test_lagging_log_gets_no_vote(last_epoch: int, end_offset_delta: int, granted: bool) -> None:
     cores, _, two, _ = leaderless()
     answer = ask(
         cores,
@@ -121,7 +119,7 @@ def test_a_log_that_lags_gets_no_vote(
 
 
 @pytest.mark.requirement("K595-07", "K595-14", "K595-15")
-def test_an_older_epoch_is_fenced_and_told_the_newer_one() -> None:
+def test_older_epoch_is_fenced_and_the_response_has_the_newer_one() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     answer = ask(cores, cores.nodes["2"], candidate_epoch=0)
@@ -131,7 +129,7 @@ def test_an_older_epoch_is_fenced_and_told_the_newer_one() -> None:
 
 
 @pytest.mark.requirement("K595-07")
-def test_a_candidate_that_sees_a_larger_epoch_steps_back() -> None:
+def test_candidate_that_sees_a_larger_epoch_steps_down() -> None:
     cores, _, two, three = leaderless()
     cores.advance(2600)
     cores.heal()
@@ -144,7 +142,7 @@ def test_a_candidate_that_sees_a_larger_epoch_steps_back() -> None:
 
 @pytest.mark.requirement("K595-07")
 @pytest.mark.parametrize("pre_vote", [False, True])
-def test_a_candidate_that_is_answered_with_a_larger_epoch_steps_back(pre_vote: bool) -> None:
+def test_candidate_that_gets_a_response_with_a_larger_epoch_steps_down(pre_vote: bool) -> None:
     """It takes the epoch over, on disk, and leads nothing however many votes come afterwards."""
     cores, _, two, three = leaderless()
     cores.advance(2600)
@@ -172,7 +170,7 @@ def test_a_candidate_that_is_answered_with_a_larger_epoch_steps_back(pre_vote: b
 
 
 @pytest.mark.requirement("K853-02", "K853-06")
-def test_a_request_for_another_key_of_the_same_id_is_refused() -> None:
+def test_request_for_another_key_of_the_same_id_is_rejected() -> None:
     cores, _, two, _ = leaderless()
     answer = ask(cores, two, voter=key_of(2, incarnation=7))
     assert (answer.error, answer.vote_granted) == (RaftError.INVALID_VOTER_KEY, False)
@@ -180,7 +178,7 @@ def test_a_request_for_another_key_of_the_same_id_is_refused() -> None:
 
 
 @pytest.mark.requirement("K853-06")
-def test_a_replica_with_an_empty_disk_never_votes_under_its_old_key() -> None:
+def test_replica_with_an_empty_disk_never_votes_under_its_old_key() -> None:
     cores, _, two, three = leaderless()
     old_key = two.key
     cores.lose_disk(two, incarnation=2)
@@ -194,14 +192,14 @@ def test_a_replica_with_an_empty_disk_never_votes_under_its_old_key() -> None:
 
 @pytest.mark.requirement("K853-02")
 @pytest.mark.parametrize("candidate", [ReplicaKey(3, None), key_of(3, incarnation=2)])
-def test_a_candidate_is_known_by_id_and_uuid(candidate: ReplicaKey) -> None:
+def test_candidate_is_identified_by_id_and_uuid(candidate: ReplicaKey) -> None:
     cores, _, two, _ = leaderless()
     answer = ask(cores, two, candidate=candidate)
     assert (answer.error, answer.vote_granted) == (RaftError.INCONSISTENT_VOTER_SET, False)
 
 
 @pytest.mark.requirement("K595-08", "K650-01")
-def test_an_unknown_candidate_changes_nothing_while_a_leader_is_alive() -> None:
+def test_unknown_candidate_changes_nothing_while_a_leader_is_alive() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     for name in ("1", "2"):
@@ -215,7 +213,7 @@ def test_an_unknown_candidate_changes_nothing_while_a_leader_is_alive() -> None:
 
 
 @pytest.mark.requirement("K595-08")
-def test_without_a_leader_an_unknown_candidate_is_refused_and_the_voter_campaigns_itself() -> None:
+def test_unknown_candidate_is_rejected_without_a_leader_and_the_voter_campaigns_itself() -> None:
     cores, _, two, _ = leaderless()
     answer = ask(cores, two, candidate=key_of(9), candidate_epoch=8, last_epoch=7)
     assert (answer.vote_granted, answer.leader.leader_epoch) == (False, 8)
@@ -227,7 +225,7 @@ def test_without_a_leader_an_unknown_candidate_is_refused_and_the_voter_campaign
 
 
 @pytest.mark.requirement("K595-08")
-def test_a_voter_whose_campaign_failed_votes_for_an_unknown_candidate() -> None:
+def test_voter_whose_campaign_failed_votes_for_an_unknown_candidate() -> None:
     cores, _, two, _ = leaderless()
     cores.advance(8000)
     assert two.replica.campaigns > 0
@@ -236,7 +234,7 @@ def test_a_voter_whose_campaign_failed_votes_for_an_unknown_candidate() -> None:
 
 
 @pytest.mark.requirement("K595-17")
-def test_an_observer_never_votes_unless_its_own_key_is_asked_as_a_voter() -> None:
+def test_observer_never_votes_unless_its_own_key_is_requested_as_a_voter() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])
@@ -248,7 +246,7 @@ def test_an_observer_never_votes_unless_its_own_key_is_asked_as_a_voter() -> Non
 
 
 @pytest.mark.requirement("K595-17")
-def test_an_observer_never_campaigns() -> None:
+def test_observer_never_campaigns() -> None:
     """Whatever it hears and however long nobody leads, it asks for no vote and raises no epoch."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -272,7 +270,7 @@ def test_an_observer_never_campaigns() -> None:
 
 
 @pytest.mark.requirement("K595-09")
-def test_a_candidate_that_cannot_win_steps_down_at_once() -> None:
+def test_candidate_that_cannot_win_steps_down_immediately() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -311,7 +309,7 @@ def test_election_delays_differ() -> None:
 
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.requirement("K595-09")
-def test_a_candidate_with_a_shorter_log_delays_no_campaign(pre_vote: bool) -> None:
+def test_candidate_with_a_shorter_log_delays_no_campaign(pre_vote: bool) -> None:
     """One that knows no pre-vote asks again and again, in ever newer epochs."""
     cores, _, two, _ = leaderless()
     become_unattached(two.replica, two.replica.epoch)

@@ -51,7 +51,7 @@ def progress_of(cores: Cores, name: str) -> dict[int, bool | None]:
     return {each.key.id: each.witness for each in description.voters_progress}
 
 
-def test_a_witness_acknowledges_and_elects_others() -> None:
+def test_witness_acknowledges_and_elects_others() -> None:
     cores, broken = with_witness("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")
     cores.partition(["1", "3"], ["2"])
@@ -69,7 +69,7 @@ def test_a_witness_acknowledges_and_elects_others() -> None:
     assert broken == []
 
 
-def test_a_witness_alone_waits_and_says_what_to_do() -> None:
+def test_witness_without_other_voters_waits_and_reports_a_remedy() -> None:
     cores, broken = with_witness("1", "2", "3")
     cores.crash(cores.nodes["1"])
     cores.crash(cores.nodes["2"])
@@ -86,14 +86,14 @@ def test_a_witness_alone_waits_and_says_what_to_do() -> None:
     assert cores.leader.name in "23"
 
 
-def test_the_first_successor_of_an_ended_epoch_does_not_campaign_as_a_witness() -> None:
+def test_witness_as_first_successor_of_an_ended_epoch_does_not_campaign() -> None:
     cores, broken = with_witness("1", "2", "3")
     three = cores.nodes["3"]
     cores.request(three, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, (three.key,)))
     assert broken == []
 
 
-def test_the_last_voter_does_not_lead_as_a_witness() -> None:
+def test_witness_as_last_voter_does_not_lead() -> None:
     cores = Cores()
     one = cores.start("1", founder=True)
     assert one.is_leader
@@ -104,7 +104,7 @@ def test_the_last_voter_does_not_lead_as_a_witness() -> None:
     assert not one.is_leader
 
 
-def test_the_leader_knows_who_is_a_witness() -> None:
+def test_leader_knows_which_voters_are_witnesses() -> None:
     cores, _ = with_witness("1", "2", "3", witnesses="3")
     assert progress_of(cores, "1") == {1: False, 2: False, 3: True}
     cores.crash(cores.nodes["1"])
@@ -112,7 +112,7 @@ def test_the_leader_knows_who_is_a_witness() -> None:
     assert progress_of(cores, "2") == {1: None, 2: False, 3: True}
 
 
-def test_a_witness_is_the_last_successor_even_if_it_is_the_most_caught_up() -> None:
+def test_witness_is_the_last_successor_even_if_it_is_the_most_caught_up() -> None:
     cores, broken = with_witness("1", "2", "3", "4", "5", witnesses="5")
     one, two = cores.nodes["1"], cores.nodes["2"]
     for name in "234":
@@ -136,7 +136,7 @@ def test_a_witness_is_the_last_successor_even_if_it_is_the_most_caught_up() -> N
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_leadership_is_not_handed_to_a_witness(named: bool) -> None:
+def test_leadership_is_not_transferred_to_a_witness(named: bool) -> None:
     names = "123" if named else "12"
     cores, broken = with_witness(*names, witnesses=names[-1])
     one, witness = cores.nodes["1"], cores.nodes[names[-1]]
@@ -174,7 +174,7 @@ def test_witnesses_stay_fewer_than_a_majority() -> None:
     assert broken == []
 
 
-def test_a_leader_that_is_a_witness_hands_over_once_another_can_lead() -> None:
+def test_leader_that_is_a_witness_transfers_leadership_when_another_can_lead() -> None:
     """No way leads there; the rule holds all the same."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -189,7 +189,7 @@ def test_a_leader_that_is_a_witness_hands_over_once_another_can_lead() -> None:
     assert cores.leader.name == "2"
 
 
-def test_a_witness_remembers_whose_log_was_too_short() -> None:
+def test_witness_stores_which_candidate_logs_were_too_short() -> None:
     cores, broken = with_witness("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")
     cores.partition(["1", "3"], ["2"])
@@ -207,7 +207,7 @@ def test_a_witness_remembers_whose_log_was_too_short() -> None:
     assert broken == []
 
 
-def test_a_dead_leader_that_others_still_name_does_not_count_as_alive() -> None:
+def test_dead_leader_named_by_others_does_not_count_as_alive() -> None:
     """Else a witness that asks around refuses every pre-vote, for as long as anybody asks for one."""
     cores, broken = with_witness("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
@@ -217,7 +217,7 @@ def test_a_dead_leader_that_others_still_name_does_not_count_as_alive() -> None:
 
 
 @pytest.mark.parametrize("names", ["1", "12"])
-def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names: str) -> None:
+def test_leader_is_not_replaced_under_its_id_while_no_other_voter_may_lead(names: str) -> None:
     """It would hand over to nobody, and be asked again, for ever."""
     cores, broken = with_witness(*names, witnesses=names[1:])
     one = cores.nodes["1"]
@@ -230,7 +230,7 @@ def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names:
     assert broken == []
 
 
-def test_a_leader_hands_over_only_to_a_voter_that_has_caught_up() -> None:
+def test_leadership_is_transferred_only_to_a_caught_up_voter() -> None:
     """Whoever lags is not elected, and the witness can't be: the quorum would be without a leader for a while, again and again."""
     cores, broken = with_witness("1", "2", "3", witnesses="3")
     one, two = cores.nodes["1"], cores.nodes["2"]
@@ -257,7 +257,7 @@ def test_a_leader_hands_over_only_to_a_voter_that_has_caught_up() -> None:
     assert broken == []
 
 
-def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() -> None:
+def test_leader_leaves_voters_that_need_a_witness_only_after_a_transfer() -> None:
     """What it wrote last might reach the witness alone, whose vote the other one then never gets."""
     cores, broken = with_witness("1", "2", "3")
     one, two = cores.nodes["1"], cores.nodes["2"]
@@ -273,7 +273,7 @@ def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() ->
     assert not broken
 
 
-def test_a_witness_never_has_what_the_leader_could_lose_in_a_crash() -> None:
+def test_witness_never_has_records_that_the_leader_could_lose_in_a_crash() -> None:
     """Two voters, one a witness: what is on the witness alone would keep the other from ever leading."""
     cores, broken = with_witness("1", "2", witnesses="2")
     one, two = cores.nodes["1"], cores.nodes["2"]
@@ -292,7 +292,7 @@ def test_a_witness_never_has_what_the_leader_could_lose_in_a_crash() -> None:
     assert not broken
 
 
-def test_a_parked_fetch_of_a_witness_is_answered_when_the_leader_has_flushed() -> None:
+def test_parked_fetch_of_a_witness_is_answered_after_the_leader_flushed() -> None:
     cores, _ = with_witness("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")
     one.hold_flush = True
@@ -305,7 +305,7 @@ def test_a_parked_fetch_of_a_witness_is_answered_when_the_leader_has_flushed() -
     assert three.replica.log_end == one.replica.log_end
 
 
-def test_a_witness_keeps_up_though_the_leader_is_always_ahead_of_its_own_disk() -> None:
+def test_witness_keeps_up_although_the_leader_log_is_ahead_of_its_disk() -> None:
     cores, _ = with_witness("1", "2", "3")
     one = cores.nodes["1"]
     for number in range(60):
@@ -322,7 +322,7 @@ def test_a_witness_keeps_up_though_the_leader_is_always_ahead_of_its_own_disk() 
     assert live == {1: True, 2: True, 3: True}
 
 
-def test_a_leader_that_was_removed_leaves_nothing_on_the_witness_alone() -> None:
+def test_removed_leader_leaves_no_records_on_the_witness_only() -> None:
     """It was elected because it had not heard that its removal is committed. Found by seed 18373."""
     cores, broken = with_witness("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")

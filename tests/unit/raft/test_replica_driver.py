@@ -183,14 +183,14 @@ def single_voter() -> tuple[ReplicaDriver, Devices]:
 
 
 @pytest.mark.requirement("K595-06")
-def test_the_log_is_flushed_and_the_vote_saved_before_anything_follows() -> None:
+def test_log_is_flushed_and_vote_is_saved_before_later_actions() -> None:
     driver, devices = single_voter()
     driver.start()
     assert devices.done[:5] == ["candidate", "flush", "save", "leader", "append"]
 
 
 @pytest.mark.requirement("K595-06")
-def test_flushes_are_coalesced_and_cover_what_came_meanwhile() -> None:
+def test_flushes_are_coalesced_and_cover_appends_made_meanwhile() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -206,7 +206,7 @@ def test_flushes_are_coalesced_and_cover_what_came_meanwhile() -> None:
     assert devices.done.count("committed") == 5
 
 
-def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
+def test_flush_from_before_a_truncation_does_not_count() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -222,7 +222,7 @@ def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
 
 @pytest.mark.parametrize("what", ["append", "save", "flush"])
 @pytest.mark.requirement("K595-06")
-def test_nothing_happens_behind_a_failure_and_the_replica_stops(what: str) -> None:
+def test_replica_stops_at_a_failure_and_executes_no_later_action(what: str) -> None:
     driver, devices = single_voter()
     devices.fail[what] = StorageFailure("EIO")
     driver.start()
@@ -233,7 +233,7 @@ def test_nothing_happens_behind_a_failure_and_the_replica_stops(what: str) -> No
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_failed_background_flush_stops_the_replica_and_is_not_retried() -> None:
+def test_failed_background_flush_stops_the_replica_and_is_not_retried() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -246,7 +246,7 @@ def test_a_failed_background_flush_stops_the_replica_and_is_not_retried() -> Non
     assert "committed" not in devices.done
 
 
-def test_a_full_disk_is_another_reason() -> None:
+def test_full_disk_has_its_own_failure_reason() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -283,7 +283,7 @@ def part(position: int, data: bytes) -> FetchSnapshotResponse:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_log_is_dropped_only_after_its_snapshot_was_verified() -> None:
+def test_log_is_deleted_only_after_its_snapshot_was_verified() -> None:
     driver, devices = follower()
     give(driver, devices, part(0, b"abcd"))
     give(driver, devices, part(4, b"ef"))
@@ -297,7 +297,7 @@ def test_a_log_is_dropped_only_after_its_snapshot_was_verified() -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_part_that_can_not_be_written_stops_the_replica() -> None:
+def test_snapshot_part_that_cannot_be_written_stops_the_replica() -> None:
     driver, devices = follower()
     devices.fail["write 9-1 at 0"] = DiskFull("ENOSPC")
     give(driver, devices, part(0, b"abcd"))
@@ -305,7 +305,7 @@ def test_a_part_that_can_not_be_written_stops_the_replica() -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_parts_are_read_from_the_snapshot_or_refused() -> None:
+def test_snapshot_parts_are_read_or_rejected() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -330,7 +330,7 @@ def test_parts_are_read_from_the_snapshot_or_refused() -> None:
     assert (answers[0].size_bytes, answers[0].checksum) == (100, 77)
 
 
-def test_a_flush_from_before_a_reset_proves_nothing() -> None:
+def test_flush_from_before_a_reset_does_not_count() -> None:
     driver, devices = single_voter()
     driver.start()
     driver.flush_completed(0, 3)
@@ -342,7 +342,7 @@ def test_a_flush_from_before_a_reset_proves_nothing() -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_nothing_is_handled_after_a_step_that_ended_half_way() -> None:
+def test_no_event_is_handled_after_a_partially_executed_step() -> None:
     driver, devices = single_voter()
     devices.fail["append"] = OSError("not classified")
     with pytest.raises(OSError, match="not classified"):

@@ -13,7 +13,7 @@ VOTERS = (Voter(key_of(1), endpoints_of("1")),)
 
 
 @pytest.mark.parametrize("place", [(0, 0), (39, 3), (7, 1)])
-def test_a_place_in_the_snapshot_is_kept(place: tuple[int, int]) -> None:
+def test_snapshot_entry_within_bounds_is_kept(place: tuple[int, int]) -> None:
     entry = snapshot_entry(ID, VotersRecord(VOTERS, log_position=place))
     assert (entry.offset, entry.epoch) == place
 
@@ -21,7 +21,7 @@ def test_a_place_in_the_snapshot_is_kept(place: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     "place", [None, (40, 3), (1 << 60, 3), (-1, 0), (7, 4), (7, 2**31 - 1), (7, -1)]
 )
-def test_any_other_place_is_its_end(place: tuple[int, int] | None) -> None:
+def test_snapshot_entry_out_of_bounds_is_replaced_by_its_end(place: tuple[int, int] | None) -> None:
     """A leader could name any; the next voters record has to fit behind it, in an epoch that there was."""
     entry = snapshot_entry(ID, VotersRecord(VOTERS, log_position=place))
     assert (entry.offset, entry.epoch) == (39, 3)
