@@ -130,10 +130,21 @@ class ReplicaEnv:
         )
         return self.step(event)
 
-    def read(self, offset: int, leader_epoch: int | None = None) -> list[Output]:
+    def read(
+        self,
+        offset: int,
+        leader_epoch: int = NO_EPOCH,
+        last_epoch: int = NO_EPOCH,
+        *,
+        only_leader: bool = False,
+    ) -> list[Output]:
         """A fetch of a consumer."""
         self._request_id += 1
-        return self.step(ConsumerFetched(self._request_id, offset, leader_epoch))
+        return self.step(
+            ConsumerFetched(
+                self._request_id, offset, leader_epoch, last_epoch, only_leader=only_leader
+            )
+        )
 
     def receive(self, *batches: Batch, high_watermark: int = 0) -> list[Output]:
         """The leader's answer to the present fetch."""

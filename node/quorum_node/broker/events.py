@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorum_node.broker.batch import Batch
-from quorum_node.broker.epoch_history import EpochEnd
+from quorum_node.broker.epoch_history import NO_EPOCH, EpochEnd
 from quorum_node.broker.errors import BrokerError, IsrError
 from quorum_node.broker.producers import ProducerEntry
 from quorum_node.broker.settings import PartitionSettings
@@ -55,8 +55,9 @@ class Produced:
 class FollowerFetched:
     """A follower fetches from `fetch_offset`: it has written everything before.
 
-    `last_fetched_epoch` is NO_EPOCH if it has none. `behind_bytes`: size of the leader's log from `fetch_offset` on.
-    `log_start_offset`: start of its log, -1 if not sent.
+    `leader_epoch` and `last_fetched_epoch` are NO_EPOCH if not sent, and so is `broker_epoch` (NO_BROKER_EPOCH): old versions
+    of Fetch do not have them. `behind_bytes`: size of the leader's log from `fetch_offset` on. `log_start_offset`: start of
+    its log, -1 if not sent.
     """
 
     request_id: int
@@ -71,11 +72,16 @@ class FollowerFetched:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFetched:
-    """A consumer fetches from `fetch_offset`. `leader_epoch`: None if not sent."""
+    """A consumer fetches from `fetch_offset`. `leader_epoch` and `last_fetched_epoch`: NO_EPOCH if not sent.
+
+    `only_leader`: it must not be served by a follower, because its version of Fetch is older than KIP-392.
+    """
 
     request_id: int
     fetch_offset: int
-    leader_epoch: int | None = None
+    leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    only_leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)

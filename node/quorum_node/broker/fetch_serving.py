@@ -1,7 +1,8 @@
 """The response of a replica to a fetch, before data is read. PURE.
 
 Owns the checks of epochs, offsets and divergence. Must not know the follower's progress.
-Source: KIP-320 (leader epochs in a fetch), KIP-595 (divergence in the response), KIP-903; the replication design V3,
+Source: KIP-320 (leader epochs in a fetch), KIP-392 (followers serve consumers), KIP-595 (divergence in the response),
+KIP-903 (broker epochs), each as in a stock 4.3 broker (`Partition.fetchRecords`, `Replica.updateFetchStateOrThrow`); the replication design V3,
 "Fetch".
 """
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from quorum_node.broker.epoch_history import NO_EPOCH
 from quorum_node.broker.errors import BrokerError
 from quorum_node.broker.events import ConsumerFetched, FollowerFetched
+from quorum_node.broker.follower_progress import NO_BROKER_EPOCH
 from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
 from quorum_node.broker.replica_state import ReplicaState
 
@@ -21,30 +23,29 @@ def for_follower(leader: "Leader", event: FollowerFetched) -> RefuseFetch | Tell
     """None: the follower's log matches this one up to its fetch offset, and it can be served from there."""
     state = leader.state
     error = epoch_error(state, event.leader_epoch)
-    if error is BrokerError.NONE:
-        error = _follower_error(leader, event)
+    if error is BrokerError.NONE and event.replica_id not in leader.followers:
+        is_new = event.leader_epoch != NO_EPOCH
+        # With the right leader epoch it is one of a reassignment that this leader does not know yet.
+        error = BrokerError.UNKNOWN_LEADER_EPOCH if is_new else BrokerError.NOT_LEADER_OR_FOLLOWER
     if error is not BrokerError.NONE:
         return RefuseFetch(event.request_id, error)
-    log = state.log
-    if event.fetch_offset < log.start_offset or event.last_fetched_epoch == NO_EPOCH:
-        return _range_refusal(state, event.request_id, event.fetch_offset)
-    end = log.epochs.end_of(event.last_fetched_epoch, log.end_offset)
-    if end is None:
-        return RefuseFetch(event.request_id, BrokerError.OFFSET_OUT_OF_RANGE)
-    if end.epoch < event.last_fetched_epoch or end.end_offset < event.fetch_offset:
-        return TellDivergence(event.request_id, end)
-    return _range_refusal(state, event.request_id, event.fetch_offset)
+    mismatch = _mismatch(state, event)
+    if mismatch is None and _is_of_an_earlier_run(state, event):
+        # Its records may have been lost since.
+        return RefuseFetch(event.request_id, BrokerError.NOT_LEADER_OR_FOLLOWER)
+    return mismatch
 
 
-def for_consumer(state: ReplicaState, event: ConsumerFetched) -> ServeFetch | RefuseFetch:
+def for_consumer(
+    state: ReplicaState, event: ConsumerFetched
+) -> ServeFetch | RefuseFetch | TellDivergence:
     """An offset between the high watermark and the end gets an empty response, not an error."""
-    if event.leader_epoch is not None:
-        error = epoch_error(state, event.leader_epoch)
-        if error is not BrokerError.NONE:
-            return RefuseFetch(event.request_id, error)
-    refusal = _range_refusal(state, event.request_id, event.fetch_offset)
-    if refusal is not None:
-        return refusal
+    error = epoch_error(state, event.leader_epoch)
+    if error is not BrokerError.NONE:
+        return RefuseFetch(event.request_id, error)
+    mismatch = _mismatch(state, event)
+    if mismatch is not None:
+        return mismatch
     log = state.log
     return ServeFetch(
         event.request_id,
@@ -55,26 +56,45 @@ def for_consumer(state: ReplicaState, event: ConsumerFetched) -> ServeFetch | Re
     )
 
 
+def refused_by_follower(
+    state: ReplicaState, event: FollowerFetched | ConsumerFetched
+) -> RefuseFetch:
+    """The refusal of a request that only the leader answers. A wrong epoch comes first."""
+    error = epoch_error(state, event.leader_epoch)
+    if error is BrokerError.NONE:
+        error = BrokerError.NOT_LEADER_OR_FOLLOWER
+    return RefuseFetch(event.request_id, error)
+
+
 def epoch_error(state: ReplicaState, leader_epoch: int) -> BrokerError:
-    """The sender has to know the same leader epoch."""
+    """The sender has to know the same leader epoch, if it sends one."""
+    if leader_epoch == NO_EPOCH or leader_epoch == state.leader_epoch:
+        return BrokerError.NONE
     if leader_epoch < state.leader_epoch:
         return BrokerError.FENCED_LEADER_EPOCH
-    if leader_epoch > state.leader_epoch:
-        return BrokerError.UNKNOWN_LEADER_EPOCH
-    return BrokerError.NONE
+    return BrokerError.UNKNOWN_LEADER_EPOCH
 
 
-def _follower_error(leader: "Leader", event: FollowerFetched) -> BrokerError:
-    progress = leader.followers.get(event.replica_id)
-    if progress is None:
-        return BrokerError.UNKNOWN_LEADER_EPOCH
-    if -1 < event.broker_epoch < progress.broker_epoch:
-        # A late fetch of an earlier run of the process: its records may have been lost since.
-        return BrokerError.NOT_LEADER_OR_FOLLOWER
-    return BrokerError.NONE
+def _is_of_an_earlier_run(state: ReplicaState, event: FollowerFetched) -> bool:
+    """Whether a later run of the follower's process has registered, as far as this leader knows.
+
+    Only the registration counts: an earlier fetch may have had any epoch.
+    """
+    registered = state.active_brokers.get(event.replica_id, NO_BROKER_EPOCH)
+    return NO_BROKER_EPOCH < event.broker_epoch < registered
 
 
-def _range_refusal(state: ReplicaState, request_id: int, fetch_offset: int) -> RefuseFetch | None:
-    if state.log.start_offset <= fetch_offset <= state.log.end_offset:
+def _mismatch(
+    state: ReplicaState, event: FollowerFetched | ConsumerFetched
+) -> RefuseFetch | TellDivergence | None:
+    """None: the sender's log is a part of this one, and its offset is in the range of this one."""
+    log = state.log
+    if event.last_fetched_epoch != NO_EPOCH and event.fetch_offset >= log.start_offset:
+        end = log.epochs.end_of(event.last_fetched_epoch, log.end_offset)
+        if end is None:
+            return RefuseFetch(event.request_id, BrokerError.OFFSET_OUT_OF_RANGE)
+        if end.epoch < event.last_fetched_epoch or end.end_offset < event.fetch_offset:
+            return TellDivergence(event.request_id, end)
+    if log.start_offset <= event.fetch_offset <= log.end_offset:
         return None
-    return RefuseFetch(request_id, BrokerError.OFFSET_OUT_OF_RANGE)
+    return RefuseFetch(event.request_id, BrokerError.OFFSET_OUT_OF_RANGE)

@@ -7,6 +7,8 @@ Source: the replication design V3, "ISR expansion and shrinkage"; KIP-903 (broke
 from quorum_node.broker.events import FollowerFetched
 
 UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+"""The version of the fetch has no broker epoch (before Fetch 15)."""
 NEVER_MS = float("-inf")
 BYTES_LAG_PATIENCE_MS = 500.0
 BYTES_LAG_PATIENCE_FETCHES = 2
@@ -33,7 +35,7 @@ class FollowerProgress:
     def __init__(self, caught_up_ms: float) -> None:
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        self.broker_epoch = -1
+        self.broker_epoch = NO_BROKER_EPOCH
         self.caught_up_ms = caught_up_ms
         self.behind_bytes = 0
         self._newest_fetch_ms = NEVER_MS

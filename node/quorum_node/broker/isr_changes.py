@@ -6,7 +6,11 @@ Source: the replication design V3, "ISR expansion and shrinkage"; KIP-841 and KI
 
 from typing import TYPE_CHECKING
 
-from quorum_node.broker.follower_progress import UNKNOWN_OFFSET, FollowerProgress
+from quorum_node.broker.follower_progress import (
+    NO_BROKER_EPOCH,
+    UNKNOWN_OFFSET,
+    FollowerProgress,
+)
 
 if TYPE_CHECKING:
     from quorum_node.broker.leader import Leader
@@ -70,11 +74,14 @@ def _may_join(leader: "Leader", replica_id: int, progress: FollowerProgress) -> 
 
 
 def _is_fit(leader: "Leader", replica_id: int, progress: FollowerProgress) -> bool:
-    """Active, and fetched by the present run of the process: a restarted one may have fewer records."""
-    return (
-        progress.end_offset != UNKNOWN_OFFSET
-        and leader.state.active_brokers.get(replica_id) == progress.broker_epoch
-    )
+    """Active, and fetched by the present run of the process: a restarted one may have fewer records.
+
+    A follower whose version of Fetch has no broker epoch is not checked, as on a stock leader.
+    """
+    active_epoch = leader.state.active_brokers.get(replica_id)
+    if progress.end_offset == UNKNOWN_OFFSET or active_epoch is None:
+        return False
+    return progress.broker_epoch in (NO_BROKER_EPOCH, active_epoch)
 
 
 def _members(leader: "Leader", ids: frozenset[int]) -> Members:

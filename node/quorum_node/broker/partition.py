@@ -189,8 +189,10 @@ class PartitionReplica:
                 follower.range_answered(event)
             case Truncated():
                 follower.truncated(event)
-            case ConsumerFetched() if event.leader_epoch is not None:
+            case ConsumerFetched() if not event.only_leader:
                 self._state.emit(fetch_serving.for_consumer(self._state, event))
+            case ConsumerFetched() | FollowerFetched():
+                self._state.emit(fetch_serving.refused_by_follower(self._state, event))
             case _:
                 self._refuse(event, BrokerError.NOT_LEADER_OR_FOLLOWER)
 

@@ -156,15 +156,6 @@ def test_a_fetch_of_a_broker_that_is_no_replica_is_refused() -> None:
     assert env.one(RefuseFetch).error is BrokerError.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_late_fetch_of_an_earlier_run_of_a_follower_is_refused() -> None:
-    env = leading()
-    env.produce(2)
-    env.fetched_by(B, 0, broker_epoch=20)
-    env.fetched_by(B, 2, broker_epoch=12)
-    assert env.one(RefuseFetch).error is BrokerError.NOT_LEADER_OR_FOLLOWER
-    assert env.leader.followers[B].end_offset == 0
-
-
 LONG = OpenedLog(start_offset=5, end_offset=20, high_watermark=12, epoch_starts=((1, 5), (3, 10)))
 
 

@@ -16,6 +16,7 @@ from quorum_node.security.authorizer import AuthorizerSettings, Reason
 from quorum_node.security.caller import Caller, token_holder
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights.api_table import AS_A_READER, INTERNAL_TOPICS, RULES, STOCK
+from quorum_node.security.rights.broker_table import BROKER_TABLE
 from quorum_node.security.rights.claims import (
     CLAIMING,
     claim_of,
@@ -156,6 +157,17 @@ def test_a_request_with_two_node_ids_speaks_for_no_node() -> None:
     both = replace(vote, topics=vote.topics + other.topics)
     assert not lets_in(CLOSED, who(Role.MEMBER, 1), both)
     assert not lets_in(CLOSED, who(Role.MEMBER, 2), both)
+
+
+@pytest.mark.parametrize("node_id", [-2, -7])
+def test_a_fetch_with_a_negative_id_is_a_consumers(node_id: int) -> None:
+    """-2 is a consumer that debugs. On stock brokers every negative id is no broker's."""
+    fetch = body_of(NAMES["Fetch"], node_id=node_id)
+    assert claim_of(fetch) is None
+    reader = allow("User:x", AclOperation.READ, AclResource.TOPIC, "t")
+    broker = replace(CLOSED.settings, table=BROKER_TABLE)
+    assert lets_in(RequestAuthorizer(broker, reader), who(None), fetch)
+    assert claim_of(body_of(NAMES["Vote"], node_id=node_id)) is not None
 
 
 @pytest.mark.parametrize("name", ["Fetch", "FetchSnapshot"])

@@ -118,6 +118,11 @@ def _in_body(field: str) -> Callable[[Any], tuple[int, ...]]:
     return lambda body: (value_of(body),)
 
 
+def _fetcher_id(body: FetchRequest) -> tuple[int, ...]:
+    """Every negative id is a consumer's, as for a stock broker: -2 is one that debugs."""
+    return (max(body.fetcher_id, -1),)
+
+
 _NOBODY: frozenset[int] = frozenset()
 _CLIENT = frozenset({-1})
 
@@ -131,7 +136,7 @@ _CLAIMS: dict[
     DiscoverBrokersRequest: (_MEMBER, _in_body("replica_id"), _CLIENT),
     ControllerRegistrationRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
     ControllerHeartbeatRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
-    FetchRequest: (_REPLICA, _in_body("fetcher_id"), NOBODYS_REPLICA),
+    FetchRequest: (_REPLICA, _fetcher_id, NOBODYS_REPLICA),
     FetchSnapshotRequest: (_REPLICA, _in_body("replica_id"), NOBODYS_REPLICA),
     BrokerRegistrationRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
     BrokerHeartbeatRequest: (_BROKER, _in_body("broker_id"), _NOBODY),

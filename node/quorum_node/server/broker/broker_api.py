@@ -39,7 +39,7 @@ from quorum_node.protocol.produce import ProduceRequest
 from quorum_node.protocol.scram import DescribeUserScramCredentialsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.security.acl_terms import AclOperation, AclResource
-from quorum_node.security.rights.claims import NOBODYS_REPLICA
+from quorum_node.security.rights.claims import claim_of
 from quorum_node.security.rights.request_authorizer import Denial
 from quorum_node.server.broker import group_rights
 from quorum_node.server.broker.assigned_replicas import AssignedReplicas
@@ -130,7 +130,7 @@ class BrokerApi:
                         AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, body.transactional_id
                     ),
                 )
-            case FetchRequest() if body.fetcher_id in NOBODYS_REPLICA:
+            case FetchRequest() if claim_of(body) is None:
                 self._fetch.handle(inbound, body, on_topics(rights, AclOperation.READ))
             case FetchRequest():
                 self._fetch.handle(inbound, body)

@@ -1,7 +1,7 @@
 """Fetch: records for consumers and followers, answered at once or when enough bytes are there.
 
 Owns limits and waiting. What a replica may return is the core's decision. Every answer has session id 0: fetch sessions (KIP-227) are not
-supported, so each request names all its partitions.
+supported, so each request has to name all its partitions.
 Source: the rules of a stock broker for Fetch 4 to 18; KIP-74 (at least one batch), KIP-595 (divergence), KIP-951.
 """
 
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from quorum_node.broker.epoch_history import NO_EPOCH
 from quorum_node.broker.outputs import RefuseFetch, ServeFetch, TellDivergence
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
@@ -34,9 +35,11 @@ from quorum_node.storage.broker.batch_walk import batch_at
 _MAX_BYTES = 32 << 20
 """Maximum bytes of records in one answer, whatever was requested; below the maximum that our own followers accept."""
 _MAX_WAIT_MS = 60_000
-_CONSUMER = -1
+_FOLLOWERS_SERVE_SINCE = 11
+"""First version in which a follower may serve a consumer (KIP-392)."""
+_WHOLE = (0, -1)
+"""Session epochs of requests that name all their partitions: the first one of a session, and one without a session."""
 _READ_COMMITTED = 1
-_NO_EPOCH = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -108,13 +111,15 @@ class FetchApi:
 
     def handle(self, inbound: InboundRequest, body: FetchRequest, may: May = anything) -> None:
         """Answer now or later, exactly once."""
-        if body.session_id:
+        if body.session_epoch not in _WHOLE:
             inbound.reply(
                 FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=())
             )
             return
         parts = [
-            self._ask(body, topic, each, may) for topic in body.topics for each in topic.partitions
+            self._ask(inbound, body, topic, each, may)
+            for topic in body.topics
+            for each in topic.partitions
         ]
         waiting = _Waiting(inbound, body, parts)
         if self._is_due(waiting):
@@ -124,22 +129,36 @@ class FetchApi:
 
     # -- the core's answers
 
-    def _ask(self, body: FetchRequest, topic: FetchTopic, asked: FetchPartition, may: May) -> _Part:
+    def _ask(
+        self,
+        inbound: InboundRequest,
+        body: FetchRequest,
+        topic: FetchTopic,
+        asked: FetchPartition,
+        may: May,
+    ) -> _Part:
         found = look_up(self._replicas, topic.topic_id, topic.topic, asked.partition, may)
         if isinstance(found, ErrorCode):
             return _Part(topic, asked, None, found)
         if found.replica is None:
             return _Part(topic, asked, found, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         part = _Part(topic, asked, found)
-        self._step(body, part, found.replica)
+        self._step(inbound, body, part, found.replica)
         return part
 
-    def _step(self, body: FetchRequest, part: _Part, replica: HostedReplica) -> None:
+    def _step(
+        self, inbound: InboundRequest, body: FetchRequest, part: _Part, replica: HostedReplica
+    ) -> None:
         asked = part.asked
-        if body.fetcher_id == _CONSUMER:
-            epoch = asked.current_leader_epoch
+        # A negative epoch is none, as for a stock broker.
+        leader_epoch = max(asked.current_leader_epoch, NO_EPOCH)
+        last_fetched_epoch = max(asked.last_fetched_epoch, NO_EPOCH)
+        if _is_consumer(body):
             answer = replica.consumer_fetched(
-                asked.fetch_offset, None if epoch == _NO_EPOCH else epoch
+                asked.fetch_offset,
+                leader_epoch,
+                last_fetched_epoch,
+                only_leader=inbound.request.version < _FOLLOWERS_SERVE_SINCE,
             )
             if body.isolation_level == _READ_COMMITTED and isinstance(answer, ServeFetch):
                 stable = max(asked.fetch_offset, replica.last_stable_offset)
@@ -148,9 +167,9 @@ class FetchApi:
             answer = replica.follower_fetched(
                 body.fetcher_id,
                 body.replica_state.replica_epoch,
-                asked.current_leader_epoch,
+                leader_epoch,
                 asked.fetch_offset,
-                asked.last_fetched_epoch,
+                last_fetched_epoch,
                 asked.log_start_offset,
             )
         part.answered(answer)
@@ -172,7 +191,7 @@ class FetchApi:
                     part.asked.partition_max_bytes,
                     part.replica.bytes_from(part.answer.fetch_offset),
                 )
-        return ready_bytes >= max(body.min_bytes, 1)
+        return ready_bytes >= min(body.min_bytes, body.max_bytes, _MAX_BYTES)
 
     def _wait(self, waiting: _Waiting) -> None:
         def moved() -> None:
@@ -203,10 +222,9 @@ class FetchApi:
             replica, answer = part.replica, part.answer
             if replica is None or not isinstance(answer, ServeFetch):
                 continue
-            is_follower = waiting.body.fetcher_id != _CONSUMER
-            core = replica.core
-            same = part.asked.current_leader_epoch in (_NO_EPOCH, core.leader_epoch)
-            if is_follower and same and replica.is_leader:
+            core, epoch = replica.core, part.asked.current_leader_epoch
+            same = epoch < 0 or epoch == core.leader_epoch
+            if not _is_consumer(waiting.body) and same and replica.is_leader:
                 part.answered(
                     ServeFetch(
                         answer.request_id,
@@ -217,7 +235,7 @@ class FetchApi:
                     )
                 )
             else:
-                self._step(waiting.body, part, replica)
+                self._step(waiting.inbound, waiting.body, part, replica)
 
     # -- answers
 
@@ -269,7 +287,7 @@ class FetchApi:
     ) -> FetchResponsePartition:
         answer, asked = part.answer, part.asked
         aborted: tuple[AbortedTransaction, ...] | None = None
-        if body.isolation_level == _READ_COMMITTED and body.fetcher_id == _CONSUMER:
+        if body.isolation_level == _READ_COMMITTED and _is_consumer(body):
             aborted = ()
         if isinstance(answer, ServeFetch) and part.replica is not None:
             if aborted is not None:
@@ -283,13 +301,14 @@ class FetchApi:
                 aborted_transactions=aborted,
                 records=records,
             )
-        core = None if part.replica is None else part.replica.core
-        if isinstance(answer, TellDivergence) and core is not None:
+        if isinstance(answer, TellDivergence) and part.replica is not None:
+            core = part.replica.core
             end = EpochEndOffset(epoch=answer.leader.epoch, end_offset=answer.leader.end_offset)
             return FetchResponsePartition(
                 partition_index=asked.partition,
                 error_code=ErrorCode.NONE,
                 high_watermark=core.high_watermark,
+                last_stable_offset=part.replica.last_stable_offset,
                 log_start_offset=core.start_offset,
                 diverging_epoch=end,
                 aborted_transactions=aborted,
@@ -317,6 +336,11 @@ class FetchApi:
                 host, port, rack = endpoint
                 found.append(FetchNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack))
         return tuple(found)
+
+
+def _is_consumer(body: FetchRequest) -> bool:
+    """Brokers' ids are not negative; -1 is a consumer, -2 a consumer that debugs."""
+    return body.fetcher_id < 0
 
 
 def _aborted(

@@ -148,9 +148,19 @@ class HostedReplica:
             )
         )
 
-    def consumer_fetched(self, fetch_offset: int, leader_epoch: int | None) -> FetchAnswer:
-        """The answer to a consumer's fetch."""
-        return self._ask(ConsumerFetched(self._new_id(), fetch_offset, leader_epoch))
+    def consumer_fetched(
+        self, fetch_offset: int, leader_epoch: int, last_fetched_epoch: int, *, only_leader: bool
+    ) -> FetchAnswer:
+        """The answer to a consumer's fetch. See `ConsumerFetched`."""
+        return self._ask(
+            ConsumerFetched(
+                self._new_id(),
+                fetch_offset,
+                leader_epoch,
+                last_fetched_epoch,
+                only_leader=only_leader,
+            )
+        )
 
     def read(self, answer: out.ServeFetch, max_bytes: int) -> Buffer:
         """Whole batches from the range of the answer; at least one, if there is one."""

@@ -1,0 +1,191 @@
+"""Fetch requests of a broker: who counts as a consumer, sessions, and when an answer waits; as on a stock broker."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorum_node.broker.events import BatchesFetched
+from quorum_node.protocol.broker_apis import DATA_FETCH
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from quorum_node.server.broker.fetch_api import FetchApi
+from support.data_batches import data_batch
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, played, produce
+
+DEBUGGING = -2
+STATE_SINCE, IDS_SINCE = 15, 13
+
+
+def fetch(
+    hosted: HostedReplicas,
+    version: int = DATA_FETCH.max_version,
+    replica_id: int = -1,
+    *,
+    body: FetchRequest | None = None,
+    replica_epoch: int = -1,
+    **partition: Any,
+) -> Any:
+    """The whole answer, which has to come at once. The topic is `t`."""
+    request = asked(hosted, version, **partition) if body is None else body
+    if version < STATE_SINCE:
+        request = replace(request, replica_id=replica_id)
+    else:
+        state = ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
+        request = replace(request, replica_state=state)
+    api = FetchApi(hosted.replicas, lambda broker_id, listener: None)
+    return answered(api.handle, DATA_FETCH, request, version)
+
+
+def asked(hosted: HostedReplicas, version: int, **partition: Any) -> FetchRequest:
+    given = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, **partition}
+    topic = FetchTopic(
+        topic="" if version >= IDS_SINCE else "t",
+        topic_id=hosted.cluster.topic_id("t") if version >= IDS_SINCE else None,
+        partitions=(FetchPartition(**given),),
+    )
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=(topic,))
+
+
+def found(answer: Any) -> Any:
+    assert answer.error_code == ErrorCode.NONE
+    ((partition,),) = [topic.partitions for topic in answer.responses]
+    return partition
+
+
+def write(hosted: HostedReplicas, name: str, *replicas: int) -> None:
+    replica = hosted.create(name, replicas)
+    data = data_batch(0).data
+    assert isinstance(data, bytes)
+    assert produce(replica, data, acks=1)
+
+
+@pytest.mark.parametrize("version", [4, 10, 14, 15, 18])
+@pytest.mark.parametrize("replica_id", [-1, DEBUGGING])
+def test_a_consumer_that_debugs_gets_what_is_committed(
+    tmp_path: Path, version: int, replica_id: int
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        write(hosted, "t", ME, OTHER)
+        hidden = found(fetch(hosted, version, replica_id))
+        assert (hidden.error_code, hidden.high_watermark, hidden.records) == (0, 0, b"")
+        behind = found(fetch(hosted, version, replica_id, fetch_offset=2))
+        assert behind.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        hosted.close()
+
+    played(steps())
+
+
+@pytest.mark.parametrize(
+    ("version", "replica_id", "error"),
+    [
+        (10, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (10, DEBUGGING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (11, -1, ErrorCode.NONE),
+        (18, DEBUGGING, ErrorCode.NONE),
+        (18, 103, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_follower_serves_consumers_since_version_11(
+    tmp_path: Path, version: int, replica_id: int, error: ErrorCode
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        follower = hosted.create("t", (OTHER, ME))
+        follower.take(BatchesFetched(0, 0, (data_batch(0),), 1, 0))
+        answer = found(fetch(hosted, version, replica_id))
+        assert (answer.error_code, bool(answer.records)) == (error, not error)
+        hosted.close()
+
+    played(steps())
+
+
+@pytest.mark.parametrize(
+    ("epochs", "error"),
+    [
+        ({"current_leader_epoch": -7}, ErrorCode.NONE),
+        ({"last_fetched_epoch": -7}, ErrorCode.NONE),
+        ({"current_leader_epoch": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"last_fetched_epoch": 3}, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+@pytest.mark.parametrize("replica_id", [-1, OTHER])
+def test_a_negative_epoch_is_none(
+    tmp_path: Path, epochs: dict[str, int], error: ErrorCode, replica_id: int
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        write(hosted, "t", ME, OTHER)
+        assert found(fetch(hosted, replica_id=replica_id, **epochs)).error_code == error
+        hosted.close()
+
+    played(steps())
+
+
+def test_a_follower_with_a_stale_broker_epoch_is_refused_and_told_the_leader(
+    tmp_path: Path,
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        write(hosted, "t", ME, OTHER)
+        epoch = hosted.cluster.epoch(OTHER)
+        stale = found(fetch(hosted, replica_id=OTHER, replica_epoch=epoch - 1))
+        assert stale.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (stale.current_leader.leader_id, stale.current_leader.leader_epoch) == (ME, 0)
+        for replica_epoch in (-1, epoch):
+            served = found(fetch(hosted, replica_id=OTHER, replica_epoch=replica_epoch))
+            assert (served.error_code, bool(served.records)) == (0, True)
+        assert found(fetch(hosted, 14, OTHER)).records, "older versions have no broker epoch"
+        hosted.close()
+
+    played(steps())
+
+
+@pytest.mark.parametrize(
+    ("session_id", "session_epoch", "error"),
+    [
+        (0, -1, ErrorCode.NONE),
+        (0, 0, ErrorCode.NONE),
+        (5, -1, ErrorCode.NONE),
+        (5, 0, ErrorCode.NONE),
+        (5, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (5, -2, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    ],
+)
+def test_only_requests_that_continue_a_session_are_refused(
+    tmp_path: Path, session_id: int, session_epoch: int, error: ErrorCode
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        write(hosted, "t", ME)
+        body = asked(hosted, DATA_FETCH.max_version)
+        answer = fetch(
+            hosted, body=replace(body, session_id=session_id, session_epoch=session_epoch)
+        )
+        assert (answer.error_code, answer.session_id) == (error, 0)
+        assert bool(answer.responses) == (not error)
+        hosted.close()
+
+    played(steps())
+
+
+@pytest.mark.parametrize(
+    "limits", [{"min_bytes": 0}, {"min_bytes": -1}, {"min_bytes": 1 << 20, "max_bytes": 0}]
+)
+def test_a_fetch_that_needs_no_bytes_does_not_wait(tmp_path: Path, limits: dict[str, int]) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        write(hosted, "t", ME)
+        body = replace(
+            asked(hosted, DATA_FETCH.max_version, fetch_offset=1), max_wait_ms=60_000, **limits
+        )
+        before = asyncio.get_running_loop().time()
+        assert found(fetch(hosted, body=body)).records == b""
+        assert asyncio.get_running_loop().time() == before
+        hosted.close()
+
+    played(steps())
