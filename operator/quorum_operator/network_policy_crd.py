@@ -97,12 +97,12 @@ class NetworkPolicySpec(CrdModel):
     admin_from: list[NetworkPeer] | None = Field(
         default=None,
         json_schema_extra=_PEERS,
-        description="Further peers that reach the admin API, 8080.",
+        description="Further peers that reach the admin API: port 8443, or 8080 in clear text.",
     )
     metrics_from: list[NetworkPeer] | None = Field(
         default=None,
         json_schema_extra=_PEERS,
-        description="Peers that scrape metrics. They are served on the port of the admin API, 8080.",
+        description="Peers that scrape metrics, at port 8080. In clear text this is also the port of the admin API.",
     )
     egress_to: list[NetworkPeer] | None = Field(
         default=None,

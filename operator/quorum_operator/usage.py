@@ -25,13 +25,22 @@ VARIABLES = {
 }
 """Name to meaning, with the default in parentheses."""
 
+EXIT_CODES = {
+    0: "stopped by SIGTERM or SIGINT",
+    1: "it failed to start six times in a row; the error is in the log",
+    2: "wrong usage: it takes no arguments",
+    78: "an environment variable has a wrong value; the message names it",
+}
+"""78 is `ExitCode.BAD_CONFIGURATION` of the node."""
+
 
 def parse(arguments: list[str] | None = None) -> None:
     """Take no arguments. Raises SystemExit: 0 after --help, 2 and one line for anything else."""
     listed = "\n".join(f"  {name}\n      {meaning}" for name, meaning in VARIABLES.items())
+    codes = "\n".join(f"  {code}  {meaning}" for code, meaning in EXIT_CODES.items())
     Parser(
         prog="quorum-operator",
         description="Runs MetadataQuorum resources of a Kubernetes cluster, until SIGTERM or SIGINT.",
-        epilog=f"environment variables:\n{listed}",
+        epilog=f"environment variables:\n{listed}\n\nexit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     ).parse_args(arguments)

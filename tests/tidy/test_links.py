@@ -140,6 +140,16 @@ def test_each_page_of_the_site_is_in_a_table_of_contents() -> None:
     assert unlisted_pages(DOCS) == []
 
 
+@pytest.mark.parametrize("folder", ["tutorial", "how-to", "explanation"])
+def test_each_page_that_is_read_in_full_ends_with_where_to_go_next(folder: str) -> None:
+    found = [page for page in sorted((DOCS / folder).glob("*.md")) if page.stem != "README"]
+    assert found
+    for page in found:
+        last = re.split(r"^## ", FENCE.sub("", page.read_text()), flags=re.MULTILINE)[-1]
+        assert last.startswith("Next\n"), page
+        assert LINK.search(last), page
+
+
 def test_paths_of_pages_that_other_files_mention_exist() -> None:
     """A page that moved is mentioned in messages, docstrings, charts and resource definitions."""
     paths = [

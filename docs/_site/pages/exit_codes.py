@@ -10,14 +10,35 @@ from quorum_node import exit_codes
 from quorum_node.archiver import main as backup_main
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.quorumctl import main as quorumctl_main
+from quorum_operator import usage as operator_usage
 from quorum_operator.plugin import main as plugin_main
 from quorum_pipeline import __main__ as pipeline_main
 
 _PROGRAMS = {
+    "quorum-operator": operator_usage,
     "quorumctl": quorumctl_main,
     "quorum-backup": backup_main,
     "kubectl quorum": plugin_main,
     "quorum-pipeline": pipeline_main,
+}
+_WHAT_TO_DO = {
+    ExitCode.OK: "Nothing.",
+    ExitCode.IDENTITY_MISMATCH: (
+        "Check `node.id`, `cluster.id` and which directory is mounted. Nothing in the directory was changed."
+    ),
+    ExitCode.INTERNAL_ERROR: "Start it again; a pod restarts by itself. Report the error in the log.",
+    ExitCode.DISK_FULL: (
+        "Give the volume more space, then start it again; a pod restarts by itself. See"
+        " [DiskFull](../how-to/conditions/DiskFull.md)."
+    ),
+    ExitCode.STORAGE_FAILED: (
+        "Nothing with the operator, which [replaces the member](../explanation/operator.md#repair). Otherwise start a"
+        " new node on an empty disk, `quorumctl add-voter`, and `quorumctl remove-voter` for the old one."
+    ),
+    ExitCode.BAD_CONFIGURATION: (
+        "Correct the value, in the configuration file or in `spec.config`. [Configuration](configuration.md) describes"
+        " each key."
+    ),
 }
 
 
@@ -27,15 +48,22 @@ def markdown() -> str:
     lines += [
         "## quorum-node",
         "",
-        "The reason is in the termination message of the container, with a sentence that says more.",
+        "On Kubernetes `kubectl describe pod POD` shows the reason and details, from the termination message of the container.",
         "",
     ]
     reasons = {reason.exit_code: reason.value for reason in TerminationReason}
     rows = [
-        (str(code.value), code.name, f"`{reasons[code]}`" if code in reasons else "", text)
+        (
+            str(code.value),
+            code.name,
+            f"`{reasons[code]}`" if code in reasons else "",
+            text,
+            _WHAT_TO_DO[code],
+        )
         for code, text in _meanings()
     ]
-    lines += table(("code", "name", "reason", "meaning"), rows)
+    lines += table(("code", "name", "reason", "meaning", "what to do"), rows)
+    lines += ["Code 2 is wrong usage: an option that does not exist, or a missing one.", ""]
     for program, module in _PROGRAMS.items():
         lines += [f"## {program}", ""]
         lines += table(

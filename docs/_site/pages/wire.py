@@ -10,9 +10,10 @@ from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.schema.schema import NEVER, Array, FieldSpec, Fixed, Message, Variable, WireType
 
-_ABOUT = f"""The wire is Kafka's, as shipped with Kafka 4.3: framing, request headers, versions and tagged fields (KIP-482). What only the drafts have is
-private: API keys and tags from {FIRST_PRIVATE_KEY} up. A stock client passes over private API keys in ApiVersions, and a stock reader skips private
-tagged fields, so nothing stock changes its behaviour because of them."""
+_ABOUT = f"""Nodes speak Kafka's protocol as shipped with Kafka 4.3: framing, request headers, versions and tagged fields (KIP-482).
+Features that exist only in drafts of KIPs use private API keys and private tags, from {FIRST_PRIVATE_KEY} on. A stock client ignores private API keys in
+ApiVersions, and a stock reader skips private tagged fields. So the behaviour of stock clients and brokers does not change.
+[Differences from the drafts](../explanation/raft-decisions.md) explains why there are private APIs."""
 _CODES = {
     "?": "bool",
     "b": "int8",
@@ -42,7 +43,7 @@ def markdown() -> str:
         row for api in APIS.values() if api.key < FIRST_PRIVATE_KEY for row in _private_fields(api)
     ]
     lines += table(("message", "tag", "field", "type", "versions"), rows)
-    lines += ["## Error codes", "", "Kafka's numbers; those that a node answers with.", ""]
+    lines += ["## Error codes", "", "Error codes that a node sends, with Kafka's numbers.", ""]
     lines += table(("code", "name"), [(str(int(each)), each.name) for each in ErrorCode])
     return page(lines)
 

@@ -7,7 +7,7 @@ import pytest
 
 from quorum_operator import __main__ as program
 from quorum_operator.settings import from_environment
-from quorum_operator.usage import VARIABLES
+from quorum_operator.usage import EXIT_CODES, VARIABLES
 
 
 class Noted(Mapping[str, str]):
@@ -45,6 +45,17 @@ def test_it_starts_only_without_arguments(
     printed = capsys.readouterr()
     if code == 0:
         assert all(name in printed.out for name in VARIABLES)
+
+
+def test_a_wrong_setting_ends_with_the_code_that_the_help_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["quorum-operator"])
+    monkeypatch.setenv("METADATAQUORUM_OPERATOR_RESYNC_SECONDS", "soon")
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert EXIT_CODES[int(ended.value.code or 0)].startswith("an environment variable")
+    assert "METADATAQUORUM_OPERATOR_RESYNC_SECONDS" in capsys.readouterr().err
 
 
 def test_help_names_every_setting() -> None:

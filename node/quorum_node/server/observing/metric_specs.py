@@ -95,7 +95,7 @@ STATE = (
     _gauge("voters", "Number of voters in the latest voter set", draft="NumQuorumVoters"),
     _gauge(
         "voter_connections",
-        "Voters of the latest set, itself not counted, that this node has a connection to",
+        "Number of other voters in the latest voter set that this node is connected to",
         draft="NumQuorumVoters",
     ),
     _gauge("is_voter", "1 when this replica is in the latest voter set"),
@@ -380,18 +380,21 @@ def markdown() -> str:
     lines = [
         "# Metrics",
         "",
-        "Served by every node as Prometheus text on `GET /metrics` of the admin listener. Generated from",
-        "`node/quorum_node/server/observing/metric_specs.py` by `make metrics-doc`; a test compares both.",
-        "Terms are in the [glossary](glossary.md).",
+        "Every node serves these as Prometheus text on `GET /metrics` of the admin listener, and of the health listener",
+        "if there is one. Pods of the operator serve them at port 8080. Metrics of the operator are in",
+        "[monitoring](../how-to/monitoring.md#metrics-of-the-operator). Terms are in the [glossary](glossary.md).",
         "",
-        "The last column names the corresponding metric of KIP-595's table. Where the draft says",
-        f'"windowed", the window is the last {WINDOW_SECONDS} seconds; each windowed value is accompanied by the counter, histogram',
-        "or summary that it is calculated from, for calculations in Prometheus. Times are in",
-        "seconds. Metrics of a replica have the label `partition`: the number of the quorum partition.",
+        "Generated from `node/quorum_node/server/observing/metric_specs.py` by `make metrics-doc`; a test compares both.",
+        "",
+        "- The last column has the name of the metric in the table of KIP-595, or in the KIP that it names.",
+        f"- A windowed metric covers the last {WINDOW_SECONDS} seconds. The counter, histogram or summary that it is calculated",
+        "  from is in the table too: use that one for calculations in Prometheus.",
+        "- Times are in seconds.",
+        "- Metrics of a replica have the label `partition`: the number of the quorum partition, 0 unless configured otherwise.",
         "",
         "A commit's latency is `commit_latency_seconds`. Its local part is `local_fsync_latency_seconds` and",
         "`apply_latency_seconds`, its remote part is `replication_latency_seconds`. The fsync and the",
-        "replication run side by side, so the parts do not add up.",
+        "replication run in parallel, so the sum of the parts is more than the whole.",
     ]
     for title, specs in (
         ("State", STATE),
@@ -400,7 +403,7 @@ def markdown() -> str:
         ("Requests", REQUESTS),
         ("Counts", COUNTS),
     ):
-        lines += ["", f"## {title}", "", "| name | kind | labels | meaning | in the draft |"]
+        lines += ["", f"## {title}", "", "| name | kind | labels | meaning | name in the KIP |"]
         lines.append("|---|---|---|---|---|")
         lines += [_row(spec) for spec in specs]
     return "\n".join(lines) + "\n"
