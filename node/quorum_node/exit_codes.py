@@ -29,7 +29,9 @@ class ExitCode(IntEnum):
     """
 
     BAD_CONFIGURATION = 78
-    """A configuration value is wrong; the message names key and value."""
+    """A configuration value is wrong, or this user may not use the data directory; the message names
+    key and value.
+    """
 
 
 class TerminationReason(StrEnum):

@@ -22,6 +22,8 @@ from quorum_node.security.principals.mapping_rules import MappingRules, parse_ma
 from quorum_node.security.tls.listener_security import SecurityProtocol, parse_protocol_map
 
 _HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])$")
+_COUNT = re.compile(r"[0-9]{1,9}")
+"""`str.isdigit` also accepts characters that `int` does not, such as ², and any length."""
 _LISTENER = re.compile(r"^([A-Za-z0-9_]+)://(.*):([0-9]+)/?$")
 _VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
 WILDCARDS = ("", "0.0.0.0", "[::]", "::")
@@ -178,6 +180,8 @@ class AbsolutePath:
     def parse(self, text: str) -> Path:
         """See `Kind`."""
         path = Path(text)
+        if "\0" in text:
+            raise WrongValue("a path can't contain the character NUL")
         if not path.is_absolute():
             raise WrongValue("must be an absolute path")
         return path
@@ -339,7 +343,7 @@ class CountsByAddress:
                 name = str(ip_address(address.strip("[]")))
             except ValueError:
                 raise WrongValue(f"{item.strip()!r} is not IP-ADDRESS:COUNT") from None
-            if not count.isdigit():
+            if not _COUNT.fullmatch(count):
                 raise WrongValue(f"{count!r} in {item.strip()!r} is not a number of connections")
             found[name] = int(count)
         return found
@@ -425,6 +429,6 @@ def _host_port(item: str) -> HostPort:
 
 
 def _port(text: str, item: str) -> int:
-    if not text.isdigit() or not 0 < int(text) <= 65535:
+    if not _COUNT.fullmatch(text) or not 0 < int(text) <= 65535:
         raise WrongValue(f"{text!r} in {item!r} is not a port from 1 to 65535")
     return int(text)

@@ -61,3 +61,12 @@ def test_the_exit_codes_are_those_of_the_docs_and_of_earlier_versions() -> None:
         "StorageFailed": 74,
         "BadConfiguration": 78,
     }
+
+
+@pytest.mark.parametrize("node_id", ["9" * 5000, "-1", "\u00b2", "", "one"])
+def test_unchecked_properties_that_are_invalid_are_ignored(node_id: str) -> None:
+    termination = Termination()
+    termination.adopt({"node.id": node_id, "termination.message.file": "/a\0b"})
+    assert (termination.node_id, termination.message_file) == (None, None)
+    termination.adopt({"node.id": "17", "termination.message.file": "/a"})
+    assert (termination.node_id, termination.message_file) == (17, Path("/a"))

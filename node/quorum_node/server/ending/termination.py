@@ -6,6 +6,7 @@ pod's status, where the operator reads it.
 
 import json
 import os
+import re
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ DEFAULT_MESSAGE_FILE = Path("/dev/termination-log")
 _WATCHDOG_SECONDS = 2.0
 _MARK_SECONDS = 0.5
 _MAX_MESSAGE_CHARS = 2000
+_NODE_ID = re.compile("[0-9]{1,10}")
 _LOG = structlog.get_logger("quorum_node")
 
 
@@ -40,8 +42,8 @@ class Termination:
     def adopt(self, pairs: dict[str, str]) -> None:
         """Take what the termination needs from properties that are not validated yet."""
         file, node_id = pairs.get(TERMINATION_FILE.name), pairs.get(NODE_ID.name, "")
-        self.message_file = Path(file) if file else None
-        self.node_id = int(node_id) if node_id.isdecimal() else None
+        self.message_file = Path(file) if file and "\0" not in file else None
+        self.node_id = int(node_id) if _NODE_ID.fullmatch(node_id) else None
 
     def configured(self, config: NodeConfig) -> None:
         """The properties are valid: take the node id and the place of the failure latch."""

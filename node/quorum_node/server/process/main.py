@@ -19,6 +19,7 @@ from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
 from quorum_node.server.process.core_dumps import forbid_core_dumps
 from quorum_node.server.process.node_process import NodeProcess
+from quorum_node.server.starting.data_permissions import check_permissions
 from quorum_node.server.starting.first_credentials import first_credentials
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.startup import open_replica, read_token
@@ -47,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         config = check_config(pairs)
         configure_logging(config.log_level)
         termination.configured(config)
+        check_permissions(config)
         token = read_token(config)
         tls = load_tls(config)
         dial = dial_as(config, tls)

@@ -1,0 +1,63 @@
+"""Checks at the start that this user may use the data directory.
+
+Wrong owners or modes come from the configuration of the pod or the host. They are no sign of a
+failed disk: the start must not be latched as a storage failure, and the operator must not replace
+the replica. Every other error of the file system is left to the code that opens the files. Nothing
+is written.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from quorum_node.configuration.keys import node
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
+
+
+def check_permissions(config: NodeConfig) -> None:
+    """Raises ConfigError if a permission is missing, or if the path is not that of a directory."""
+    path = config.data_dir
+    key = f"{node.DATA_DIR.name}={path}"
+    existing = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    try:
+        if not existing.is_dir():
+            raise ConfigError(f"{key}: {existing} is not a directory")
+        if existing != path:
+            _check_writable(existing)
+            return
+        for each in _content(path):
+            _check(each)
+    except PermissionError as error:
+        raise ConfigError(
+            f"{key}: the user {os.geteuid()} may not use {error.filename}: {error.strerror}. Nothing"
+            " was changed. Correct the owner or the mode, in a pod by runAsUser or fsGroup"
+        ) from None
+    except OSError:
+        return
+
+
+def _content(path: Path) -> Iterator[Path]:
+    """The directory, its content, and that of its subdirectories."""
+    yield path
+    for each in sorted(path.iterdir()):
+        yield each
+        if each.is_dir() and each.name != "lost+found":
+            yield from sorted(each.iterdir())
+
+
+def _check(path: Path) -> None:
+    if path.name == "lost+found":  # It belongs to root, and is not used.
+        return
+    if path.is_dir():
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+        _check_writable(path)
+    elif path.is_file():
+        os.close(os.open(path, os.O_RDONLY))
+
+
+def _check_writable(path: Path) -> None:
+    """A file system that is mounted read-only is not reported: that is a sign of a failed disk."""
+    read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    if not read_only and not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(1, "no permission to write", str(path))

@@ -1,0 +1,99 @@
+"""A data directory that this user may not use is a mistake in the configuration, not a failed disk."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
+from quorum_node.server.starting.data_permissions import check_permissions
+from quorum_node.storage.directory import format_directory
+from quorum_node.storage.meta_properties import MetaProperties
+from support.hosted_node import config_of
+
+NOBODY = 65534
+META = MetaProperties(1, UUID(int=1), "cluster")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A formatted directory of NOBODY."""
+    for each in (tmp_path, *tmp_path.parents[:3]):
+        each.chmod(each.stat().st_mode | 0o055)
+    path = tmp_path / "data"
+    format_directory(path, META)
+    owned = [path, *path.rglob("*")]
+    for each in owned:
+        os.chown(each, NOBODY, NOBODY)
+    yield path
+    for each in owned:
+        os.chmod(each, 0o700)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may use everything, so the check runs as another user."""
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def config(path: Path) -> NodeConfig:
+    return config_of(path)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes the user")
+
+
+@needs_root
+def test_a_usable_directory_passes(data: Path) -> None:
+    (data / "lost+found").mkdir(mode=0o700)
+    with as_nobody():
+        check_permissions(config(data))
+        check_permissions(config(data / "new" / "deeper"))
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("", 0o000),
+        ("", 0o500),
+        ("meta.properties", 0o000),
+        ("__cluster_metadata-0", 0o000),
+        ("__cluster_metadata-0", 0o500),
+        ("__cluster_metadata-0/quorum-state", 0o200),
+    ],
+)
+def test_a_missing_permission_is_named(data: Path, name: str, mode: int) -> None:
+    (data / name).chmod(mode)
+    with as_nobody(), pytest.raises(ConfigError) as caught:
+        check_permissions(config(data))
+    assert f"metadata.log.dir={data}" in str(caught.value)
+    assert f"{NOBODY} may not use {data / name}" in str(caught.value)
+
+
+@needs_root
+def test_a_directory_that_can_not_be_created_is_named(data: Path) -> None:
+    data.chmod(0o500)
+    with as_nobody(), pytest.raises(ConfigError, match="may not use"):
+        check_permissions(config(data / "new"))
+
+
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("")
+    for each in (path, path / "deeper"):
+        with pytest.raises(ConfigError, match="is not a directory"):
+            check_permissions(config(each))
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="is not a directory"):
+        check_permissions(config(tmp_path / "link"))
