@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from quorum_node.host_port import HostPort, parse_host_port
 from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, Limit
 from quorum_operator.live_page import PagePlace
 
@@ -34,9 +35,7 @@ class Settings:
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Read the settings; an invalid value is reported with its variable."""
     listen = environment.get("METADATAQUORUM_OPERATOR_LISTEN", "0.0.0.0:8080")
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"METADATAQUORUM_OPERATOR_LISTEN={listen}: expected host:port")
+    served = _place("METADATAQUORUM_OPERATOR_LISTEN", listen)
     watched = {name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(",")} - {""}
     if "*" in watched and len(watched) > 1:
         message = "* stands for all namespaces and can't be combined with other names"
@@ -52,8 +51,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
             _limit(environment, "API", USUAL_LIMITS.all),
             _limit(environment, "RESOURCE", USUAL_LIMITS.resource),
         ),
-        http_host=host,
-        http_port=int(port),
+        http_host=served.host,
+        http_port=served.port,
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
         lease=(space, name) if lease else None,
         home=environment.get("METADATAQUORUM_OPERATOR_NAMESPACE") or space,
@@ -66,17 +65,22 @@ def _page(environment: Mapping[str, str]) -> PagePlace | None:
     listen = environment.get("METADATAQUORUM_OPERATOR_PAGE", "")
     if not listen:
         return None
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"METADATAQUORUM_OPERATOR_PAGE={listen}: expected host:port")
+    address = _place("METADATAQUORUM_OPERATOR_PAGE", listen)
     token_file = environment.get("METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE", "")
-    place = PagePlace(host.strip("[]"), int(port), token_file)
+    place = PagePlace(address.host, address.port, token_file)
     if not place.is_loopback and not token_file:
         raise ValueError(
             f"METADATAQUORUM_OPERATOR_PAGE={listen}: this address is reachable from other hosts, so set "
             "METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
         )
     return place
+
+
+def _place(name: str, value: str) -> HostPort:
+    try:
+        return parse_host_port(value, lowest_port=0)
+    except ValueError as error:
+        raise ValueError(f"{name}={value}: {error}") from None
 
 
 def _limit(environment: Mapping[str, str], whose: str, usual: Limit) -> Limit:

@@ -28,6 +28,7 @@ from quorum_node.client.errors import (
 from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDescription
 from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
+from quorum_node.host_port import parse_host_port
 from quorum_node.protocol import alter_quorum as alter
 from quorum_node.protocol import apis, scram, voters
 from quorum_node.protocol import describe as desc
@@ -375,10 +376,8 @@ def _name(code: int) -> str:
 
 
 def _address(server: str) -> Address:
-    host, _, port = server.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{server!r} is not host:port")
-    return host.strip("[]"), int(port)
+    address = parse_host_port(server)
+    return address.host, address.port
 
 
 def _target(voter: int | ReplicaKey) -> alter.TargetVoter:

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from quorum_node.client.connections import Address, Connections
 from quorum_node.client_tls import ClientTls
+from quorum_node.host_port import parse_host_port
 from quorum_node.protocol import apis
 from quorum_node.protocol import fetch as wire
 from quorum_node.protocol import fetch_snapshot as snapshots
@@ -276,13 +277,14 @@ class CommittedLog:
 
 
 def parsed_addresses(text: str) -> list[Address]:
-    """Parse `host:port`, separated by commas. Raises CommittedLogError."""
+    """Parse `host:port` of controller listeners, separated by commas. Raises CommittedLogError."""
     found = []
     for each in text.split(","):
-        host, _, port = each.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise CommittedLogError(f"{each.strip()!r} is not host:port of a controller listener")
-        found.append((host.strip("[]"), int(port)))
+        try:
+            address = parse_host_port(each.strip())
+        except ValueError as error:
+            raise CommittedLogError(str(error)) from None
+        found.append((address.host, address.port))
     return found
 
 

@@ -2,16 +2,7 @@
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    """Host and port to connect to."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+from quorum_node.host_port import HostPort
 
 
 @dataclass(frozen=True, slots=True)

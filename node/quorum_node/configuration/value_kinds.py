@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import UUID
 
-from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
+from quorum_node.configuration.addresses import ListenerAddress, VoterAddress
 from quorum_node.controller.topic_config_types import TopicConfig
 from quorum_node.controller.topic_settings import scaled
+from quorum_node.host_port import HostPort, is_host, parse_host_port, parse_port
 from quorum_node.records.identity import parse_uuid
 from quorum_node.security.authorizer import parse_super_users
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.principals.mapping_rules import MappingRules, parse_mapping_rules
 from quorum_node.security.tls.listener_security import SecurityProtocol, parse_protocol_map
 
-_HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])$")
 _COUNT = re.compile(r"[0-9]{1,9}")
 """`str.isdigit` also accepts characters that `int` does not, such as ², and any length."""
 _LISTENER = re.compile(r"^([A-Za-z0-9_]+)://(.*):([0-9]+)/?$")
@@ -409,7 +409,7 @@ def _listener(text: str, shape: str) -> ListenerAddress:
     if match is None:
         raise WrongValue(shape)
     host = match[2]
-    if host not in WILDCARDS and not _HOST.match(host):
+    if host not in WILDCARDS and not is_host(host):
         raise WrongValue(f"{host!r} is not a host")
     return ListenerAddress(match[1].upper(), host or "0.0.0.0", _port(match[3], text))
 
@@ -422,13 +422,14 @@ def _items(text: str) -> list[str]:
 
 
 def _host_port(item: str) -> HostPort:
-    host, _, port = item.rpartition(":")
-    if not _HOST.match(host):
-        raise WrongValue(f"{item!r} is not host:port")
-    return HostPort(host.strip("[]"), _port(port, item))
+    try:
+        return parse_host_port(item)
+    except ValueError as error:
+        raise WrongValue(str(error)) from None
 
 
 def _port(text: str, item: str) -> int:
-    if not _COUNT.fullmatch(text) or not 0 < int(text) <= 65535:
-        raise WrongValue(f"{text!r} in {item!r} is not a port from 1 to 65535")
-    return int(text)
+    try:
+        return parse_port(text, item)
+    except ValueError as error:
+        raise WrongValue(str(error)) from None

@@ -23,6 +23,7 @@ from quorum_node.api import (
     VoterChangeResult,
     VoterHistory,
 )
+from quorum_node.host_port import parse_host_port
 from quorum_node.quorumctl import render
 from quorum_node.quorumctl.client import AdminClient, WrongUsage
 from quorum_node.reassignment_api import PartitionDescriptions
@@ -211,10 +212,11 @@ def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterReq
 
 
 def _endpoint(name: str, text: str) -> EndpointModel:
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()):
-        raise WrongUsage(f"{text!r} is not host:port")
-    return EndpointModel(name=name, host=host, port=int(port))
+    try:
+        address = parse_host_port(text)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from None
+    return EndpointModel(name=name, host=address.host, port=address.port)
 
 
 def _key_path(key: str) -> str:

@@ -184,7 +184,7 @@ def test_live_page_is_disabled_by_default_and_needs_a_token_on_other_addresses()
     assert told == PagePlace("0.0.0.0", 1, "/t")
     for wrong, words in (
         ("0.0.0.0:8081", "use kubectl port-forward"),
-        ("8081", "expected host:port"),
+        ("8081", "is not host:port"),
     ):
         with pytest.raises(ValueError, match=words):
             from_environment({page: wrong})

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
+from quorum_node.host_port import HostPort
 
 FOUNDER_UUID = "JRsUV5unQMC2Yad2ZMQ9AA"
 GOOD = {

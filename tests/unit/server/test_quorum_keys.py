@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import NodeConfig, check_config
+from quorum_node.host_port import HostPort
 
 NEEDED = {
     "node.id": "7",

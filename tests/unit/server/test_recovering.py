@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.host_port import HostPort
 from quorum_node.raft.election import is_only_voter
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.replica import Replica

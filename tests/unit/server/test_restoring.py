@@ -11,9 +11,9 @@ import pytest
 
 from quorum_node.archiver.taking import take
 from quorum_node.client.committed_log import CommittedLog
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.host_port import HostPort
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.replica import Replica
 from quorum_node.records import metadata as md

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.configuration.addresses import HostPort
+from quorum_node.host_port import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, encode_response, read_size

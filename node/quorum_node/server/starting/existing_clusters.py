@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from quorum_node.configuration.addresses import HostPort
+from quorum_node.host_port import HostPort
 from quorum_node.protocol.apis import DESCRIBE_CLUSTER
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_CONTROLLERS,

@@ -12,10 +12,10 @@ import time
 
 import structlog
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.keys.listeners import CONTROLLER_LISTENER
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.host_port import HostPort
 from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.messages import voter_entry

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from quorum_node.configuration.addresses import HostPort
+from quorum_node.host_port import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.raft import messages as raft

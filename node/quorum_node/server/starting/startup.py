@@ -9,10 +9,10 @@ from uuid import UUID
 
 import structlog
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.host_port import HostPort
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.starting.existing_clusters import existing_cluster

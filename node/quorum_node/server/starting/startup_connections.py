@@ -3,8 +3,8 @@
 import socket
 from collections.abc import Callable
 
-from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.host_port import HostPort
 from quorum_node.server.starting.tls_loading import TlsOfPorts
 
 Dial = Callable[[HostPort, float], socket.socket]

@@ -1,0 +1,42 @@
+"""`host:port`, as users write it in properties, options and variables of the environment."""
+
+import re
+from dataclasses import dataclass
+
+_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])")
+_PORT = re.compile(r"[0-9]{1,5}")
+_HIGHEST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A host and a TCP port. An IPv6 address is kept without brackets and written with them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_host(text: str) -> bool:
+    """Whether `text` is a host name, an IPv4 address, or an IPv6 address in brackets."""
+    return _HOST.fullmatch(text) is not None
+
+
+def parse_host_port(text: str, *, lowest_port: int = 1) -> HostPort:
+    """Parse `host:port`, with an IPv6 address in brackets. Raises ValueError with a message that quotes `text`.
+
+    `lowest_port=0` is for places to listen on, where 0 means any free port.
+    """
+    host, _, port = text.rpartition(":")
+    if not is_host(host):
+        raise ValueError(f"{text!r} is not host:port")
+    return HostPort(host.strip("[]"), parse_port(port, text, lowest=lowest_port))
+
+
+def parse_port(text: str, within: str, *, lowest: int = 1) -> int:
+    """Parse the port of the address `within`. Raises ValueError with a message that quotes both."""
+    if not _PORT.fullmatch(text) or not lowest <= int(text) <= _HIGHEST_PORT:
+        raise ValueError(f"{text!r} in {within!r} is not a port from {lowest} to {_HIGHEST_PORT}")
+    return int(text)
