@@ -17,6 +17,7 @@ _COMMANDS = {
     "state": "the state of the cluster at an offset or a time",
     "audit": "whether replicas have the same history, and which one differs",
     "diff": "what changed between two offsets",
+    "versions": "when which row of the tables had which values, as Parquet that later runs add to",
     "timeline": "what happened to the cluster, when, and how long it took",
     "restore": "a node's directory with the state at an offset or a time, to start a new quorum from",
     "plan": "a reassignment that balances the cluster with few moves",

@@ -77,12 +77,14 @@ def test_every_command_on_a_connect_server(server: str, tmp_path: Path) -> None:
             ["timeline", *log],
             ["restore", *log, *restored],
             ["plan", *log, "--at-offset", "52"],
+            ["versions", *log],
         )
     ):
         told = []
         for where in (["--master", "none"], ["--remote", server]):
             out = tmp_path / f"out-{number}"
             more = ["--output", out] if options[0] in ("restore", "plan") else []
+            more = ["--to", out] if options[0] == "versions" else more
             done = run_pipeline(*options, *more, *where)
             assert done.returncode == 0, done.stderr[-3000:]
             lines = done.stdout.splitlines()

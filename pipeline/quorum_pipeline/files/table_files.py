@@ -10,7 +10,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.state.tables import STATE_TABLES, Tables
 
 _ROWS_AT_ONCE = 50_000
-_TYPES = {
+ARROW_TYPES = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),
@@ -19,6 +19,7 @@ _TYPES = {
     "array<int>": pa.list_(pa.int32()),
     "array<string>": pa.list_(pa.string()),
 }
+"""By the names of types that tables use."""
 
 
 def write_tables(directory: Path, state: Tables) -> None:
@@ -28,7 +29,7 @@ def write_tables(directory: Path, state: Tables) -> None:
         path = directory / f"{table.name}.parquet"
         if path.exists():
             raise PipelineError(f"{path} already exists; use an empty directory")
-        schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns.items()])
+        schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in table.columns.items()])
         rows = state.rows(table)
         with pq.ParquetWriter(path, schema) as writer:
             while some := list(islice(rows, _ROWS_AT_ONCE)):

@@ -40,6 +40,7 @@ from quorum_pipeline.spark.state_parts import (
     digest_of,
     figures_of_names,
     figures_of_topics,
+    of_values,
     packed,
     placed_of,
     rows_of,
@@ -222,6 +223,10 @@ class SparkState:
         """The sum of a number for each record of its snapshot, modulo 2^64."""
         mine = partial(digest_of, number_of, self._levels, self._nameless)
         return int(sum(self.buckets().flatMap(mine).collect())) % (1 << 64)
+
+    def of_values(self, function: Callable[[Iterator[bytes]], Iterable[Any]]) -> Rows:
+        """What a function makes of the records of the snapshot of each bucket, which are in order."""
+        return self.buckets().flatMap(partial(of_values, function, self._levels, self._nameless))
 
     def differences(
         self, before: SparkState, tables: Sequence[StateTable] = STATE_TABLES

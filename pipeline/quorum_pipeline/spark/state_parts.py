@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -161,6 +161,15 @@ def snapshot_values(
         if isinstance(record, FeatureLevelRecord) and record.name not in mine:
             continue  # belongs to another bucket
         yield place, encode_metadata(record, record_version(type(record), level))
+
+
+def of_values(
+    function: Callable[[Iterator[bytes]], Iterable[Any]],
+    levels: dict[str, int],
+    nameless: frozenset[int],
+    keyed: tuple[int, bytes],
+) -> Iterable[Any]:
+    return function(value for _, value in snapshot_values(levels, nameless, keyed))
 
 
 def digest_of(

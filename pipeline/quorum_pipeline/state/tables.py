@@ -10,9 +10,14 @@ from typing import Any, Protocol
 from immutables import Map
 
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.configs import ConfigKey
+from quorum_node.image.partition import Partition
+from quorum_node.image.quotas import Entity
 from quorum_node.image.resource_types import resource_type_name, resource_type_number
+from quorum_node.image.topics import Topic
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_node.records.metadata import AccessControlEntryRecord, RegisterBrokerRecord
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.rows.declared import plain
 
@@ -56,68 +61,63 @@ class StateTable:
     order: Callable[[Row], tuple[Any, ...]]
 
 
-def _brokers(state: Imaged) -> Iterator[Row]:
-    for broker_id, broker in sorted(state.image.brokers.by_id.items()):
-        yield {
-            "broker_id": broker_id,
-            "rack": broker.rack,
-            "fenced": broker.fenced,
-            "in_controlled_shutdown": broker.in_controlled_shutdown,
-            "broker_epoch": broker.broker_epoch,
-            "incarnation_id": uuid_text(broker.incarnation_id),
-            "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.end_points],
-            "log_dirs": plain(broker.log_dirs),
-            "replicas": state.image.topics.replica_count(broker_id),
-        }
+def broker_row(broker: RegisterBrokerRecord, replicas: int) -> Row:
+    """Of `brokers`."""
+    return {
+        "broker_id": broker.broker_id,
+        "rack": broker.rack,
+        "fenced": broker.fenced,
+        "in_controlled_shutdown": broker.in_controlled_shutdown,
+        "broker_epoch": broker.broker_epoch,
+        "incarnation_id": uuid_text(broker.incarnation_id),
+        "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.end_points],
+        "log_dirs": plain(broker.log_dirs),
+        "replicas": replicas,
+    }
 
 
-def _topics(state: Imaged) -> Iterator[Row]:
-    for name in state.image.topics.names():
-        topic = state.image.topics.named(name)
-        assert topic is not None
-        yield {
-            "topic_id": uuid_text(topic.topic_id),
-            "name": name,
-            "partitions": len(topic.partitions),
-        }
+def topic_row(topic: Topic) -> Row:
+    """Of `topics`."""
+    return {
+        "topic_id": uuid_text(topic.topic_id),
+        "name": topic.name,
+        "partitions": len(topic.partitions),
+    }
 
 
-def _partitions(state: Imaged) -> Iterator[Row]:
-    for name in state.image.topics.names():
-        topic = state.image.topics.named(name)
-        assert topic is not None
-        topic_id = uuid_text(topic.topic_id)
-        for partition_id, partition in sorted(topic.partitions.items()):
-            yield {
-                "topic_id": topic_id,
-                "topic": name,
-                "partition_id": partition_id,
-                "leader": partition.leader,
-                "leader_epoch": partition.leader_epoch,
-                "partition_epoch": partition.partition_epoch,
-                "replicas": list(partition.replicas),
-                "isr": list(partition.isr),
-                "adding_replicas": list(partition.adding_replicas),
-                "removing_replicas": list(partition.removing_replicas),
-                "directories": plain(partition.directories),
-                "eligible_leader_replicas": list(partition.eligible_leader_replicas or ()),
-                "last_known_elr": list(partition.last_known_elr or ()),
-                "recovering": bool(partition.leader_recovery_state),
-            }
+def partition_row(topic: Topic, partition_id: int, partition: Partition) -> Row:
+    """Of `partitions`."""
+    return {
+        "topic_id": uuid_text(topic.topic_id),
+        "topic": topic.name,
+        "partition_id": partition_id,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "adding_replicas": list(partition.adding_replicas),
+        "removing_replicas": list(partition.removing_replicas),
+        "directories": plain(partition.directories),
+        "eligible_leader_replicas": list(partition.eligible_leader_replicas or ()),
+        "last_known_elr": list(partition.last_known_elr or ()),
+        "recovering": bool(partition.leader_recovery_state),
+    }
 
 
-def _configs(state: Imaged) -> Iterator[Row]:
-    for key, value in state.image.configs.entries():
-        yield {
-            "resource_type": resource_type_name(key.resource_type),
-            "resource_name": key.resource_name,
-            "name": key.name,
-            "value": value,
-        }
+def config_row(key: ConfigKey, value: str) -> Row:
+    """Of `configs`."""
+    return {
+        "resource_type": resource_type_name(key.resource_type),
+        "resource_name": key.resource_name,
+        "name": key.name,
+        "value": value,
+    }
 
 
-def _voters(state: Imaged) -> Iterator[Row]:
-    for voter in state.voters.voters if state.voters else ():
+def voter_rows(voters: VotersRecord | None) -> Iterator[Row]:
+    """Of `voters`, all of them."""
+    for voter in voters.voters if voters else ():
         yield {
             "id": voter.key.id,
             "uuid": uuid_text(voter.key.uuid) if voter.key.uuid else None,
@@ -125,38 +125,78 @@ def _voters(state: Imaged) -> Iterator[Row]:
         }
 
 
+def acl_row(entry: AccessControlEntryRecord) -> Row:
+    """Of `acls`."""
+    return {
+        "id": uuid_text(entry.id),
+        "resource_type": entry.resource_type,
+        "resource_name": entry.resource_name,
+        "pattern_type": entry.pattern_type,
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation,
+        "permission_type": entry.permission_type,
+    }
+
+
+def feature_row(name: str, level: int) -> Row:
+    """Of `features`."""
+    return {"name": name, "level": level}
+
+
+def quota_row(entity: Entity, name: str, value: float) -> Row:
+    """Of `quotas`."""
+    return {"entity": _entity_text(entity), "name": name, "value": value}
+
+
+def _entity_text(entity: Entity) -> str:
+    return ",".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
+
+
+def _brokers(state: Imaged) -> Iterator[Row]:
+    for broker_id, broker in sorted(state.image.brokers.by_id.items()):
+        yield broker_row(broker, state.image.topics.replica_count(broker_id))
+
+
+def _topics(state: Imaged) -> Iterator[Row]:
+    for name in state.image.topics.names():
+        topic = state.image.topics.named(name)
+        assert topic is not None
+        yield topic_row(topic)
+
+
+def _partitions(state: Imaged) -> Iterator[Row]:
+    for name in state.image.topics.names():
+        topic = state.image.topics.named(name)
+        assert topic is not None
+        for partition_id, partition in sorted(topic.partitions.items()):
+            yield partition_row(topic, partition_id, partition)
+
+
+def _configs(state: Imaged) -> Iterator[Row]:
+    for key, value in state.image.configs.entries():
+        yield config_row(key, value)
+
+
+def _voters(state: Imaged) -> Iterator[Row]:
+    return voter_rows(state.voters)
+
+
 def _acls(state: Imaged) -> Iterator[Row]:
     for number in sorted(state.image.acls.by_id):
-        entry = state.image.acls.by_id[number]
-        yield {
-            "id": uuid_text(entry.id),
-            "resource_type": entry.resource_type,
-            "resource_name": entry.resource_name,
-            "pattern_type": entry.pattern_type,
-            "principal": entry.principal,
-            "host": entry.host,
-            "operation": entry.operation,
-            "permission_type": entry.permission_type,
-        }
+        yield acl_row(state.image.acls.by_id[number])
 
 
 def _features(state: Imaged) -> Iterator[Row]:
     for name, level in sorted(state.image.features.levels.items()):
-        yield {"name": name, "level": level}
+        yield feature_row(name, level)
 
 
 def _quotas(state: Imaged) -> Iterator[Row]:
     by_entity = state.image.client_quotas.by_entity
-    named = [
-        (
-            ",".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity),
-            quotas,
-        )
-        for entity, quotas in by_entity.items()
-    ]
-    for entity, quotas in sorted(named, key=lambda each: each[0]):
+    for entity, quotas in sorted(by_entity.items(), key=lambda each: _entity_text(each[0])):
         for name, value in sorted(quotas.items()):
-            yield {"entity": entity, "name": name, "value": value}
+            yield quota_row(entity, name, value)
 
 
 def _type_number(name: str) -> int:

@@ -1,0 +1,94 @@
+"""`quorum-pipeline versions`: when which row of which table had which values, as Parquet that later runs add to."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from quorum_pipeline.commands.histories import (
+    SCRATCH,
+    add_history,
+    mounted,
+    opened_stages,
+    say_uncommitted,
+)
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_lock import only_writer
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.version_files import VersionStore, counts_of
+from quorum_pipeline.spark.stages import Stages
+from quorum_pipeline.spark.versions_job import ArchiveVersions, LogVersions, VersionSource
+from quorum_pipeline.spark.versions_run import add_versions
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See `--help`."""
+    add_history(parser)
+    parser.add_argument(
+        "--to",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="directory of the versions, which every executor has to mount; later runs add to it",
+    )
+    parser.add_argument(
+        "--max-rows",
+        type=_count,
+        default=1_000_000,
+        metavar="N",
+        help="number of records whose versions are written at once; default 1000000",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises PipelineError."""
+    progress = Progress("versions", "offsets")
+    to = arguments.to.resolve()
+    with _opened(arguments, progress) as (stages, source), only_writer(to):
+        store = VersionStore(to)
+        added = add_versions(stages, source, store, arguments.max_rows, progress)
+    found = store.stored()
+    if not found:
+        raise PipelineError(f"{source.name} has no records: there are no versions of it")
+    for name, count in counts_of(found):
+        print(f"{name:12} {count:12,} versions")
+    start, end = found[0].offsets.start, found[-1].offsets.end
+    print(f"{arguments.to}: offsets {start} to {end}, {added.versions:,} versions of them new")
+    if added.open_at is not None:
+        print(
+            f"  a metadata transaction is open at offset {added.open_at}: what follows is left out"
+        )
+    if added.how:
+        print(f"  {added.how}; {progress.seconds:.1f} s")
+    return 0
+
+
+@contextmanager
+def _opened(
+    arguments: argparse.Namespace, progress: Progress
+) -> Iterator[tuple[Stages, VersionSource]]:
+    root = arguments.log if arguments.archive is None else mounted(arguments.archive)
+    if root is None:
+        raise PipelineError(
+            f"{arguments.archive} is not in a mounted file system, so there are no versions of it"
+        )
+    with (
+        opened_stages(arguments, progress, size_of(root)) as stages,
+        TemporaryDirectory(prefix=SCRATCH) as scratch,
+    ):
+        if arguments.archive is None:
+            say_uncommitted(open_log(root), progress)
+            yield stages, LogVersions(root)
+        else:
+            reader = ArchiveReader(LocalFiles(), arguments.archive)
+            yield stages, ArchiveVersions(reader, root, Path(scratch))

@@ -1,0 +1,209 @@
+"""Versions of rows as Parquet files, in directories that are there completely or not at all.
+
+    offsets=START-END/TABLE/part-….parquet    the versions that begin behind a record of these offsets
+    offsets=START-END/_COMPLETE               which files, and how many rows
+
+A directory is written under `_writing`, which readers ignore, and gets its name when it is complete. So an interrupted
+run leaves nothing that counts, and the next run deletes it. Files have the checksum of their footer in the name. Must not
+know Spark, nor how versions are computed.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorum_pipeline.archive.layout import (
+    MARKER,
+    OffsetRange,
+    marker_text,
+    parse_directory,
+    parsed_marker,
+)
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.sealed_file import seal
+from quorum_pipeline.files.table_files import ARROW_TYPES
+from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable, table_named
+from quorum_pipeline.state.versions import Version, columns_of
+
+WRITING = "_writing"
+_ROWS_AT_ONCE = 50_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+VERSION_COLUMNS = {"valid_from": "bigint", "valid_from_time": "timestamp", "deleted": "boolean"}
+"""Columns of a version beside those of its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of a table, and how many versions it has."""
+
+    table: str
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersions:
+    """A complete directory. `last`: epoch and CRC-32 of the record before `offsets.end`, None if it was not there."""
+
+    offsets: OffsetRange
+    files: tuple[WrittenFile, ...]
+    last: tuple[int, int] | None
+
+
+def version_row(version: Version) -> Row:
+    """With its columns; of a row that is gone only those of the key."""
+    table = table_named(version.table)
+    row = version.row
+    if row is None:
+        row = dict.fromkeys(columns_of(table)) | dict(zip(table.key, version.key, strict=True))
+    time = _EPOCH + timedelta(milliseconds=version.time_ms)
+    return {
+        **row,
+        "valid_from": version.valid_from,
+        "valid_from_time": time,
+        "deleted": version.row is None,
+    }
+
+
+def version_schema(table: StateTable) -> pa.Schema:
+    """Of a table's files."""
+    columns = [(name, ARROW_TYPES[kind]) for name, kind in columns_of(table).items()]
+    time = pa.timestamp("us", "UTC")
+    return pa.schema(
+        [*columns, ("valid_from", pa.int64()), ("valid_from_time", time), ("deleted", pa.bool_())]
+    )
+
+
+def write_versions(directory: Path, versions: Iterable[Version]) -> list[WrittenFile]:
+    """A file for each table, with a name that is used once. Raises OSError, and what `versions` raise."""
+    stem = f"part-{uuid4()}"
+    waiting: dict[str, list[Row]] = {}
+    counts: dict[str, int] = {}
+    with ExitStack() as opened:
+        writers: dict[str, Any] = {}
+
+        def write(name: str) -> None:
+            table = table_named(name)
+            schema, path = version_schema(table), _unfinished(directory, name, stem)
+            if name not in writers:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                options = {"compression": "zstd", "write_page_checksum": True}
+                writers[name] = opened.enter_context(pq.ParquetWriter(path, schema, **options))
+            rows = waiting.pop(name)
+            counts[name] = counts.get(name, 0) + len(rows)
+            writers[name].write_table(pa.Table.from_pylist(rows, schema=schema))
+
+        for each in versions:
+            rows = waiting.setdefault(each.table, [])
+            rows.append(version_row(each))
+            if len(rows) >= _ROWS_AT_ONCE:
+                write(each.table)
+        for name in list(waiting):
+            write(name)
+    return [
+        WrittenFile(name, seal(_unfinished(directory, name, stem), stem), rows)
+        for name, rows in counts.items()
+    ]
+
+
+def _unfinished(directory: Path, table: str, stem: str) -> Path:
+    return directory / table / f".{stem}.parquet"
+
+
+class VersionStore:
+    """A directory with versions. Every call may raise PipelineError, OSError."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def stored(self) -> list[StoredVersions]:
+        """What is complete, in order and contiguous."""
+        names = sorted(path.name for path in self.root.iterdir()) if self.root.is_dir() else ()
+        ranges = [found for found in map(parse_directory, names) if found is not None]
+        for earlier, later in pairwise(ranges):
+            if earlier.end != later.start:
+                raise PipelineError(
+                    f"{self.root} has offsets up to {earlier.end}, and the next ones from {later.start}: directories "
+                    "were removed or added"
+                )
+        return [self._stored(each) for each in ranges]
+
+    def paths(self, table: str) -> list[str]:
+        """The files of a table."""
+        return [
+            str(self.root / each.offsets.directory / table / file.name)
+            for each in self.stored()
+            for file in each.files
+            if file.table == table
+        ]
+
+    def begin(self, offsets: OffsetRange) -> Path:
+        """An empty directory for executors to write to. What an interrupted run wrote is deleted."""
+        shutil.rmtree(self.root / WRITING, ignore_errors=True)
+        directory = self.root / WRITING / offsets.directory
+        directory.mkdir(parents=True)
+        return directory
+
+    def complete(self, directory: Path, found: StoredVersions) -> None:
+        """From now on it counts, and files of lost attempts are gone."""
+        names = {(each.table, each.name) for each in found.files}
+        for table, name in sorted(names):
+            if not (directory / table / name).is_file():
+                raise PipelineError(
+                    f"an executor wrote {directory / table / name}, which the driver can't see: all executors and the "
+                    "driver have to mount this file system"
+                )
+        for path in directory.glob("*/*"):
+            if (path.parent.name, path.name) not in names:
+                path.unlink()
+        told = {
+            "files": [[each.table, each.name, each.rows] for each in found.files],
+            "last": found.last,
+        }
+        with (directory / MARKER).open("w") as file:
+            file.write(marker_text(told))
+            file.flush()
+            os.fsync(file.fileno())
+        final = self.root / found.offsets.directory
+        if final.exists():
+            raise PipelineError(f"{final} exists already")
+        for each in {path.parent for path in directory.glob("*/*")} | {directory}:
+            _sync(each)
+        os.rename(directory, final)
+        _sync(self.root)
+        shutil.rmtree(self.root / WRITING, ignore_errors=True)
+
+    def _stored(self, offsets: OffsetRange) -> StoredVersions:
+        marker = self.root / offsets.directory / MARKER
+        try:
+            told = parsed_marker(marker.read_text(errors="replace"))
+            files = tuple(WrittenFile(*each) for each in told["files"])
+            last = None if told["last"] is None else (int(told["last"][0]), int(told["last"][1]))
+        except (ValueError, KeyError, TypeError, FileNotFoundError):
+            raise PipelineError(f"{marker} is damaged or missing") from None
+        return StoredVersions(offsets, files, last)
+
+
+def counts_of(found: Iterable[StoredVersions]) -> Iterator[tuple[str, int]]:
+    """How many versions there are of each table."""
+    files = [file for each in found for file in each.files]
+    for table in STATE_TABLES:
+        yield table.name, sum(each.rows for each in files if each.table == table.name)
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,133 @@
+"""Records of a span of a log, or of a range of an archive, for the versions of rows.
+
+Runs wherever the files are readable, and reads nothing outside of the span. Damage and missing records are errors.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_node.records.batches import CorruptBatch, decode_records
+from quorum_pipeline.archive.layout import RECORDS
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
+from quorum_pipeline.files.log_span import Damage, read_span
+from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
+from quorum_pipeline.state.log_record import LogRecord, misplaced, missing
+
+SPAN_BYTES = 16 << 20
+"""Of a log, what a task reads; it has about 250 000 records."""
+SPAN_RECORDS = 250_000
+"""Of an archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """Records of a span from `start` on and below `end`."""
+
+    span: LogSpan
+    start: int
+    end: int
+
+    def records(self) -> Iterator[LogRecord]:
+        """In order. Raises PipelineError on damage, OSError."""
+        expected = self.start
+        for each in read_span(self.span):
+            if isinstance(each, Damage):
+                if each.offset >= self.end:
+                    return
+                raise PipelineError(str(each))
+            header = each.batch.header
+            if header.end_offset <= self.start:
+                continue
+            if header.base_offset >= self.end:
+                break
+            if max(header.base_offset, self.start) != expected:
+                raise PipelineError(f"{self.span.path}: {misplaced(header.base_offset, expected)}")
+            try:
+                found = decode_records(each.batch)
+            except CorruptBatch as error:
+                raise PipelineError(f"{self.span.path}, offset {expected}: {error}") from None
+            for record in found:
+                if self.start <= record.offset < self.end:
+                    yield LogRecord(
+                        record.offset,
+                        header.leader_epoch,
+                        record.timestamp_ms,
+                        header.is_control,
+                        record.key,
+                        record.value or b"",
+                    )
+            expected = header.end_offset
+        if expected < self.end:
+            raise PipelineError(f"{self.span.path}: {missing(expected, self.end)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRecords:
+    """Records of a range from `start` on and below `end`."""
+
+    directory: Path
+    start: int
+    end: int
+
+    def records(self) -> Iterator[LogRecord]:
+        """In order. Raises PipelineError, also if some are missing, OSError."""
+        expected = self.start
+        for each in read_records(self.directory, 1, self.start, self.end):
+            some = each.from_offset(self.start).before_offset(self.end)
+            wrong = some.first_wrong(expected)
+            if wrong is not None:
+                found = int(some.offsets[wrong])
+                raise PipelineError(f"{self.directory}: {misplaced(found, expected + wrong)}")
+            expected += len(some)
+            yield from map(some.record, range(len(some)))
+        if expected != self.end:
+            raise PipelineError(f"{self.directory}: {missing(expected, self.end)}")
+
+
+VersionTask = LogRecords | ArchivedRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where versions begin: with nothing, or with the state of a snapshot, whose time is `time_ms`."""
+
+    offset: int
+    time_ms: int | None
+
+
+def beginning(snapshot: SnapshotFile | None) -> Beginning:
+    """After a snapshot, or at the first record. Raises PipelineError, OSError."""
+    if snapshot is None:
+        return Beginning(0, None)
+    return Beginning(snapshot.id.end_offset, snapshot.bounds().last_contained_log_timestamp_ms)
+
+
+def log_beginning(log: LogDirectory) -> Beginning:
+    """Raises PipelineError if no snapshot covers what is before the log, OSError."""
+    return beginning(first_snapshot(log))
+
+
+def log_tasks(log: LogDirectory, start: int, end: int) -> list[VersionTask]:
+    """The records from `start` on and below `end`."""
+    found: list[VersionTask] = []
+    for span in log.spans(start, SPAN_BYTES, end):
+        begin = max(span.base_offset, start)
+        stop = end if span.end_offset is None else min(span.end_offset, end)
+        if begin < stop:
+            found.append(LogRecords(span, begin, stop))
+    return found
+
+
+def archive_tasks(reader: ArchiveReader, root: Path, start: int, end: int) -> list[VersionTask]:
+    """The same of an archive. Raises PipelineError, OSError."""
+    found: list[VersionTask] = []
+    for each in reader.ranges():
+        first, last = max(each.start, start), min(each.end, end)
+        for begin in range(first, last, SPAN_RECORDS):
+            directory = root / RECORDS / each.directory
+            found.append(ArchivedRecords(directory, begin, min(begin + SPAN_RECORDS, last)))
+    return found

@@ -1,0 +1,103 @@
+"""Versions of the rows of a table as a DataFrame: when which row had which values.
+
+    from quorum_pipeline.spark.version_frame import history_frame
+
+    history_frame(spark, path="/var/lib/history", table="partitions").where("valid_to IS NULL").show()
+
+`path` is a directory that `quorum-pipeline versions` wrote, the directory of a replica's log, or an archive. Of the latter two
+the versions are computed, on executors, when the DataFrame is used. Needs the session's own context if they are computed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from quorum_pipeline.archive.layout import RECORDS
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.local_files import LocalFiles, local_path
+from quorum_pipeline.files.version_files import VERSION_COLUMNS, VersionStore, version_row
+from quorum_pipeline.spark.stages import SparkStages
+from quorum_pipeline.spark.versions_job import (
+    ArchiveVersions,
+    LogVersions,
+    VersionSource,
+)
+from quorum_pipeline.spark.versions_run import step_at
+from quorum_pipeline.state.tables import StateTable, table_named
+from quorum_pipeline.state.versions import Version, columns_of
+
+
+def history_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
+    """A row for each version: columns of the table, `valid_from` and `valid_to` (bigint, offsets of states, the latter exclusive and
+    null if the version is still valid), `valid_from_time` and `valid_to_time` (timestamps of the records). Raises PipelineError.
+    """
+    found = table_named(table)
+    return with_ends(version_frame(session, path=path, table=table), found.key)
+
+
+def version_frame(session: SparkSession, *, path: str, table: str) -> DataFrame:
+    """The versions as they are stored: a row with `deleted` true ends the version before it. Raises PipelineError."""
+    found, root = table_named(table), local_path(path)
+    if root is None:
+        raise PipelineError(f"{path} is not in a mounted file system, so it can't be read")
+    if not root.is_dir():
+        raise PipelineError(f"{path} is not a directory")
+    store = VersionStore(root)
+    if store.stored():
+        reader = session.read.schema(version_ddl(found))
+        files = store.paths(found.name)
+        return reader.parquet(*files) if files else session.createDataFrame([], version_ddl(found))
+    return _computed(session, root, found)
+
+
+def with_ends(versions: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Each version with the offset and time where the next one of the same key begins."""
+    of_key = Window.partitionBy(*key).orderBy("valid_from")
+    ended = versions.withColumn("valid_to", sf.lead("valid_from").over(of_key))
+    ended = ended.withColumn("valid_to_time", sf.lead("valid_from_time").over(of_key))
+    return ended.where("NOT deleted").drop("deleted")
+
+
+def version_ddl(table: StateTable) -> str:
+    """Columns of stored versions, as Spark takes them for a schema."""
+    columns = columns_of(table) | VERSION_COLUMNS
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
+def _computed(session: SparkSession, root: Path, table: StateTable) -> DataFrame:
+    stages = SparkStages(session.sparkContext)
+    with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
+        source = _source(root, Path(scratch))
+        first, end = source.begin(), source.end_offset()
+        step = step_at(stages, source, first.offset, end, known_ms=first.time_ms)
+        step.check(step.wrong)
+    rows = step.versions()
+    if table.name == "voters":
+        rows = stages.rows(list(step.voters))
+    mine = rows.filter(partial(_is_of, table.name))
+    names = tuple(columns_of(table) | VERSION_COLUMNS)
+    return session.createDataFrame(mine.map(partial(_ordered, names)), version_ddl(table))
+
+
+def _source(root: Path, scratch: Path) -> VersionSource:
+    if (root / RECORDS).is_dir():
+        return ArchiveVersions(ArchiveReader(LocalFiles(), str(root)), root, scratch)
+    return LogVersions(root)
+
+
+# -- on executors
+
+
+def _is_of(table: str, version: Version) -> bool:
+    return version.table == table
+
+
+def _ordered(names: tuple[str, ...], version: Version) -> tuple[object, ...]:
+    row = version_row(version)
+    return tuple(row[name] for name in names)

@@ -1,0 +1,355 @@
+"""Versions of the rows of a log or an archive, computed on executors.
+
+Tasks decode spans and partition their records by key; each bucket replays its records one at a time, beginning with its
+part of the state at the first offset. The driver decodes no metadata record: it joins summaries, determines the first
+error, and takes the voters, which are in control records. Owns the steps, and where a step ends: not within a metadata
+transaction, whose records take effect at its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from zlib import crc32
+
+from quorum_node.image.transactions import BOUNDARIES
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.records.control import VotersRecord, decode_control
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.deltas.contradiction import Contradiction, first_of
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_tasks import ArchiveSource
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.log_span import check_end
+from quorum_pipeline.files.version_files import WrittenFile, write_versions
+from quorum_pipeline.files.version_spans import (
+    Beginning,
+    VersionTask,
+    archive_tasks,
+    beginning,
+    log_beginning,
+    log_tasks,
+)
+from quorum_pipeline.spark.spark_history import DirectorySource
+from quorum_pipeline.spark.state_job import same, where
+from quorum_pipeline.spark.state_parts import packed, unpacked
+from quorum_pipeline.state.versions import Version, VersionedBucket, VersionedVoters, buckets_of
+
+if TYPE_CHECKING:
+    from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.spark.spark_history import JobHistory, Source
+    from quorum_pipeline.spark.stages import Rows, Stages
+    from quorum_pipeline.spark.state_job import SparkState
+
+_SUMMARY, _KNOWN = -1, -1
+Blob = tuple[int, bytes]
+"""Number of the task, and what it has for a bucket: values of a snapshot, or (offset, time, value) of records."""
+
+
+class VersionSource(Protocol):
+    """What has versions. `states`: what its state at an offset is computed from."""
+
+    name: str
+    states: Source
+
+    def begin(self) -> Beginning:
+        """Where its versions begin. Raises PipelineError, OSError."""
+
+    def end_offset(self) -> int:
+        """Of what is there now. Raises PipelineError, OSError."""
+
+    def tasks(self, start: int, end: int) -> list[VersionTask]:
+        """The records of these offsets. Raises PipelineError, OSError."""
+
+
+class LogVersions:
+    """The directory of one replica."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self.states: Source = DirectorySource(path)
+        self._path = path
+
+    def begin(self) -> Beginning:
+        """See VersionSource."""
+        return log_beginning(open_log(self._path))
+
+    def end_offset(self) -> int:
+        """See VersionSource."""
+        log = open_log(self._path)
+        check_end(log)
+        return log.readable_end_offset()
+
+    def tasks(self, start: int, end: int) -> list[VersionTask]:
+        """See VersionSource."""
+        return log_tasks(open_log(self._path), start, end)
+
+
+class ArchiveVersions:
+    """An archive in a file system that every executor mounts."""
+
+    def __init__(self, reader: ArchiveReader, root: Path, scratch: Path) -> None:
+        self.name = f"the archive at {root}"
+        self.states: Source = ArchiveSource(reader, root, scratch)
+        self._reader, self._root, self._scratch = reader, root, scratch
+
+    def begin(self) -> Beginning:
+        """See VersionSource."""
+        found = beginning(self._reader.snapshot(self._scratch))
+        self._reader.check_beginning(self._reader.contents(), found.offset)
+        return found
+
+    def end_offset(self) -> int:
+        """See VersionSource."""
+        found = self._reader.contents()
+        self._reader.check_complete(found, None)
+        return found.end
+
+    def tasks(self, start: int, end: int) -> list[VersionTask]:
+        """See VersionSource."""
+        return archive_tasks(self._reader, self._root, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one task has read, and on which executor.
+
+    `boundary`: offset of the last record that begins or ends a transaction, and whether it begins one. `last`: epoch and
+    CRC-32 of the last record. `voters`: offset, time and value of control records with voters.
+    """
+
+    number: int
+    executor: str
+    end_offset: int
+    records: int = 0
+    boundary: tuple[int, bool] | None = None
+    voters: tuple[tuple[int, int, VotersRecord], ...] = ()
+    last: tuple[int, int] | None = None
+    wrong: Contradiction | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Versions that begin behind records of some offsets. `known_ms`: the rows of the first state are versions of this time."""
+
+    source: VersionSource
+    start: int
+    end: int
+    known_ms: int | None
+    voters: tuple[Version, ...]
+    routed: Rows
+    buckets: Rows
+    count: int
+    reads: tuple[Read, ...]
+    wrong: Contradiction | None
+    history: JobHistory | None = None
+    """Has the first state."""
+
+    def close(self) -> None:
+        """What is kept on executors for its rows is not needed any more."""
+        self.routed.unpersist()
+        if self.history is not None:
+            self.history.__exit__()
+
+    def versions(self) -> Rows:
+        """All of them, but for those of voters, in no order. An executor raises PipelineError if records contradict each other."""
+        return self.buckets.flatMap(partial(_versions, self._span()))
+
+    def write(self, directory: Path) -> list[WrittenFile]:
+        """Files that executors have written. Raises PipelineError, OSError, and what Spark raises."""
+        found = self.buckets.map(partial(_write, self._span(), directory)).collect()
+        files, wrong = [file for each, _ in found for file in each], [each for _, each in found]
+        self.check(first_of(self.wrong, *wrong))
+        return files + write_versions(directory, self.voters)
+
+    def check(self, wrong: Contradiction | None) -> None:
+        """Raises PipelineError if something is wrong."""
+        if wrong is not None:
+            raise PipelineError(f"{self.source.name}, offset {wrong.offset}: {wrong.reason}")
+
+    def how(self, place: str) -> str:
+        """Where it was done, and its distribution."""
+        records = [each.records for each in self.reads]
+        executors = Counter[str]()
+        for each in self.reads:
+            executors[each.executor] += each.records
+        return (
+            f"{place}: {sum(records):,} records in {len(records):,} tasks, {max(records, default=0):,} at most in one"
+            f" and {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
+        )
+
+    def _span(self) -> _Span:
+        return _Span(self.count, self.start, self.end, self.known_ms)
+
+
+def next_step(
+    stages: Stages,
+    source: VersionSource,
+    start: int,
+    limit: int,
+    base: SparkState | None,
+    known_ms: int | None,
+) -> Step:
+    """The versions behind records from `start` on and below `limit`, or below a transaction that is open there.
+
+    `base`: the state at `start`, None if nothing was before. `known_ms`: see Step. Raises PipelineError, OSError, and what
+    Spark raises.
+    """
+    count = max(stages.slots, 2)
+    tasks = source.tasks(start, limit)
+    stages.describe(f"partition {len(tasks)} spans of {source.name} by key")
+    routed = stages.keep(stages.rows(list(enumerate(tasks))).flatMap(partial(_route, count)))
+    found = routed.filter(_is_summary).values().collect()
+    reads: list[Read] = sorted(found, key=lambda each: each.number)
+    end, wrong = _end(reads, start)
+    parts = routed.filter(_is_part)
+    voters = VersionedVoters()
+    if base is not None:
+        parts = base.of_values(partial(_known, count)).union(parts)
+        voters.know(base.voters)
+    of_voters = [] if known_ms is None else list(voters.known(start, known_ms))
+    for each in reads:
+        for offset, time_ms, record in each.voters:
+            if offset < end:
+                of_voters += voters.take(offset, time_ms, record)
+    stages.describe(f"compute versions of {source.name} up to offset {end}")
+    buckets = parts.groupByKey(count, same)
+    return Step(
+        source, start, end, known_ms, tuple(of_voters), routed, buckets, count, tuple(reads), wrong
+    )
+
+
+def last_record(stages: Stages, source: VersionSource, end: int) -> tuple[int, int] | None:
+    """Epoch and CRC-32 of the record before an offset; None if the source does not have it any more."""
+    tasks = source.tasks(end - 1, end) if end else []
+    reads = stages.rows(list(enumerate(tasks))).flatMap(partial(_route, 1))
+    found: list[Read] = reads.filter(_is_summary).values().collect()
+    return next((each.last for each in found if each.end_offset == end), None)
+
+
+def _end(reads: Sequence[Read], start: int) -> tuple[int, Contradiction | None]:
+    """Where a step ends, and what is wrong there. Raises PipelineError on damage."""
+    end, opened = start, None
+    for each in reads:
+        if each.error is not None:
+            raise PipelineError(each.error)
+        end = each.end_offset
+        if each.boundary is not None:
+            offset, opens = each.boundary
+            opened = offset if opens else None
+        if each.wrong is not None:
+            return each.wrong.offset, each.wrong
+    return (end if opened is None else opened), None
+
+
+# -- on executors
+
+
+def _route(count: int, numbered: tuple[int, VersionTask]) -> Iterator[tuple[int, Any]]:
+    number, task = numbered
+    parts: list[list[tuple[int, int, bytes]]] = [[] for _ in range(count)]
+    voters: list[tuple[int, int, VotersRecord]] = []
+    boundary: tuple[int, bool] | None = None
+    end, records, last, wrong, error = task.start, 0, None, None, None
+    try:
+        for each in task.records():
+            end, records = each.offset + 1, records + 1
+            last = each.epoch, each.value, each.key
+            if each.control:
+                key = DecodedRecord(each.offset, each.timestamp_ms, each.key, each.value)
+                told = decode_control(key)
+                if isinstance(told, VotersRecord):
+                    voters.append((each.offset, each.timestamp_ms, told))
+                continue
+            record = md.decode_metadata(each.value)
+            if type(record) in BOUNDARIES:
+                boundary = each.offset, isinstance(record, md.BeginTransactionRecord)
+            for bucket in buckets_of(record, count):
+                parts[bucket].append((each.offset, each.timestamp_ms, each.value))
+    except MalformedRecord as found:
+        wrong = Contradiction(end - 1, str(found))
+    except (PipelineError, OSError) as found:
+        error = str(found)
+    mark = None if last is None else (last[0], crc32((last[2] or b"") + last[1]))
+    yield (
+        _SUMMARY,
+        Read(number, where(), end, records, boundary, tuple(voters), mark, wrong, error),
+    )
+    for bucket, part in enumerate(parts):
+        if part:
+            yield bucket, (number, packed(part))
+
+
+def _known(count: int, values: Iterable[bytes]) -> Iterator[tuple[int, Blob]]:
+    """The state that records go on from."""
+    parts: list[list[bytes]] = [[] for _ in range(count)]
+    for value in values:
+        for bucket in buckets_of(md.decode_metadata(value), count):
+            parts[bucket].append(value)
+    for bucket, part in enumerate(parts):
+        if part:
+            yield bucket, (_KNOWN, packed(part))
+
+
+def _is_summary(keyed: tuple[int, Any]) -> bool:
+    return keyed[0] == _SUMMARY
+
+
+def _is_part(keyed: tuple[int, Any]) -> bool:
+    return keyed[0] != _SUMMARY
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What a bucket has to know of a step."""
+
+    count: int
+    start: int
+    end: int
+    known_ms: int | None
+
+
+def _versions(span: _Span, keyed: tuple[int, Iterable[Blob]]) -> Iterator[Version]:
+    """Of one bucket. Raises Contradicted."""
+    number, parts = keyed
+    bucket = VersionedBucket(number, span.count)
+    in_order = sorted(parts, key=lambda each: each[0])
+    known = [value for task, data in in_order if task == _KNOWN for value in unpacked(data)]
+    bucket.know([md.decode_metadata(each) for each in known])
+    if span.known_ms is not None:
+        yield from bucket.known(span.start, span.known_ms)
+    for task, data in in_order:
+        for offset, time_ms, value in unpacked(data) if task != _KNOWN else ():
+            if offset >= span.end:
+                return
+            try:
+                found = bucket.take(offset, time_ms, md.decode_metadata(value))
+            except ValueError as error:
+                raise Contradicted(offset, str(error)) from None
+            yield from found
+
+
+class Contradicted(PipelineError):
+    """A record that contradicts what came before."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset, self.reason = offset, reason
+
+    def __reduce__(self) -> tuple[type, tuple[int, str]]:
+        return Contradicted, (self.offset, self.reason)
+
+
+def _write(
+    span: _Span, directory: Path, keyed: tuple[int, Iterable[Blob]]
+) -> tuple[list[WrittenFile], Contradiction | None]:
+    try:
+        return write_versions(directory, _versions(span, keyed)), None
+    except Contradicted as error:
+        return [], Contradiction(error.offset, error.reason)

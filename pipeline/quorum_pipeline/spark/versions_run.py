@@ -1,0 +1,92 @@
+"""Adds to stored versions what is new in a log or an archive, step by step.
+
+Owns where a run begins and ends, and the check that it continues the same history. Each step is complete or does not
+count (`files/version_files.py`), so a run may be interrupted at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quorum_pipeline.archive.layout import OffsetRange
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.version_files import StoredVersions, VersionStore
+from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.versions_job import Step, VersionSource, last_record, next_step
+from quorum_pipeline.state.moment import Moment
+
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.stages import Stages
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """How many versions are new; `open_at`: offset of a transaction that is open at the end; `how`: of the last step."""
+
+    versions: int
+    open_at: int | None
+    how: str
+
+
+def add_versions(
+    stages: Stages,
+    source: VersionSource,
+    store: VersionStore,
+    max_rows: int,
+    progress: Callable[[int], None],
+) -> Added:
+    """Up to the end of what is there now. Raises PipelineError, OSError, and what Spark raises."""
+    stored, first = store.stored(), source.begin()
+    at, end = (stored[-1].offsets.end if stored else first.offset), source.end_offset()
+    if stored:
+        _check_same(stages, source, store, stored[-1])
+    versions, how, rows = 0, "", max_rows
+    while at < end:
+        known_ms = first.time_ms if at == first.offset else None
+        step = step_at(stages, source, at, min(at + rows, end), known_ms)
+        how = step.how(stages.place)
+        if step.end == at:
+            step.check(step.wrong)
+            if at + rows >= end:
+                return Added(versions, at, how)
+            rows *= 2  # a transaction with more records
+            continue
+        offsets = OffsetRange(at, step.end)
+        directory = store.begin(offsets)
+        files = step.write(directory)
+        step.close()
+        found = StoredVersions(offsets, tuple(files), last_record(stages, source, step.end))
+        store.complete(directory, found)
+        versions += sum(each.rows for each in files)
+        at, rows = step.end, max_rows
+        progress(at)
+    return Added(versions, None, how)
+
+
+def step_at(
+    stages: Stages, source: VersionSource, at: int, limit: int, known_ms: int | None
+) -> Step:
+    """The versions from an offset on: see `next_step`. Raises as it does. To be closed when its rows were used."""
+    if at == 0 and known_ms is None:
+        return next_step(stages, source, at, limit, None, None)
+    history = JobHistory(stages, source.states)
+    base = history.at(Moment(offset=at))
+    return replace(next_step(stages, source, at, limit, base, known_ms), history=history)
+
+
+def _check_same(
+    stages: Stages, source: VersionSource, store: VersionStore, stored: StoredVersions
+) -> None:
+    end = stored.offsets.end
+    if source.end_offset() < end:
+        raise PipelineError(
+            f"{store.root} has versions up to offset {end}, and {source.name} ends at {source.end_offset()}"
+        )
+    found = last_record(stages, source, end)
+    if None not in (found, stored.last) and found != stored.last:
+        raise PipelineError(
+            f"the record before offset {end} of {source.name} is not the one that {store.root} has versions of: it is "
+            "another history"
+        )
