@@ -307,4 +307,4 @@ def test_replacements_per_hour_are_limited(env: Env) -> None:
         return quorum.incarnations().keys() == incarnations.keys()
 
     stays("no second replacement", capped, for_s=_QUIET_S)
-    assert quorum.status()["plan"]["blockedBy"] == "repair.maxReplacementsPerHour"
+    assert quorum.status()["plan"]["blockedBy"] == "spec.repair.maxReplacementsPerHour"

@@ -98,6 +98,17 @@ def test_the_code_gives_the_reasons_of_the_table_and_no_others() -> None:
     assert listed - words() <= {"NoAnswer", "NotLeader"}
 
 
+def test_the_message_of_ready_names_conditions_for_each_phase_that_is_not_normal() -> None:
+    assert set(Phase) - conditions._SEE.keys() == {Phase.READY, Phase.DELETING}
+    named = {
+        each
+        for text in conditions._SEE.values()
+        for each in re.findall(r"\b[A-Z][A-Za-z]+\b", text)
+    }
+    assert named
+    assert named <= set(TYPES)
+
+
 def test_each_step_is_a_reason_of_progressing() -> None:
     steps = {each.__name__ for each in Step.__args__} - {Nothing.__name__}
     assert set(REASONS["Progressing"]) - {"Settled"} == steps

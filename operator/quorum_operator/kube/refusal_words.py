@@ -4,7 +4,7 @@ _WHAT_TO_DO = {
     "QuotaExceeded": "Raise the ResourceQuota of the namespace, or request less in the spec.",
     "AdmissionDenied": "Change the policy that rejects it, or the spec so that it complies.",
     "Invalid": "Correct the spec: the API server rejects the object made from it.",
-    "Forbidden": "Give the operator's service account the right to do so (see its ClusterRole).",
+    "Forbidden": "Give the operator's service account the right to do so (docs/how-to/rights.md lists all of them).",
     "Unauthorized": "The API server does not accept the operator's credentials: check its service account.",
     "AlreadyExists": (
         "An object of that name exists and is not owned by this resource: delete or rename it, or use another name."

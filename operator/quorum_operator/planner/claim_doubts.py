@@ -93,7 +93,8 @@ def _adopt(at: Situation, cluster_id: str, left: tuple[LoneClaim, ...]) -> Step:
     mine = [each for each in left if each.claim.marks.cluster_id == cluster_id and each.key]
     if not mine:
         text = (
-            f"{_FIELD} names the cluster {cluster_id}, but no claim of that cluster can be adopted"
+            f"{_FIELD} names the cluster {cluster_id}, but no claim of that cluster can be adopted: correct clusterId, "
+            "bring such a claim back, or remove the field"
         )
         return Wait(text, _ASKED, RETRY_S)
     index = max(each.claim.marks.formation or 1 for each in mine)

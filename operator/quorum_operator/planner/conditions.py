@@ -118,7 +118,8 @@ def _findings(
 ) -> Iterator[Finding]:
     ready = phase is Phase.READY or (phase is Phase.PAUSED and _complete(at))
     summary = f"{len(at.live)} of {len(at.voters)} voters are live; the spec asks for {at.target}"
-    yield Finding(READY, ready, "AllVotersLive" if ready else phase.value, summary)
+    where = "" if ready else _SEE.get(phase, "")
+    yield Finding(READY, ready, "AllVotersLive" if ready else phase.value, summary + where)
     yield _formed(at)
     confirmed = at.view is not None
     yield Finding(
@@ -128,7 +129,8 @@ def _findings(
         (
             "a majority of the voters confirms the leader"
             if confirmed
-            else "no majority confirms a leader"
+            else "no majority confirms a leader, so nothing is stopped, removed or deleted. An election takes some seconds; "
+            "if it lasts longer, see the condition QuorumLost"
         )
         + _older(at),
     )
@@ -163,7 +165,7 @@ def _findings(
         SPEC_INVALID,
         wrong is not None,
         "SpecValid" if wrong is None else "SpecInvalid",
-        wrong or "the spec can be carried out",
+        wrong or "the spec is valid",
     )
     yield _refused(at)
     yield _foreign(at)
@@ -179,6 +181,18 @@ def _findings(
 
 
 _NAMED_OBJECTS = 6
+_SEE = {
+    Phase.PENDING: "; see the conditions SpecInvalid and Refused",
+    Phase.FORMING: "; see the condition Formed",
+    Phase.SCALING: "; see the condition Progressing",
+    Phase.REPAIRING: "; see the condition Progressing",
+    Phase.DEGRADED: "; see the condition Degraded",
+    Phase.QUORUM_LOST: "; see the condition QuorumLost",
+    Phase.RECOVERING: "; see the condition Progressing",
+    Phase.DISK_FULL: "; see the condition DiskFull",
+    Phase.PAUSED: "; spec.paused is true: nothing is changed or repaired until it is false",
+}
+"""Where the message of Ready sends its reader."""
 OLDER_QUORUM = "voters from before a recovery"
 """Their name in the message of QuorumConfirmed."""
 
@@ -203,9 +217,11 @@ def _formed(at: Situation) -> Finding:
     formed = formed or (at.view is None and at.identity is not None and at.identity.formed)
     if formed:
         return Finding(FORMED, True, "InitialVotersJoined", "all initial voters have joined")
-    return Finding(
-        FORMED, False, "WaitingForVoters", f"{len(at.voters)} of {at.target} voters have joined"
+    message = (
+        f"{len(at.voters)} of {at.target} voters have joined; nodes reject writes until all have. If it takes longer than a "
+        "minute, see the condition Degraded and kubectl describe pod"
     )
+    return Finding(FORMED, False, "WaitingForVoters", message)
 
 
 def _unreachable(at: Situation) -> Finding:
@@ -331,7 +347,10 @@ def trust_pending(found: CertificatesSeen | None) -> Finding:
     if found is None or not found.trust_pending:
         return Finding(TRUST_PENDING, False, "NothingPending", "no authority is being replaced")
     if found.brokers:
-        message = f"{found.waits}. Restart them, then confirm it: docs/how-to/certificates.md"
+        message = (
+            f"{found.waits}. Restart them, then confirm it by an annotation of this resource: "
+            "docs/how-to/conditions/TrustPending.md has the commands"
+        )
         return Finding(TRUST_PENDING, True, "WaitingForBrokers", message)
     return Finding(TRUST_PENDING, True, "WaitingForMembers", found.waits)
 
@@ -393,11 +412,11 @@ def _updated(at: Situation) -> Finding:
 def _placement(at: Situation) -> Finding:
     found = shortage(at)
     if found is None:
-        message = "no move waits for a host"
+        message = "no change waits for a host"
         return Finding(PLACEMENT_BLOCKED, False, "NothingBlocked", message)
     message = (
-        f"a planned move has not begun: {found.text}. Nothing has changed, and failed members are replaced all the same. Add a host,"
-        " or let members share hosts for as long as the move takes: spec.spread: Preferred"
+        f"a planned change has not started: {found.text}. Failed members are still replaced. Add a host, or let members share "
+        "hosts during the change: set spec.spread to Preferred"
     )
     return Finding(PLACEMENT_BLOCKED, True, "TooFewHosts", message)
 

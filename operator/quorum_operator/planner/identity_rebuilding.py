@@ -160,7 +160,7 @@ class IdentityLeft:
             )
         silent = [each.name for each in at.current if each.cluster_id is None]
         if silent:
-            return f"{', '.join(silent)} does not report the cluster id"
+            return f"the StatefulSet of {', '.join(silent)} names no cluster id, so the id is not certain: restore the ConfigMap from a copy"
         if self._has_voters_log or self._is_untouched:
             return None
         return (

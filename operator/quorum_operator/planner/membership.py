@@ -72,7 +72,7 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
         limit = at.seen.wanted.max_replacements_per_hour
         if slot.replaces is not None and at.recent_replacements() >= limit:
             reason = f"{limit} members were replaced within the last hour"
-            return Wait(reason, "repair.maxReplacementsPerHour", RETRY_CAPPED_S)
+            return Wait(reason, "spec.repair.maxReplacementsPerHour", RETRY_CAPPED_S)
         step = CreateMember(
             node_id=slot.node_id,
             number=at.next_number(slot.node_id),

@@ -1,8 +1,8 @@
-"""Whether there are hosts for members that are to be made, where no two members may share one (`spec.spread: Required`). Pure.
+"""Whether there are hosts for new members where no two members may share one (`spec.spread: Required`). Pure.
 
-Owns the rule by which a planned move is held back before anything of it is made: a newcomer runs beside the member that it follows, so
-that the move needs a host more than there are members. A repair is never held back: the pod of a failed member is
-stopped before its successor is made, and what is stopped takes no host.
+Owns the rule that delays a planned change before its first step: a new member runs beside the one that it replaces, so
+the change needs one host more than there are members. A repair is never delayed: the pod of a failed member is
+stopped before its successor is created, and a stopped member needs no host.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from quorum_operator.planner.situation import Situation, Slot
 from quorum_operator.planner.step import Step, Wait
 
 LOOK_AGAIN_S = 10.0
-"""Of a new host nobody tells the operator."""
+"""Hosts are looked up again after this time, because a new host causes no event here."""
 _NAMED = 6
 
 
@@ -71,7 +71,7 @@ def plan_held_move(at: Situation) -> Step | None:
     found = shortage(at)
     if found is None:
         return None
-    return Wait("a planned move has not begun", found.text, LOOK_AGAIN_S)
+    return Wait("a planned change has not started", found.text, LOOK_AGAIN_S)
 
 
 def _free(at: Situation, hosts: tuple[HostCapacity, ...]) -> int:

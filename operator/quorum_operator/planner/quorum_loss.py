@@ -127,15 +127,20 @@ class QuorumLoss:
     def no_offer(self) -> str | None:
         """Why no recovery is offered: the longest log must be known, and no majority may be running anywhere."""
         if not lasts(self._at):
-            return "the voters have some time to elect a leader first"
+            return f"the voters have {UNCONFIRMED_GRACE_S:.0f} s to elect a leader first"
         if not self.voter_sets:
-            return "no replica that knows the voters answers"
+            return "no replica that knows the voters answers: bring one back, or restore a backup"
         left = [each.claim.name for each in self.claims_left]
         if left:
-            return f"there are claims without a StatefulSet: {', '.join(left)}"
+            return (
+                f"there are claims without a StatefulSet that may hold a voter: {', '.join(left)}. The condition ClaimsInDoubt "
+                "says what to do with them"
+            )
         starting = [each.name for each in self._starting]
         if starting:
-            return f"{', '.join(starting)} was created just now and needs some time to start"
+            return (
+                f"{', '.join(starting)} was created just now and has {START_GRACE_S:.0f} s to start"
+            )
         alive = {each.key for each in self.answering} | self._ready_keys
         for voters in self.voter_sets:
             there = sorted(alive & voters)
@@ -260,7 +265,7 @@ def _entry(key: Key | None, each: Incarnation | None, voter: bool) -> ReplicaAtL
     claim = each.claim if each is not None else None
     known_id = each.node_id if each is not None else None
     node_id = key.id if key is not None else known_id
-    assert node_id is not None, "either either a key or an incarnation is known"
+    assert node_id is not None, "either a key or an incarnation is known"
     return ReplicaAtLoss(
         id=node_id,
         uuid=key.uuid if key is not None else None,

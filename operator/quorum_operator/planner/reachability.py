@@ -116,7 +116,7 @@ class Reachability:
         each = self.voters[0]
         due = each.since + after_s
         blocked = self._obstacle(others_dead) or (
-            f"repair.unreachableAfterSeconds: the member is replaced at {_time(due)} unless it returns"
+            f"spec.repair.unreachableAfterSeconds: the member is replaced at {_time(due)} unless it returns"
         )
         retry_s = min(max(due - self._at.now, 0.5), LOOK_AGAIN_S)
         return Wait(f"{each.incarnation.name} is unreachable: {each.text}", blocked, retry_s)

@@ -114,7 +114,7 @@ def _findings(outcome: Outcome, status: PartitionReassignmentStatus) -> Iterator
         REFUSED,
         failed > 0,
         "PartitionsRefused" if failed else "AllCanMove",
-        f"{failed} partitions can't be moved: {named}{more}"
+        f"{failed} partitions can't be moved: {named}{more}. Correct them in a new PartitionReassignment"
         if failed
         else "all partitions can be moved",
     )

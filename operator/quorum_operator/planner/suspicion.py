@@ -57,10 +57,10 @@ def _not_now(at: Situation) -> str | None:
     if wanted.paused:
         return "spec.paused is set"
     if not wanted.repair_enabled:
-        return "repair.enabled is false"
+        return "spec.repair.enabled is false"
     limit = wanted.max_replacements_per_hour
     if at.recent_failures() >= limit:
-        return f"repair.maxReplacementsPerHour: {limit} members failed or were replaced within the last hour"
+        return f"spec.repair.maxReplacementsPerHour: {limit} members failed or were replaced within the last hour"
     return None
 
 
@@ -77,7 +77,7 @@ def plan_suspicion(at: Situation) -> Step | None:
         if sign is None or suspicion is None:
             continue
         left_s = suspicion.since + at.seen.wanted.debounce_s - at.now
-        blocked = _not_now(at) or "repair.debounceSeconds: it counts once it has persisted"
+        blocked = _not_now(at) or "spec.repair.debounceSeconds: it counts once it has persisted"
         reason = f"{each.name}: {sign.reason} ({sign.evidence})"
         return Wait(reason, blocked, min(max(left_s, 0.5), LOOK_AGAIN_S))
     return None
