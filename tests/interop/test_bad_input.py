@@ -72,7 +72,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 @pytest.mark.requirement("KV3-03", "KV3-04", "KV3-05")
-def test_wrong_requests_get_the_same_codes_from_a_stock_controller(both: Both) -> None:
+def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(both: Both) -> None:
     stock, ours = both
     differences = []
     for table in TABLES:
@@ -83,7 +83,7 @@ def test_wrong_requests_get_the_same_codes_from_a_stock_controller(both: Both) -
     assert not differences, "\n".join(differences)
 
 
-def test_both_announce_the_same_apis(both: Both) -> None:
+def test_both_controllers_announce_the_same_apis(both: Both) -> None:
     asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     stock, ours = [
         {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
@@ -93,7 +93,7 @@ def test_both_announce_the_same_apis(both: Both) -> None:
     assert {key: ours[key] for key in ours if key < FIRST_PRIVATE_KEY} == stock
 
 
-def test_unauthenticated_clients_get_the_same_answers(both: Both) -> None:
+def test_unauthenticated_clients_get_the_same_responses(both: Both) -> None:
     """All fields of them, but for texts, and whole answers in Envelopes."""
     stock, ours = both
     differences = []

@@ -40,7 +40,7 @@ def test_four_systems_in_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K595-32")
-def test_where_the_time_of_a_commit_goes(tmp_path: Path) -> None:
+def test_commit_time_is_broken_down_by_stage(tmp_path: Path) -> None:
     """The leader's histograms: on its disk (flush within fsync), in its state, and until a majority has it."""
     found = run(tmp_path / "growth.json", BENCH / "growth.py", "--only", "path")
     growth = found["growth"]
@@ -72,7 +72,7 @@ def test_brokers_and_controllers_fail_in_both_systems(tmp_path: Path) -> None:
         assert lone["snapshot_write_s"] > 0 < lone["start_from_snapshot_s"]
 
 
-def test_the_pipeline_and_stock_kafka_read_one_log(tmp_path: Path) -> None:
+def test_pipeline_and_stock_kafka_read_one_log(tmp_path: Path) -> None:
     """Everybody goes through all records of the same log; processor time and memory are counted for each."""
     options = ("--records=20000", "--plan=2000")
     found = short(tmp_path / "pipeline.json", BENCH / "pipeline.py", *options)["pipeline"]

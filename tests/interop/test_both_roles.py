@@ -33,7 +33,7 @@ def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
 
 
 @pytest.mark.requirement("K631-01")
-def test_stock_tools_and_a_stock_broker_work_with_them(tmp_path: Path) -> None:
+def test_stock_tools_and_a_stock_broker_work_with_combined_processes(tmp_path: Path) -> None:
     with CombinedQuorum(tmp_path / "both") as quorum:
         quorum.form()
         brokers = CombinedBrokers(quorum)

@@ -52,7 +52,7 @@ def filled(directory: Path) -> PartitionLog:
     return log
 
 
-def test_the_stock_tool_reads_segments_indexes_and_snapshots(tmp_path: Path) -> None:
+def test_stock_tool_reads_segments_indexes_and_snapshots(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.close()
     assert len(log.segments) > 3
@@ -66,7 +66,7 @@ def test_the_stock_tool_reads_segments_indexes_and_snapshots(tmp_path: Path) -> 
     assert "firstOffset: " in text
 
 
-def test_the_stock_tool_reads_what_was_compacted(tmp_path: Path) -> None:
+def test_stock_tool_reads_compacted_segments(tmp_path: Path) -> None:
     """But for `.timeindex`: the tool compares it with records, and batches that are kept empty have none."""
     log = filled(tmp_path)
     log.roll()
@@ -113,7 +113,7 @@ def batch_count(log: PartitionLog) -> int:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_either_broker_goes_on_where_the_other_one_stopped(tmp_path: Path) -> None:
+def test_each_broker_continues_on_the_directory_of_the_other(tmp_path: Path) -> None:
     """Cleanly and by kill -9: the same end, producers that are still known, and no message lost."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()

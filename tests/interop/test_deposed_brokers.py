@@ -47,7 +47,7 @@ def live(ours: PythonBrokers) -> set[int]:
 
 @pytest.mark.requirement("KV3-11")
 @pytest.mark.parametrize("deposed", [STOCK, OURS])
-def test_a_leader_that_was_paused_and_deposed_commits_nothing(tmp_path: Path, deposed: int) -> None:
+def test_paused_and_deposed_leader_commits_nothing(tmp_path: Path, deposed: int) -> None:
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="4000") as quorum,
         PythonBrokers(quorum, tmp_path / "python", 1) as ours,

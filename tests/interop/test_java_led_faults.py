@@ -73,7 +73,7 @@ class Mixed:
         return next(each for each in self.quorum.controllers.values() if each is not leader)
 
 
-def test_the_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
+def test_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
     """Each time the other stock voter takes over: with our vote, and committing with our log."""
     with Mixed(tmp_path) as mixed:
         quorum, node = mixed.quorum, mixed.node
@@ -94,7 +94,7 @@ def test_the_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
         finish(mixed)
 
 
-def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
+def test_voter_of_this_project_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
     """It comes back as the same voter, and does not disturb: epoch and leader stay."""
     with Mixed(tmp_path, quorum_witness="false") as mixed:
         quorum, node = mixed.quorum, mixed.node
@@ -125,7 +125,7 @@ def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
         finish(mixed, running=1)
 
 
-def test_a_fourth_voter_replaces_a_failed_stock_voter(tmp_path: Path) -> None:
+def test_fourth_voter_replaces_a_failed_stock_voter(tmp_path: Path) -> None:
     """Three of four are needed: with one stock voter gone, nothing is committed without ours."""
     with Mixed(tmp_path, controllers=3) as mixed:
         quorum = mixed.quorum
@@ -148,7 +148,7 @@ def leader_end(quorum: JavaQuorum) -> int:
     return ends[found.leader_id]
 
 
-def test_a_node_of_ours_joins_a_stock_quorum_by_itself(tmp_path: Path) -> None:
+def test_node_of_this_project_joins_a_stock_quorum_automatically(tmp_path: Path) -> None:
     """It asks the stock leader to become a voter, and tells it of its admin endpoint afterwards."""
     with JavaQuorum(tmp_path) as quorum:
         quorum.start()
@@ -161,7 +161,7 @@ def test_a_node_of_ours_joins_a_stock_quorum_by_itself(tmp_path: Path) -> None:
         quorum.wait_value(node, "after", "it joined")
 
 
-def test_stock_voters_follow_a_leader_of_ours(tmp_path: Path) -> None:
+def test_stock_voters_follow_a_leader_of_this_project(tmp_path: Path) -> None:
     """For plain configs: they acknowledge, commit, and take over again. (Brokers need a controller there.)"""
     with Mixed(tmp_path, quorum_witness="false") as mixed:
         quorum, node = mixed.quorum, mixed.node

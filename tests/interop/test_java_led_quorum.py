@@ -19,7 +19,7 @@ OURS = 7
 
 @pytest.mark.long
 @pytest.mark.requirement("K853-05")
-def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
+def test_quorum_of_one_stock_controller_and_one_node_of_this_project(tmp_path: Path) -> None:
     """Ours follows from an empty directory, is added, is needed for every commit, elects, is removed."""
     with JavaQuorum(tmp_path) as quorum:
         quorum.start()

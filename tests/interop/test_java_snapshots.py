@@ -16,7 +16,7 @@ OURS = 7
 
 
 @pytest.mark.requirement("K853-08")
-def test_joining_from_a_stock_snapshot(tmp_path: Path) -> None:
+def test_new_replica_joins_from_a_stock_snapshot(tmp_path: Path) -> None:
     """Downloads it, becomes a voter behind it, and has everything after restarts and a new leader, too."""
     with JavaQuorum(tmp_path, metadata_log_max_record_bytes_between_snapshots="4000") as quorum:
         quorum.start()
@@ -70,7 +70,7 @@ def test_joining_from_a_stock_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_voter_that_missed_what_stock_kafka_has_deleted(tmp_path: Path) -> None:
+def test_voter_behind_the_deleted_log_of_stock_kafka_loads_a_snapshot(tmp_path: Path) -> None:
     """It was down while the stock voters dropped the log that it needs: a snapshot replaces its own log."""
     with JavaQuorum(
         tmp_path,

@@ -11,7 +11,9 @@ from support.secured_java_quorum import SecuredJavaQuorum
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400), pytest.mark.long]
 
 
-def test_stock_and_our_members_follow_each_other_by_tls(tmp_path: Path) -> None:
+def test_stock_members_and_members_of_this_project_follow_each_other_over_tls(
+    tmp_path: Path,
+) -> None:
     with SecuredJavaQuorum(tmp_path) as quorum:
         quorum.start()
         java = quorum.controllers[1]

@@ -9,6 +9,6 @@ from support import kafka_apis
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def test_stock_clients_find_what_the_page_says(tmp_path: Path) -> None:
+def test_stock_clients_get_the_documented_results(tmp_path: Path) -> None:
     """All calls of the Admin client on stock Kafka, and on stock brokers with our controllers."""
     assert kafka_apis.page(*kafka_apis.both(tmp_path)) == kafka_apis.PAGE.read_text()

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 
 @pytest.mark.requirement("K631-08", "KV3-03")
-def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> None:
+def test_stock_broker_registers_serves_a_topic_and_shuts_down(tmp_path: Path) -> None:
     """The whole way of one broker: registered, unfenced, used by clients, shut down in a controlled way."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()

@@ -244,7 +244,7 @@ STEPS: tuple[tuple[Callable[[Side], None], State], ...] = (
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_stock_controller_and_ours_keep_the_same_eligible_replicas(both: Both) -> None:
+def test_stock_controller_and_this_controller_keep_the_same_eligible_replicas(both: Both) -> None:
     for side in both:
         for broker_id in (1, 2, 3):
             side.register(broker_id)

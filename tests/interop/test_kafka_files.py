@@ -144,7 +144,7 @@ METADATA: dict[str, tuple[MetadataMessage, int]] = {
 
 
 @pytest.mark.requirement("K631-04", "K631-05")
-def test_records_have_the_bytes_that_kafka_gives_them() -> None:
+def test_records_have_the_bytes_of_kafka() -> None:
     done = stock_kafka.run_source("Records.java")
     assert done.returncode == 0, done.stderr
     theirs = dict(line.split() for line in done.stdout.splitlines())
@@ -161,7 +161,7 @@ def test_records_have_the_bytes_that_kafka_gives_them() -> None:
 
 
 @pytest.mark.requirement("K595-02")
-def test_kafkas_log_tool_reads_a_log_with_our_private_fields(tmp_path: Path) -> None:
+def test_kafka_log_tool_reads_a_log_with_private_fields(tmp_path: Path) -> None:
     """Cluster id, UUIDs in a leader change and a doubled id: a Java reader passes over what it doesn't know."""
     newer = Voter(ReplicaKey(3, UUID(int=9)), VOTER.endpoints)
     voters = VotersRecord((VOTER, newer), cluster_id="cluster", initial_voters=3)
@@ -191,7 +191,7 @@ def test_kafkas_log_tool_reads_a_log_with_our_private_fields(tmp_path: Path) -> 
     assert [int(n) for n in re.findall(r"^\| offset: (\d+)", out, re.MULTILINE)] == list(range(7))
 
 
-def test_kafkas_log_tool_finds_a_flipped_bit_too(tmp_path: Path) -> None:
+def test_kafka_log_tool_detects_a_flipped_bit(tmp_path: Path) -> None:
     """The check above can fail: damage is seen by the other side."""
     record = Record(None, encode_metadata(NoOpRecord()))
     data = bytearray(encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=5, records=[record]))
@@ -215,7 +215,7 @@ def dump(directory: Path, data: bytes, succeeds: bool = True) -> str:
 
 
 @pytest.mark.requirement("K631-04")
-def test_kafkas_log_tool_reads_every_metadata_record(tmp_path: Path) -> None:
+def test_kafka_log_tool_reads_every_metadata_record(tmp_path: Path) -> None:
     values = [encode_metadata(record, version) for record, version in METADATA.values()]
     out = dump(
         tmp_path, encode_values(base_offset=0, leader_epoch=1, timestamp_ms=5, values=values)
@@ -232,7 +232,7 @@ def test_kafkas_log_tool_reads_every_metadata_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-01", "K595-03")
-def test_kafka_reads_our_quorum_state_with_its_private_keys(tmp_path: Path) -> None:
+def test_kafka_reads_quorum_state_with_private_keys(tmp_path: Path) -> None:
     """Decides where our own keys go: into the file, because Java ignores them; no sidecar is needed."""
     state = QuorumState(
         leader_epoch=7,
@@ -258,7 +258,7 @@ def test_kafka_reads_our_quorum_state_with_its_private_keys(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("K853-01")
-def test_we_read_a_quorum_state_that_kafka_wrote(tmp_path: Path) -> None:
+def test_quorum_state_written_by_kafka_is_read(tmp_path: Path) -> None:
     path = tmp_path / "quorum-state"
     done = stock_kafka.run_source(
         "QuorumStateStore.java", "write", str(path), "9", "4", "AAAAAAAAAAAAAAAAAAAACQ"
@@ -270,7 +270,7 @@ def test_we_read_a_quorum_state_that_kafka_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-01")
-def test_a_static_quorums_state_is_upgraded_and_kafka_still_reads_it(tmp_path: Path) -> None:
+def test_upgraded_quorum_state_of_a_static_quorum_is_readable_by_kafka(tmp_path: Path) -> None:
     """Version 0, written by Kafka for kraft.version 0: no UUIDs. The vote outlives the upgrade."""
     partition = partition_directory(tmp_path, 0)
     partition.mkdir()

@@ -12,7 +12,7 @@ from support.local_quorum import LocalQuorum, wait_until
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 
-def test_a_stock_controller_replicates_our_log_byte_for_byte(tmp_path: Path) -> None:
+def test_stock_controller_replicates_the_log_byte_for_byte(tmp_path: Path) -> None:
     """Leader discovery, cluster id, epochs, batches and control records, as Kafka's own Raft client takes them.
 
     That it also replays what brokers cause is shown in test_kafka_brokers.py and test_kafka_takeovers.py.
@@ -37,7 +37,7 @@ def test_a_stock_controller_replicates_our_log_byte_for_byte(tmp_path: Path) -> 
 
 @pytest.mark.long
 @pytest.mark.requirement("K853-08")
-def test_a_stock_controller_downloads_our_snapshot_and_goes_on_with_the_log(tmp_path: Path) -> None:
+def test_stock_controller_downloads_a_snapshot_and_continues_with_the_log(tmp_path: Path) -> None:
     """FetchSnapshot as Kafka's own Raft client speaks it: its copy is ours to the byte, and so is its log behind it."""
     options = {
         "metadata_log_max_record_bytes_between_snapshots": "20000",

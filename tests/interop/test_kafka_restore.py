@@ -13,7 +13,7 @@ from support.local_quorum import LocalQuorum, wait_until
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
 
 
-def test_a_stock_broker_goes_on_with_a_restored_quorum(tmp_path: Path) -> None:
+def test_stock_broker_continues_with_a_restored_quorum(tmp_path: Path) -> None:
     """It runs meanwhile. Its messages, and a topic that the backup holds, are there; new ones are made and used."""
     target = tmp_path / "backups"
     with LocalQuorum(tmp_path / "quorum") as quorum:

@@ -52,7 +52,7 @@ def run(
     )
 
 
-def test_a_stock_tool_logs_in(quorum: SaslQuorum, tmp_path: Path) -> None:
+def test_stock_tool_logs_in(quorum: SaslQuorum, tmp_path: Path) -> None:
     """By SASL_SSL, without a certificate: Java and our server agree on every byte of the exchange."""
     done = run(
         quorum, stock_kafka.METADATA_QUORUM, properties(quorum, tmp_path), "describe", "--status"
@@ -66,7 +66,7 @@ def test_a_stock_tool_logs_in(quorum: SaslQuorum, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("listener", "protocol"), [("TOOLS", "SASL_SSL"), ("BARE", "SASL_PLAINTEXT")]
 )
-def test_a_stock_tool_describes_the_quorum(
+def test_stock_tool_describes_the_quorum(
     quorum: SaslQuorum, tmp_path: Path, mechanism: str, listener: str, protocol: str
 ) -> None:
     config = properties(quorum, tmp_path, mechanism=mechanism, protocol=protocol)
@@ -78,7 +78,7 @@ def test_a_stock_tool_describes_the_quorum(
 
 
 @pytest.mark.long
-def test_a_user_that_our_client_has_made_logs_in_by_a_stock_tool(
+def test_user_created_by_this_client_logs_in_with_a_stock_tool(
     quorum: SaslQuorum, tmp_path: Path
 ) -> None:
     """Stock tools change users through a broker alone; it passes the same request on."""
@@ -91,7 +91,7 @@ def test_a_user_that_our_client_has_made_logs_in_by_a_stock_tool(
 
 @pytest.mark.long
 @pytest.mark.parametrize("user", [USER, "nobody"])
-def test_a_stock_tool_with_a_wrong_password_hears_what_stock_kafka_says(
+def test_wrong_password_of_a_stock_tool_gets_the_error_of_stock_kafka(
     quorum: SaslQuorum, tmp_path: Path, user: str
 ) -> None:
     config = properties(quorum, tmp_path, user=user, password="wrong")
@@ -103,7 +103,7 @@ def test_a_stock_tool_with_a_wrong_password_hears_what_stock_kafka_says(
 
 
 @pytest.mark.long
-def test_a_user_without_rights_is_refused_in_the_form_of_the_api(
+def test_user_without_rights_gets_an_authorization_error_of_the_api(
     quorum: SaslQuorum, tmp_path: Path
 ) -> None:
     config = properties(quorum, tmp_path, user=READER, password=READER_PASSWORD)

@@ -12,7 +12,7 @@ from support.unauthorized_clients import LockedQuorum
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
 
-def test_authenticated_clients_lose_nothing_while_controllers_and_brokers_fail(
+def test_authenticated_clients_lose_no_message_while_controllers_and_brokers_fail(
     tmp_path: Path,
 ) -> None:
     """What brokers pass on for a client is judged by the client's own rights; their internal topics they make themselves."""

@@ -40,14 +40,14 @@ def oracle() -> Iterator[SecurityOracle]:
         yield running
 
 
-def test_names_are_written_as_java_writes_them(oracle: SecurityOracle) -> None:
+def test_names_are_formatted_as_in_java(oracle: SecurityOracle) -> None:
     random = Random(17)
     names = [odd_name(random) for _ in range(3000)]
     other = [each.hex() for each in names if name_text(each) != oracle.ask("name", each.hex())]
     assert other == []
 
 
-def test_rules_give_the_name_that_kafka_gives(oracle: SecurityOracle) -> None:
+def test_mapping_rules_give_the_name_of_kafka(oracle: SecurityOracle) -> None:
     """A rule that is refused here may work there; what both take gives the same."""
     random = Random(29)
     compared = matched = 0
@@ -77,7 +77,7 @@ def test_rules_give_the_name_that_kafka_gives(oracle: SecurityOracle) -> None:
 
 @pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("nothing_said", [False, True])
-def test_rights_are_those_of_the_standard_authorizer(
+def test_decisions_equal_those_of_the_standard_authorizer(
     oracle: SecurityOracle, nothing_said: bool
 ) -> None:
     random = Random(31)
@@ -107,7 +107,7 @@ def test_rights_are_those_of_the_standard_authorizer(
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
-def test_credentials_are_those_that_kafka_makes(
+def test_credentials_equal_those_of_kafka(
     oracle: SecurityOracle, mechanism: ScramMechanism
 ) -> None:
     for password, salt, iterations in (
@@ -123,7 +123,7 @@ def test_credentials_are_those_that_kafka_makes(
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
 @pytest.mark.parametrize("user", ["alice", "a,b=c d"])
-def test_a_stock_client_gets_in_with_the_right_password_alone(
+def test_stock_client_logs_in_only_with_the_right_password(
     oracle: SecurityOracle, mechanism: ScramMechanism, user: str
 ) -> None:
     """The client also checks our own proof, in its last step."""

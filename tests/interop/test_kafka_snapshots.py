@@ -62,7 +62,7 @@ def test_kafka_writes_the_same_bytes_for_the_same_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_kafka_reads_ours_with_its_private_fields(tmp_path: Path) -> None:
+def test_kafka_reads_snapshots_with_private_fields(tmp_path: Path) -> None:
     voters = VotersRecord(
         (VOTER,), cluster_id="cluster", initial_voters=3, tagged_fields=((20999, b"?"),)
     )

@@ -19,7 +19,7 @@ SLOW, FAST = 20_000, 100_000_000
 
 
 @pytest.mark.requirement("K631-02", "K631-05", "KV3-04", "KV3-05", "KV3-06")
-def test_ten_active_controllers_are_killed_under_load_and_a_reassignment(
+def test_ten_active_controllers_are_killed_under_load_during_a_reassignment(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Every takeover goes on where the one before was; clients get over it by themselves, and 100 partitions move."""
@@ -77,7 +77,7 @@ def test_ten_active_controllers_are_killed_under_load_and_a_reassignment(
 
 
 @pytest.mark.requirement("KV3-04", "KV3-06")
-def test_a_reassignment_is_listed_and_cancelled_after_a_takeover(tmp_path: Path) -> None:
+def test_reassignment_is_listed_and_cancelled_after_a_takeover(tmp_path: Path) -> None:
     """What the stock tool began under one controller, it takes back under the next."""
     # A throttle acts on what comes after the first answer, which would be all of it.
     small = {"replica_fetch_response_max_bytes": "20000"}

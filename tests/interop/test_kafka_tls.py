@@ -37,14 +37,14 @@ def describe(quorum: TlsQuorum, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_stock_tool_describes_the_quorum_with_a_certificate(quorum: TlsQuorum) -> None:
+def test_stock_tool_describes_the_quorum_with_a_certificate(quorum: TlsQuorum) -> None:
     code, text = describe(quorum, quorum.folder("admin"))
     assert code == 0, text
     assert quorum.cluster_id in text
     assert "LeaderId" in text
 
 
-def test_a_stock_tool_with_a_certificate_of_another_authority_is_refused(
+def test_stock_tool_with_a_certificate_of_another_authority_is_rejected(
     quorum: TlsQuorum, tmp_path: Path
 ) -> None:
     foreign = certificate_of("admin", None, new_authority("ca-9"))

@@ -44,7 +44,7 @@ def status(quorum: LocalQuorum) -> dict[str, str]:
 
 
 @pytest.mark.requirement("K595-27", "K595-22")
-def test_describe_status(quorum: LocalQuorum) -> None:
+def test_describe_status_matches_the_stock_tool(quorum: LocalQuorum) -> None:
     described = quorum.describe()
     shown = status(quorum)
     assert shown["ClusterId"] == quorum.cluster_id == described["clusterId"]
@@ -61,7 +61,7 @@ def test_describe_status(quorum: LocalQuorum) -> None:
 
 
 @pytest.mark.requirement("K595-27", "K853-02")
-def test_describe_replication(quorum: LocalQuorum) -> None:
+def test_describe_replication_matches_the_stock_tool(quorum: LocalQuorum) -> None:
     quorum.put("replicated", "x")
     described = quorum.describe()
     head, *rows = (
@@ -79,7 +79,7 @@ def test_describe_replication(quorum: LocalQuorum) -> None:
         assert row["Lag"] == "0"
 
 
-def test_the_stock_admin_client_writes_reads_and_describes(quorum: LocalQuorum) -> None:
+def test_stock_admin_client_writes_reads_and_describes(quorum: LocalQuorum) -> None:
     """A write through it is committed: a linearizable read through our own API sees it."""
     name, value = "interop.name", "a value " * 30
     for wanted in (value, "-"):
@@ -98,7 +98,7 @@ def test_the_stock_admin_client_writes_reads_and_describes(quorum: LocalQuorum) 
 
 
 @pytest.mark.requirement("K595-02")
-def test_the_stock_log_tool_reads_every_nodes_log(quorum: LocalQuorum) -> None:
+def test_stock_log_tool_reads_the_log_of_every_node(quorum: LocalQuorum) -> None:
     acknowledged = quorum.put("dumped", "for the log tool", topic="interop")
     for node in quorum.nodes.values():
         wait_until(
@@ -132,7 +132,7 @@ def dumps(segments: list[Path]) -> list[str]:
     return outputs
 
 
-def test_kafkas_own_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuorum) -> None:
+def test_kafka_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuorum) -> None:
     described = quorum.describe()
     node = quorum.nodes[described["leaderId"]]
     path = node.data_dir / LOG_DIRECTORY / "quorum-state"
@@ -144,7 +144,7 @@ def test_kafkas_own_class_reads_the_quorum_state_of_a_running_node(quorum: Local
 
 
 @pytest.mark.requirement("K595-27", "K853-05")
-def test_stock_tools_remove_a_controller_and_add_a_fresh_one(tmp_path: Path) -> None:
+def test_stock_tools_remove_a_controller_and_add_a_new_one(tmp_path: Path) -> None:
     """remove-controller and add-controller, the latter with the newcomer's own configuration file."""
     with LocalQuorum(tmp_path, **CONTROLLER_PROPERTIES) as quorum:
         quorum.form()

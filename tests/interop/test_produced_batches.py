@@ -149,7 +149,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def test_wrong_batches_get_a_stock_brokers_codes(both: Both) -> None:
+def test_invalid_batches_get_the_error_codes_of_a_stock_broker(both: Both) -> None:
     now = now_ms()
     good = content_of((0, b"k", b"a"), (0, b"k", b"b"))
     last = read_header(produced((0, b"k", b"a"), base_ms=now)).size_bytes - 1
@@ -178,7 +178,7 @@ def test_wrong_batches_get_a_stock_brokers_codes(both: Both) -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_right_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -> None:
+def test_valid_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -> None:
     """Byte by byte where nothing is compressed anew; else the same records in the same form."""
     now = now_ms()
     records = [(number, b"k%d" % number, b"some text " * 30) for number in range(5)]
@@ -214,7 +214,7 @@ def _assert_same_but_the_time(theirs: bytes, mine: bytes) -> None:
     assert crc32c(mine[21:]) == b.crc
 
 
-def test_batches_with_random_damage_get_the_same_answers(both: Both) -> None:
+def test_randomly_damaged_batches_get_the_same_responses(both: Both) -> None:
     """The checksum agrees, so that the rules behind it are reached. Records that can't be decoded are always refused; a stock
     broker takes some that are compressed, which no consumer could read."""
     seeded, now = Random(SEED), now_ms()

@@ -37,7 +37,7 @@ def tool(main_class: str, *arguments: str, given: str | None = None) -> str:
     return done.stdout
 
 
-def test_console_clients_and_tools_work_with_brokers_of_this_software(tmp_path: Path) -> None:
+def test_console_clients_and_tools_work_with_python_brokers(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 2) as brokers:
         server = ("--bootstrap-server", brokers.bootstrap)
         made = ("--create", "--topic", "t", "--partitions", "1", "--replication-factor", "2")
@@ -85,7 +85,7 @@ def test_stock_tools_delete_records_and_describe_directories_and_quotas(tmp_path
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_stock_clients_and_tools_read_what_was_compacted(tmp_path: Path, codec: str) -> None:
+def test_stock_clients_and_tools_read_compacted_records(tmp_path: Path, codec: str) -> None:
     with running_brokers(tmp_path, 1) as brokers:
         alter_brokers(brokers, {"log.cleaner.backoff.ms": "100"})
         server = ("--bootstrap-server", brokers.bootstrap)
@@ -128,9 +128,7 @@ def test_stock_clients_and_tools_read_what_was_compacted(tmp_path: Path, codec: 
 
 
 @pytest.mark.parametrize("leader", [101, 201])
-def test_a_stock_broker_and_one_of_this_software_replicate_from_each_other(
-    tmp_path: Path, leader: int
-) -> None:
+def test_stock_and_python_brokers_replicate_from_each_other(tmp_path: Path, leader: int) -> None:
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1) as quorum,
         PythonBrokers(quorum, tmp_path / "python", 1) as ours,

@@ -48,7 +48,7 @@ def committed(brokers: PythonBrokers, broker_id: int, group: str) -> dict[int, i
     }
 
 
-def test_a_stock_console_consumer_reads_in_a_group(tmp_path: Path) -> None:
+def test_stock_console_consumer_reads_in_a_group(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 1, offsets_topic_replication_factor="1", **OF_GROUPS) as brokers:
         topic = brokers.create_topic("t", [201])
         assert brokers.produce(201, topic, [b"a", b"b", b"c"]).error_code == 0
@@ -59,7 +59,7 @@ def test_a_stock_console_consumer_reads_in_a_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_stock_tool_describes_resets_and_deletes_groups(tmp_path: Path) -> None:
+def test_stock_tool_describes_resets_and_deletes_groups(tmp_path: Path) -> None:
     with running_brokers(tmp_path, 2, offsets_topic_replication_factor="2", **OF_GROUPS) as brokers:
         server = ("--bootstrap-server", brokers.bootstrap)
         brokers.create_topic("t", [201, 202], 2)
@@ -90,7 +90,9 @@ def test_the_stock_tool_describes_resets_and_deletes_groups(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_two_consumers_share_a_topic_and_a_killed_coordinator_skips_nothing(tmp_path: Path) -> None:
+def test_two_consumers_share_a_topic_and_a_killed_coordinator_skips_no_message(
+    tmp_path: Path,
+) -> None:
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
         PythonBrokers(quorum, tmp_path / "brokers", 3, **OF_GROUPS) as brokers,

@@ -110,7 +110,9 @@ def send(producer: Producer, prefix: str, count: int) -> list[bytes]:
     return sent
 
 
-def test_committed_and_aborted_transactions_are_told_apart_on_both_brokers(tmp_path: Path) -> None:
+def test_committed_and_aborted_transactions_are_distinguished_on_both_brokers(
+    tmp_path: Path,
+) -> None:
     with mixed(tmp_path) as (ours, stock):
         both = f"{ours.bootstrap},{stock.bootstrap}"
         producer = Producer(
@@ -168,7 +170,9 @@ def test_committed_and_aborted_transactions_are_told_apart_on_both_brokers(tmp_p
         assert dumped.count("endTxnMarker: ABORT") == 3
 
 
-def test_a_transaction_that_began_under_a_stock_leader_ends_under_ours(tmp_path: Path) -> None:
+def test_transaction_started_under_a_stock_leader_ends_under_a_python_leader(
+    tmp_path: Path,
+) -> None:
     """The leader changes while it is open: what was aborted stays aborted, and what follows is in order."""
     with mixed(tmp_path) as (ours, stock):
         both = f"{ours.bootstrap},{stock.bootstrap}"
@@ -202,7 +206,7 @@ def described_producers(bootstrap: str, *broker: str) -> set[str]:
     return {" ".join(row.split()) for row in rows if row.strip()}
 
 
-def test_the_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path) -> None:
+def test_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: Path) -> None:
     with mixed(tmp_path) as (ours, stock):
         both = f"{ours.bootstrap},{stock.bootstrap}"
 
@@ -230,7 +234,9 @@ def test_the_stock_tool_describes_the_same_producers_on_both_brokers(tmp_path: P
         assert [each.split()[2] for each in ended] != [each.split()[2] for each in opened]
 
 
-def test_a_cluster_that_coordinates_no_transactions_refuses_them_at_once(tmp_path: Path) -> None:
+def test_cluster_without_transaction_coordinator_rejects_transactions_immediately(
+    tmp_path: Path,
+) -> None:
     with running_brokers(tmp_path, 2) as brokers:
         brokers.create_topic("t", [201, 202])
         done = subprocess.run(

@@ -85,13 +85,11 @@ def test_other_histories_are_rejected_with_a_picture(name: str, tmp_path: Path) 
         (Lost("no answer"), False),
     ],
 )
-def test_a_write_is_open_unless_it_certainly_was_not_done(
-    outcome: object, nothing_done: bool
-) -> None:
+def test_write_is_open_unless_it_certainly_failed(outcome: object, nothing_done: bool) -> None:
     assert certainly_not_done(outcome) is nothing_done  # type: ignore[arg-type]
 
 
-def test_the_value_that_a_read_returned() -> None:
+def test_value_returned_by_a_read_is_parsed() -> None:
     assert values_read(Answer(200, {"value": "a", "offset": 7}), 1) == {1: "a"}
     assert values_read(Answer(404, {"code": "NOT_FOUND"}), 0) == {0: ""}
     entries = [{"name": "r1", "value": "b"}]

@@ -96,7 +96,7 @@ def test_many_histories_under_many_faults_are_linearizable(tmp_path: Path) -> No
     ],
 )
 @pytest.mark.requirement("K650-03")
-def test_a_broken_read_path_is_caught(
+def test_defective_read_path_is_detected(
     broken: str, kind: faults.FaultKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, broken)

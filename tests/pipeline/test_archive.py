@@ -49,7 +49,7 @@ def forget_last_commit(archive: Path) -> None:
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03")
-def test_a_log_is_read_archived_and_replayed(
+def test_log_is_read_archived_and_replayed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
@@ -79,7 +79,7 @@ def test_a_log_is_read_archived_and_replayed(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02", "SP-03")
-def test_whole_states_are_kept_while_it_archives(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_snapshots_are_kept_during_archiving(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     images = write_history(writer)
     path = tmp_path / "archive"
@@ -113,9 +113,7 @@ def read_every_way(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_an_archiver_killed_anywhere_resumes_and_merges(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_archiver_killed_anywhere_resumes_and_merges(spark: SparkSession, tmp_path: Path) -> None:
     """Small micro batches; the traces of a kill at every step of one; then merging, and more records."""
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)
@@ -175,9 +173,7 @@ def test_undecodable_records_are_quarantined(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_a_checkpoint_of_another_archive_and_a_missing_checkpoint_are_handled(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_foreign_and_missing_checkpoints_are_handled(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
     uri, other = str(tmp_path / "archive"), str(tmp_path / "other")
@@ -193,9 +189,7 @@ def test_a_checkpoint_of_another_archive_and_a_missing_checkpoint_are_handled(
 
 
 @pytest.mark.long
-def test_a_log_that_starts_after_a_snapshot_is_archived(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_log_that_starts_after_a_snapshot_is_archived(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
     writer.snapshot(drop_log=True)
@@ -257,7 +251,7 @@ def test_files_by_type_are_read_as_one_table(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02", "SP-03")
-def test_an_archive_with_added_and_removed_columns_is_read_and_continued(
+def test_archive_with_added_and_removed_columns_is_read_and_continued(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Columns came and went: an older archive is read, gone on with and merged; a column of another type is told."""

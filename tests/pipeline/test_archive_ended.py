@@ -15,7 +15,7 @@ from support.written_log import LogWriter, write_history
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_archiver_between_two_polls(
+def test_signal_stops_the_archiver_between_two_polls(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """SIGTERM is what ends a pod, SIGINT a person at the keyboard."""
@@ -42,7 +42,7 @@ def test_a_signal_stops_the_archiver_between_two_polls(
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
-def test_a_process_that_starts_too_late_for_spark_is_started_again(
+def test_worker_process_that_starts_too_late_for_spark_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark waits ten seconds for it, which no setting changes."""

@@ -18,7 +18,7 @@ from support.written_log import LogWriter, write_history
 
 
 @pytest.mark.long
-def test_appends_states_and_merges_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_appends_states_and_merges_are_listed(spark: SparkSession, tmp_path: Path) -> None:
     began_ms = time.time_ns() // 1_000_000
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)

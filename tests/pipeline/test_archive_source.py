@@ -46,7 +46,7 @@ def streamed(spark: SparkSession, root: Path) -> list[int]:
     return sorted(row.offset for row in rows.collect())
 
 
-def test_a_stream_has_each_offset_once_while_ranges_are_written_and_merged(
+def test_stream_returns_each_offset_once_while_ranges_are_written_and_merged(
     spark: SparkSession, tmp_path: Path, writer: LogWriter
 ) -> None:
     path = tmp_path / "archive"

@@ -15,7 +15,7 @@ from support.written_log import LogWriter, write_history
 
 
 @pytest.mark.requirement("SP-04", "SP-08")
-def test_an_audit_on_executors(spark: SparkSession, tmp_path: Path) -> None:
+def test_audit_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "a", segment_bytes=2_000)
     write_history(writer)
     paths = [tmp_path / name for name in "abc"]

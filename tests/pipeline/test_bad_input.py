@@ -45,7 +45,7 @@ def cut(path: Path, bytes_less: int) -> None:
     path.write_bytes(path.read_bytes()[:-bytes_less])
 
 
-def test_a_segment_cut_short_and_records_of_no_known_version(
+def test_truncated_segment_and_records_of_unknown_versions_are_quarantined(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Every micro batch that the damage reaches into has it in its quarantine; what is sound is archived."""
@@ -73,7 +73,7 @@ def test_a_segment_cut_short_and_records_of_no_known_version(
     writer.close()
 
 
-def test_damage_at_the_end_of_a_log_is_told_and_another_replica_goes_on(
+def test_damage_at_the_end_of_a_log_is_reported_and_another_replica_continues(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     writer = pairs(tmp_path / "a", 10, segment_bytes=1 << 20)
@@ -96,9 +96,7 @@ def test_damage_at_the_end_of_a_log_is_told_and_another_replica_goes_on(
     assert archive.contents().quarantined == 0
 
 
-def test_a_snapshot_without_footer_is_not_used_as_start(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_snapshot_without_footer_is_not_used_as_start(spark: SparkSession, tmp_path: Path) -> None:
     """The log goes on from it: without it no state can be told, so nothing is archived."""
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
@@ -117,7 +115,9 @@ def test_a_snapshot_without_footer_is_not_used_as_start(
     writer.close()
 
 
-def test_a_log_without_a_record_yet(spark: SparkSession, tmp_path: Path) -> None:
+def test_log_without_records_archives_nothing_until_records_arrive(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """From the beginning, and behind a snapshot: nothing is archived, and what comes is."""
     empty = tmp_path / "node" / "__cluster_metadata-0"
     empty.mkdir(parents=True)
@@ -139,7 +139,7 @@ def test_a_log_without_a_record_yet(spark: SparkSession, tmp_path: Path) -> None
     writer.close()
 
 
-def test_a_log_of_another_history_and_directories_that_are_gone(
+def test_log_of_another_history_and_missing_directories_are_rejected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """What was never committed may be replaced in a log; nothing is archived behind what it is not."""
@@ -168,12 +168,12 @@ def test_a_log_of_another_history_and_directories_that_are_gone(
         ("hdfs://nowhere.invalid:1/x", "hdfs://nowhere.invalid:1/x: .*UnknownHostException"),
     ],
 )
-def test_an_invalid_destination_is_refused(spark: SparkSession, place: str, says: str) -> None:
+def test_invalid_destination_is_rejected(spark: SparkSession, place: str, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         Archive(spark, place).contents()
 
 
-def test_an_error_of_java_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_java_error_is_reported_in_one_line(tmp_path: Path) -> None:
     """Its stacks are for who writes Spark: a master that is none, a directory in which nothing can be made."""
     pairs(tmp_path / "node", 3).close()
     log, archive = ("--log", tmp_path / "node"), tmp_path / "archive"
@@ -192,7 +192,7 @@ def test_an_error_of_java_is_reported_in_one_line(tmp_path: Path) -> None:
     assert (done.returncode, "is not an archive, or is empty" in done.stderr) == (2, True)
 
 
-def test_executors_that_fail_are_told_in_one_line(
+def test_failing_executors_are_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of every command that runs on Spark: here their Python can't be started."""
@@ -204,7 +204,9 @@ def test_executors_that_fail_are_told_in_one_line(
     assert "Traceback" not in done.stderr
 
 
-def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> None:
+def test_disappearing_directory_stops_the_archive_until_it_returns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Under an archive that follows it: that ends with its name, and goes on when it is back."""
     node, aside = tmp_path / "node", tmp_path / "aside"
     writer = pairs(node, 10)
@@ -227,7 +229,9 @@ def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> Non
     writer.close()
 
 
-def test_a_destination_that_is_full(spark: SparkSession, tmp_path: Path) -> None:
+def test_full_destination_keeps_archived_records_and_resumes_when_space_is_freed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """However little room there is: what was archived stays, and what comes is archived when there is room again."""
     require_loop_disks()
     disk = LoopDisk(tmp_path / "disk", 48, kind="ext4")
@@ -255,7 +259,7 @@ def test_a_destination_that_is_full(spark: SparkSession, tmp_path: Path) -> None
         writer.close()
 
 
-def test_a_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> None:
+def test_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> None:
     """It is what makes a directory count: on a full disk there is room for its name, and not for its text."""
     require_loop_disks()
     disk = LoopDisk(tmp_path / "disk", 16, kind="ext4")
@@ -273,7 +277,7 @@ def test_a_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> 
         disk.close()
 
 
-def test_an_unavailable_quorum_is_reported(spark: SparkSession, tmp_path: Path) -> None:
+def test_unavailable_quorum_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     """Every node dies under a following archive: it says so and ends with 2, and goes on when they are back."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()

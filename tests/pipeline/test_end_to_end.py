@@ -79,7 +79,7 @@ class Lived:
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04", "SP-05", "SP-06", "SP-07")
-def test_a_recorded_history_passes_through_every_command(
+def test_recorded_history_passes_through_every_command(
     spark: SparkSession,
     tmp_path: Path,
     capsys: Captured,

@@ -17,7 +17,7 @@ MEMORY_KIB = 4 << 20
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.requirement("SP-06")
-def test_a_million_partitions_on_five_hundred_brokers() -> None:
+def test_placement_of_a_million_partitions_on_five_hundred_brokers() -> None:
     """One broker is drained, ten are new, and what is there was placed by chance."""
     chance = random.Random(7)
     brokers = [Broker(n, f"rack-{n % RACKS}", usable=n != 17) for n in range(BROKERS + NEW)]

@@ -43,7 +43,7 @@ def snapshot_of(quorum: LocalQuorum, node: LocalNode) -> Path:
 
 
 @pytest.mark.requirement("SP-01")
-def test_the_log_is_read_through_a_change_of_the_leader(tmp_path: Path) -> None:
+def test_log_is_read_across_a_leader_change(tmp_path: Path) -> None:
     with LocalQuorum(tmp_path) as quorum:
         quorum.form()
         for number in range(20):
@@ -71,7 +71,7 @@ def test_the_log_is_read_through_a_change_of_the_leader(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SP-01", "SP-03", "K595-30")
-def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(
+def test_downloaded_snapshot_equals_the_state_of_the_log(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The node's own image, not ours: it wrote the snapshot, and we replay the log."""
@@ -99,7 +99,7 @@ def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03")
-def test_an_archive_of_a_running_quorum_through_a_leader_kill(
+def test_running_quorum_is_archived_across_a_leader_failure(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with LocalQuorum(tmp_path / "quorum") as quorum:
@@ -125,7 +125,7 @@ def test_an_archive_of_a_running_quorum_through_a_leader_kill(
         assert b"".join(state.snapshot()) == path.read_bytes()
 
 
-def test_a_quorum_with_tls_is_archived_with_a_client_certificate(
+def test_quorum_with_tls_is_archived_with_a_client_certificate(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By the driver and by its tasks; a reader may not read the log, and nobody may without a certificate."""
@@ -160,7 +160,7 @@ def test_a_quorum_with_tls_is_archived_with_a_client_certificate(
 
 
 @pytest.mark.requirement("SP-07")
-def test_a_quorum_starts_from_a_restored_snapshot(tmp_path: Path) -> None:
+def test_quorum_starts_from_a_restored_snapshot(tmp_path: Path) -> None:
     """What came later is not there; the new quorum takes writes and grows."""
     with LocalQuorum(tmp_path / "old") as old:
         old.form()

@@ -61,7 +61,7 @@ def server() -> Iterator[str]:
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-08")
-def test_every_command_on_a_connect_server(server: str, tmp_path: Path) -> None:
+def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)
     writer.append(md.FenceBrokerRecord(id=1, epoch=1))
@@ -99,7 +99,7 @@ def test_every_command_on_a_connect_server(server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_can_not_work_over_connect_is_told(server: str, tmp_path: Path) -> None:
+def test_commands_unsupported_over_connect_are_reported(server: str, tmp_path: Path) -> None:
     for options, said in (
         (["archive", "--log", tmp_path, "--to", tmp_path / "a", "--remote", server], "--master"),
         (["state", "--archive", "hdfs://h/a", "--remote", server], "not with --remote"),

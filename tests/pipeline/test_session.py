@@ -29,7 +29,7 @@ spark.sql.shuffle.partitions 3
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-08")
-def test_defaults_of_a_cluster_are_kept_and_a_master_that_is_named_goes_first(
+def test_cluster_defaults_are_kept_and_a_named_master_takes_precedence(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "spark-defaults.conf").write_text(_DEFAULTS)

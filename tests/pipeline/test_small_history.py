@@ -29,7 +29,7 @@ SEED = 6
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04", "SP-05", "SP-07", "K595-30")
-def test_a_quorum_is_restored_from_an_archive(
+def test_quorum_is_restored_from_an_archive(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = Archive(spark, str(tmp_path / "archive"))

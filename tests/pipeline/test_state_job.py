@@ -39,7 +39,7 @@ def assert_same(found: SparkState, expected: Replayed) -> None:
 
 
 @pytest.mark.requirement("SP-03", "SP-08")
-def test_states_of_a_log_that_was_cut_into_many_spans(spark: SparkSession, tmp_path: Path) -> None:
+def test_states_of_a_log_split_into_many_spans(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     images = write_history(writer)
     writer.close()
@@ -63,7 +63,9 @@ def test_states_of_a_log_that_was_cut_into_many_spans(spark: SparkSession, tmp_p
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
-def test_a_snapshot_a_time_and_an_open_transaction(spark: SparkSession, tmp_path: Path) -> None:
+def test_states_with_a_snapshot_a_time_and_an_open_transaction(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     writer = LogWriter(tmp_path, segment_bytes=400)
     write_history(writer)
     writer.append(broker(4), broker(5))
@@ -83,7 +85,7 @@ def test_a_snapshot_a_time_and_an_open_transaction(spark: SparkSession, tmp_path
 
 
 @pytest.mark.requirement("SP-03")
-def test_what_changed_between_two_offsets(spark: SparkSession, tmp_path: Path) -> None:
+def test_changes_between_two_offsets(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     images = write_history(writer)
     writer.close()
@@ -126,7 +128,7 @@ def test_errors_are_the_same_as_those_of_replay(spark: SparkSession, tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.requirement("SP-03", "SP-08")
-def test_the_commands_on_spark(tmp_path: Path) -> None:
+def test_state_commands_on_spark(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)
     writer.close()

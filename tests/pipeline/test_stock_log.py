@@ -45,7 +45,7 @@ def told_by(clients: Clients) -> Told:
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04")
-def test_a_stock_cluster_is_archived_replayed_and_audited(
+def test_stock_cluster_is_archived_replayed_and_audited(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "archive"

@@ -29,7 +29,7 @@ assert "quorum_pipeline" not in sys.modules
 
 
 @pytest.mark.requirement("SP-03")
-def test_tables_as_frames_that_executors_make(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_as_frames_created_by_executors(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     write_history(writer)
     writer.close()

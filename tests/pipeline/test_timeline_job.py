@@ -12,7 +12,7 @@ from support.written_log import LogWriter, write_history
 
 
 @pytest.mark.requirement("SP-05", "SP-08")
-def test_a_timeline_on_executors(spark: SparkSession, tmp_path: Path) -> None:
+def test_timeline_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     write_history(writer)
     writer.close()

@@ -391,7 +391,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (
         skip_the_checksum,
-        "tests/unit/records/test_batches.py::test_every_flipped_bit_under_the_checksum_is_found",
+        "tests/unit/records/test_batches.py::test_every_flipped_bit_under_the_checksum_is_detected",
     ),
     (
         forget_uncommitted_voters_at_start,

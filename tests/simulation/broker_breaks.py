@@ -412,7 +412,7 @@ BY_BROKERS: tuple[Break, ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         replicate_across_leader_epochs,
-        "tests/unit/broker/test_follower.py::test_batches_of_a_newer_epoch_than_was_asked_for_are_left",
+        "tests/unit/broker/test_follower.py::test_batches_of_an_epoch_above_the_requested_one_are_ignored",
     ),
     (
         let_join_before_the_epoch_begins,
@@ -420,18 +420,18 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (
         forget_the_epoch_of_an_empty_leadership,
-        "tests/unit/broker/test_roles.py::test_a_leader_enters_its_epoch_before_the_first_append",
+        "tests/unit/broker/test_roles.py::test_leader_starts_its_epoch_before_the_first_append",
     ),
     (
         believe_the_leaders_high_watermark,
-        "tests/unit/broker/test_follower.py::test_the_high_watermark_is_known_as_far_as_the_log_reaches",
+        "tests/unit/broker/test_follower.py::test_high_watermark_is_limited_to_the_log_end",
     ),
     (
         ignore_min_insync_replicas,
-        "tests/unit/broker/test_leader.py::test_too_few_in_sync_take_no_acks_all",
+        "tests/unit/broker/test_leader.py::test_too_small_isr_rejects_acks_all",
     ),
     (
         never_shrink,
-        "tests/unit/broker/test_isr.py::test_a_follower_that_stays_far_behind_falls_out_after_half_a_second",
+        "tests/unit/broker/test_isr.py::test_far_lagging_follower_is_removed_after_half_a_second",
     ),
 )

@@ -66,12 +66,12 @@ _SHARED = "tests/unit/server/test_shared_requests.py::test_"
 _HOSTED = "tests/unit/server/test_hosted_partitions.py::test_"
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
-    (hand_out_answers_as_they_come, f"{_MIXTURES}answers_are_found_wherever_they_stand"),
-    (wait_for_every_partition, f"{_SPLIT}new_data_of_one_partition_complete_the_whole_request"),
-    (stop_one_partition_alone, f"{_HOSTED}a_failed_log_of_one_partition_stops_the_other"),
+    (hand_out_answers_as_they_come, f"{_MIXTURES}partition_responses_are_found_in_any_order"),
+    (wait_for_every_partition, f"{_SPLIT}new_data_of_one_partition_completes_the_whole_request"),
+    (stop_one_partition_alone, f"{_HOSTED}failed_log_of_one_partition_stops_the_other"),
     (
         send_each_partition_apart,
-        f"{_SHARED}one_request_for_all_partitions_and_each_gets_its_answer",
+        f"{_SHARED}one_request_for_all_partitions_gives_each_its_response",
     ),
 )
 """Caught by a unit test, which then fails."""

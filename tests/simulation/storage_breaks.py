@@ -166,7 +166,7 @@ BY_SIMULATION: tuple[Break, ...] = (
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         begin_an_epoch_on_a_cut_that_may_be_undone,
-        "tests/unit/storage/test_power_loss.py::test_a_cut_is_durable_before_a_new_epoch",
+        "tests/unit/storage/test_power_loss.py::test_truncation_is_durable_before_a_new_epoch",
     ),
 )
 _POWER = frozenset({"power cut in a write", "crash", "power cut of all", "crash leader"})

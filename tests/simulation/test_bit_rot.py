@@ -60,7 +60,7 @@ def _is_lost(host: SimulatedHost) -> bool:
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("which", ["leader", "observer"])
-def test_bit_rot_yields_no_other_record_and_is_detected(
+def test_bit_rot_is_detected_and_never_yields_another_record(
     which: str, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "SEGMENT_BYTES", (700,))
@@ -76,7 +76,7 @@ def test_bit_rot_yields_no_other_record_and_is_detected(
     assert rotten.machine.counts_as_lost
 
 
-def test_a_disk_whose_snapshots_were_set_aside_counts_as_lost_until_there_is_another(
+def test_disk_without_usable_snapshots_counts_as_lost_until_the_next_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A crash in between costs it: the log alone does not reach back."""
@@ -101,7 +101,7 @@ def test_a_disk_whose_snapshots_were_set_aside_counts_as_lost_until_there_is_ano
     assert host.up
 
 
-def test_a_start_may_find_an_older_snapshot_that_it_does_not_read(
+def test_start_may_find_an_older_snapshot_that_it_did_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also one of which nothing is known any more: a loss of power undid its deletion."""

@@ -41,7 +41,7 @@ def ids(broken: object) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", breaks.by_simulation, ids=ids)
-def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_the_defect(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
     first = TRIED_FIRST.get(getattr(broken, "__name__", ""), SEEDS[0])
@@ -54,7 +54,9 @@ def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("broken", "scenario"), breaks.by_scenario, ids=ids)
-def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenario_detects_the_defect(
+    broken: object, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = (SCENARIOS / f"{scenario}.txt").read_text()
     assert Transcript().play(written) == written
     assert callable(broken)
@@ -67,7 +69,9 @@ def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("broken", "place"), breaks.by_test, ids=ids)
-def test_a_unit_test_catches(broken: object, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_test_detects_the_defect(
+    broken: object, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The test is called as it stands: it passes with the code as it is, and fails with the break."""
     path, _, name = place.partition("::")
     test = getattr(load(ROOT / path), name)

@@ -17,28 +17,30 @@ TRIED_FIRST = {"take_answers_to_other_fetches": 42, "fetch_before_it_is_written"
 """What catches rare ones soonest, as the histories are now."""
 
 
-def test_twenty_histories_hold_and_have_everything_in_them() -> None:
+def test_twenty_histories_hold_and_cover_every_event() -> None:
     outcomes = [play(seed) for seed in SEEDS]
     for field in fields(Outcome):
         total = sum(getattr(each, field.name) for each in outcomes)
         assert total > len(SEEDS), (field.name, total)
 
 
-def test_a_seed_is_one_history() -> None:
+def test_seed_gives_the_same_history() -> None:
     assert play(4) == play(4)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(LONG_PARTS))
-def test_thousands_hold(part: int) -> None:
+def test_thousands_of_histories_hold(part: int) -> None:
     first = 1001 + part * PART_SEEDS
     for seed in range(first, first + PART_SEEDS):
         play(seed)
 
 
 @pytest.mark.parametrize("broken", BreakFiles().by_brokers, ids=lambda each: each.__name__)
-def test_the_simulation_of_brokers_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_simulation_detects_the_defect(
+    broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert callable(broken)
     broken(monkeypatch)
     first = TRIED_FIRST.get(getattr(broken, "__name__", ""), TRIED[0])

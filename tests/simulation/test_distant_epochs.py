@@ -13,13 +13,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-07")]
 
 
 @pytest.mark.parametrize("seed", range(201, 207))
-def test_short_set(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_set_of_histories_holds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     play(seed, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(30_001, 30_101))
-def test_long_set(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_set_of_histories_holds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     play(seed, monkeypatch)
 
 

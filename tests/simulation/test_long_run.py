@@ -40,7 +40,7 @@ def _outcome(seed: int) -> Outcome:
     return outcome
 
 
-def test_what_held_is_there_for_the_next_run_and_what_failed_is_played_again(
+def test_passed_histories_are_kept_for_the_next_run_and_failed_ones_repeated(
     tmp_path: Path,
 ) -> None:
     first = LongRun(SEEDS, SOURCES, tmp_path)
@@ -58,7 +58,7 @@ def test_what_held_is_there_for_the_next_run_and_what_failed_is_played_again(
     assert "2 of 4 histories, seeds 101 to 104, failed: 102: 209 faults" in text
 
 
-def test_afresh_neither_reads_nor_writes_earlier_results(tmp_path: Path) -> None:
+def test_fresh_run_neither_reads_nor_writes_earlier_results(tmp_path: Path) -> None:
     LongRun(SEEDS, SOURCES, tmp_path).played(_outcome(101))
     afresh = LongRun(SEEDS, SOURCES, None)
     assert afresh.left == list(SEEDS)
@@ -66,7 +66,7 @@ def test_afresh_neither_reads_nor_writes_earlier_results(tmp_path: Path) -> None
     assert LongRun(SEEDS, SOURCES, tmp_path).left == [102, 103, 104]
 
 
-def test_an_unwritable_directory_does_not_stop_a_run(
+def test_unwritable_directory_does_not_stop_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -76,7 +76,7 @@ def test_an_unwritable_directory_does_not_stop_a_run(
     assert "not kept" in capsys.readouterr().err
 
 
-def test_a_torn_line_costs_one_history(tmp_path: Path) -> None:
+def test_torn_line_loses_one_history(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, "digest")
     for seed in SEEDS:
         ledger.keep(Kept(_outcome(seed), "2026-01-02", "abc"))
@@ -90,7 +90,7 @@ def test_a_torn_line_costs_one_history(tmp_path: Path) -> None:
     assert not Ledger(tmp_path, "another").kept
 
 
-def test_dates_and_commits_of_all_runs_are_told(tmp_path: Path) -> None:
+def test_dates_and_commits_of_all_runs_are_reported(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, SOURCES.digest)
     ledger.keep(Kept(_outcome(101), "2026-01-02", "abc"))
     ledger.keep(Kept(_outcome(102), "2026-01-09", "def+"))
@@ -105,7 +105,7 @@ def test_dates_and_commits_of_all_runs_are_told(tmp_path: Path) -> None:
     assert "| EIO | 2 | 4 |" in text
 
 
-def test_the_digest_goes_by_contents_names_and_versions(tmp_path: Path) -> None:
+def test_digest_depends_on_contents_names_and_versions(tmp_path: Path) -> None:
     one, other = tmp_path / "one.py", tmp_path / "other.py"
     one.write_text("x = 1\n")
     other.write_text("x = 1\n")
@@ -118,7 +118,7 @@ def test_the_digest_goes_by_contents_names_and_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_module_that_affects_a_history_is_in_the_digest() -> None:
+def test_digest_covers_every_module_that_affects_a_history() -> None:
     """Not one that is imported only while a history is played; and nothing of what only keeps and counts."""
     command = [sys.executable, "-c", _PLAY_AND_TELL]
     played = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -137,7 +137,7 @@ def _interruptible() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_loses_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_run_loses_no_result(tmp_path: Path, number: signal.Signals) -> None:
     """A terminal interrupts the workers as well, `kill` the parent alone."""
     document = tmp_path / "document.md"
     document.write_text(BEGIN + "nothing yet\n" + END)

@@ -19,7 +19,7 @@ class Part:
 
     @pytest.mark.long
     @pytest.mark.timeout(3600)
-    def test_all_hold(self) -> None:
+    def test_all_histories_of_the_long_set_hold(self) -> None:
         check(run_seeds(self.seeds, processes=1), self.seeds)
 
 
@@ -29,7 +29,7 @@ for _part in range(PARTS):
     globals()[_name] = type(_name, (Part,), {"seeds": range(_first, _first + PART_SEEDS)})
 
 
-def test_the_parts_are_ten_thousand_different_seeds() -> None:
+def test_parts_have_ten_thousand_different_seeds() -> None:
     parts = [each for name, each in globals().items() if name.startswith("TestSeedsFrom")]
     seeds = [seed for part in parts for seed in part.seeds]
     assert len(seeds) == len(set(seeds)) >= 10_000

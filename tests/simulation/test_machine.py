@@ -33,13 +33,13 @@ class World:
         return [replica.up for replica in self.machine.replicas]
 
 
-def test_each_partition_has_a_replica_key_of_its_own() -> None:
+def test_each_partition_has_its_own_replica_key() -> None:
     keys = [replica.key for replica in World().machine.replicas]
     assert [key.id for key in keys] == [1, 1]
     assert keys[0].uuid != keys[1].uuid
 
 
-def test_a_crash_stops_both_replicas_and_both_restart() -> None:
+def test_crash_stops_both_replicas_and_both_restart() -> None:
     world = World()
     world.machine.crash()
     assert world.up() == [False, False]
@@ -48,7 +48,7 @@ def test_a_crash_stops_both_replicas_and_both_restart() -> None:
 
 
 @pytest.mark.parametrize("fails", [0, 1])
-def test_the_failed_disk_of_one_replica_ends_the_process(fails: int) -> None:
+def test_failed_disk_of_one_replica_stops_the_process(fails: int) -> None:
     world = World()
     replica = world.machine.replicas[fails]
     replica.driver.flush_failed(_eio(world, fails))
@@ -67,7 +67,7 @@ def _eio(world: World, fails: int) -> Exception:
     return raised.value
 
 
-def test_a_stop_ends_the_process_when_both_have_handed_over() -> None:
+def test_shutdown_ends_the_process_when_both_replicas_have_transferred_leadership() -> None:
     world = World()
     world.machine.request_shutdown()
     world.until(lambda: world.ended)
@@ -75,7 +75,7 @@ def test_a_stop_ends_the_process_when_both_have_handed_over() -> None:
     assert world.up() == [False, False]
 
 
-def test_a_frozen_process_freezes_both() -> None:
+def test_frozen_process_freezes_both_replicas() -> None:
     world = World()
     scheduler = world.first.scheduler
     world.machine.frozen_until_ms = scheduler.now_ms + 300
@@ -84,7 +84,7 @@ def test_a_frozen_process_freezes_both() -> None:
     ] * 2
 
 
-def test_cut_links_are_cut_for_both() -> None:
+def test_cut_links_are_cut_for_both_replicas() -> None:
     world = World()
     world.first.network.blocked.add(("1-1", "2-1"))
     assert world.second.network.blocked == {("1-1", "2-1")}

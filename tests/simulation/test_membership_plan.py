@@ -62,12 +62,12 @@ def give_up(host: SimulatedHost) -> None:
 LOSSES = (rot, break_down, doom, give_up)
 
 
-def test_members_change_while_all_disks_are_good() -> None:
+def test_members_change_while_all_disks_are_healthy() -> None:
     assert World().changes_within(LIMIT_MS) > 0
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_no_change_begins_before_a_lost_disk_is_detected(
+def test_no_member_change_before_a_lost_disk_is_detected(
     lost: Callable[[SimulatedHost], None],
 ) -> None:
     """The voters could shrink to two, one of them this one; then its end is the end of the quorum."""
@@ -77,7 +77,9 @@ def test_no_change_begins_before_a_lost_disk_is_detected(
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_no_other_disk_may_go_then(lost: Callable[[SimulatedHost], None]) -> None:
+def test_no_other_disk_fails_before_a_lost_disk_is_replaced(
+    lost: Callable[[SimulatedHost], None],
+) -> None:
     world = World()
     first = world.follower()
     other = next(host for host in world.plan.wanted if host not in (first, world.cluster.leader))
@@ -87,7 +89,7 @@ def test_no_other_disk_may_go_then(lost: Callable[[SimulatedHost], None]) -> Non
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_nor_when_it_was_noticed_and_the_voters_are_still_the_same(
+def test_no_other_disk_fails_after_detection_until_the_voters_have_changed(
     lost: Callable[[SimulatedHost], None],
 ) -> None:
     """Its successor has to join first: until then two of four would be gone (seeds 10182 and 10298 of the long set)."""
@@ -111,7 +113,7 @@ def test_nor_when_it_was_noticed_and_the_voters_are_still_the_same(
     assert first.key not in voters or len(voters) == 5
 
 
-def test_a_sync_that_fails_once_and_is_not_remembered_loses_no_disk() -> None:
+def test_single_failed_sync_without_a_latch_loses_no_disk() -> None:
     world = World()
     host = world.follower()
     host.machine.keeps_mark = False

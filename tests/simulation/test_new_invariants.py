@@ -51,7 +51,7 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
         ),
     ],
 )
-def test_without_the_invariant_the_same_history_holds(
+def test_same_history_holds_without_the_invariant(
     broken: object, invariant: type[Invariant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(broken)
@@ -68,9 +68,7 @@ def test_without_the_invariant_the_same_history_holds(
     "broken",
     [each for each in breaks.BY_SIMULATION if each is not breaks.vote_before_the_name_is_durable],
 )
-def test_without_the_fault_the_invariant_holds(
-    broken: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invariant_holds_without_the_fault(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
     assert _play(SEEDS[0], HARMLESS, without=None) is None

@@ -24,7 +24,7 @@ def _play(seed: int, without: type[Invariant] | None) -> Failure | None:
 
 
 @pytest.mark.slow
-def test_the_older_quorum_is_noticed_by_the_invariant_alone(
+def test_older_quorum_is_detected_by_the_invariant_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     breaks.recover_in_the_next_epoch(monkeypatch)
@@ -37,7 +37,7 @@ def test_the_older_quorum_is_noticed_by_the_invariant_alone(
 
 
 @pytest.mark.slow
-def test_a_history_ends_with_a_recovery() -> None:
+def test_history_ends_with_a_recovery() -> None:
     """One in which the break above is caught: with the code as it is all invariants hold."""
     result = run_seed(SEEDS[0], KINDS)
     assert not isinstance(result, Failure), result

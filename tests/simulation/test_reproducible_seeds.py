@@ -28,5 +28,5 @@ def _played(hash_seed: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_seed_plays_the_same_history_in_two_processes() -> None:
+def test_seed_gives_the_same_history_in_two_processes() -> None:
     assert _played("1") == _played("2")

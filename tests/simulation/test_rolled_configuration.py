@@ -51,7 +51,7 @@ class World:
 
 
 @pytest.mark.parametrize("which", ["slept", "emptied"])
-def test_a_node_that_missed_the_formation_finds_the_quorum_after_a_rollout(which: str) -> None:
+def test_node_that_missed_the_formation_finds_the_quorum_after_a_rollout(which: str) -> None:
     world = World()
     world.late.machine.crash()
     world.roll()

@@ -101,7 +101,7 @@ def test_errors_for_missing_files_are_the_same(on: FileSystem, tmp_path: Path) -
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_what_was_synced_survives_and_nothing_else_must(seed: int, shuffled: bool) -> None:
+def test_only_synced_data_is_guaranteed_to_survive(seed: int, shuffled: bool) -> None:
     made = files(seed, shuffled=shuffled)
     fd = made.open(FILE, _CREATE)
     made.pwrite(fd, b"a" * 700, 0)
@@ -114,7 +114,7 @@ def test_what_was_synced_survives_and_nothing_else_must(seed: int, shuffled: boo
     assert set(content(made)[700:]) <= {ord("b"), 0}
 
 
-def test_everything_between_nothing_and_all_comes_back() -> None:
+def test_every_state_between_nothing_and_everything_is_restored() -> None:
     tails = set()
     for seed in range(300):
         made = files(seed, shuffled=True)
@@ -130,7 +130,7 @@ def test_everything_between_nothing_and_all_comes_back() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_name_is_there_after_the_sync_of_its_folder(seed: int) -> None:
+def test_name_is_durable_after_the_sync_of_its_directory(seed: int) -> None:
     made = files(seed)
     fd = made.open(FILE, _CREATE)
     made.pwrite(fd, b"x", 0)
@@ -142,7 +142,7 @@ def test_a_name_is_there_after_the_sync_of_its_folder(seed: int) -> None:
     assert made.names(FOLDER) in (["file"], ["other"]), "a rename is there or not"
 
 
-def test_names_that_were_not_synced_come_in_order() -> None:
+def test_unsynced_names_become_durable_in_order() -> None:
     found = set()
     for seed in range(100):
         made = files(seed)
@@ -153,7 +153,7 @@ def test_names_that_were_not_synced_come_in_order() -> None:
     assert found == {"", "a", "ab", "abc"}
 
 
-def test_a_truncation_that_was_not_synced_may_be_undone() -> None:
+def test_unsynced_truncation_may_be_undone() -> None:
     found = set()
     for seed in range(60):
         made = files(seed)
@@ -170,7 +170,7 @@ def test_a_truncation_that_was_not_synced_may_be_undone() -> None:
     assert found <= {b"before", b"be", b"beX", b"beXY"}
 
 
-def test_a_sync_covers_what_was_written_before_it_began() -> None:
+def test_sync_covers_data_written_before_it_started() -> None:
     made = files()
     fd = made.open(FILE, _CREATE)
     sync_folder(made)
@@ -183,7 +183,7 @@ def test_a_sync_covers_what_was_written_before_it_began() -> None:
     assert made.safe_bytes(FILE) == 11
 
 
-def test_a_sync_that_its_process_never_ended_limits_no_later_one() -> None:
+def test_sync_that_its_process_never_completed_does_not_limit_later_ones() -> None:
     made = files()
     fd = made.open(FILE, _CREATE)
     sync_folder(made)
@@ -195,7 +195,7 @@ def test_a_sync_that_its_process_never_ended_limits_no_later_one() -> None:
     assert made.safe_bytes(FILE) == 11
 
 
-def test_a_sync_does_not_cover_a_truncation_that_came_after_it_began() -> None:
+def test_sync_does_not_cover_a_truncation_started_after_it() -> None:
     file = StoredFile(b"abcdef")
     file.write(b"gh", 6)
     file.begin_sync()
@@ -209,7 +209,7 @@ def test_a_sync_does_not_cover_a_truncation_that_came_after_it_began() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 5])
-def test_after_a_failed_sync_pages_count_as_written_and_are_lost(seed: int) -> None:
+def test_pages_count_as_written_and_are_lost_after_a_failed_sync(seed: int) -> None:
     made = files(seed)
     fd = made.open(FILE, _CREATE)
     sync_folder(made)
@@ -226,7 +226,7 @@ def test_after_a_failed_sync_pages_count_as_written_and_are_lost(seed: int) -> N
     assert content(made) != b"lostkept"
 
 
-def test_an_older_image_comes_back_whole() -> None:
+def test_older_image_is_restored_completely() -> None:
     made = files()
     fd = made.open(FILE, _CREATE)
     made.pwrite(fd, b"old", 0)
@@ -242,7 +242,7 @@ def test_an_older_image_comes_back_whole() -> None:
     assert content(made) == b"old"
 
 
-def test_the_power_goes_at_any_call() -> None:
+def test_power_is_lost_at_any_call() -> None:
     def five_syncs(made: SimulatedFiles) -> None:
         for _ in range(5):
             made.fsync(made.open(FILE, _CREATE))
@@ -256,7 +256,7 @@ def test_the_power_goes_at_any_call() -> None:
         assert made.calls_left is None
 
 
-def test_a_full_disk_is_noticed_at_a_write_or_at_a_sync() -> None:
+def test_full_disk_is_reported_at_a_write_or_at_a_sync() -> None:
     made = files()
     fd = made.open(FILE, _CREATE)
     made.full = True
@@ -274,7 +274,7 @@ CONSTANTS = ("O_", "strerror")
 """Names that call no file: flags, and the text of an error."""
 
 
-def test_storage_makes_its_calls_through_the_file_system() -> None:
+def test_storage_calls_the_simulated_file_system_only() -> None:
     """A call past it would be on a real disk in the simulation, and on one that loses nothing."""
     found = []
     for path in Path(storage.__path__[0]).glob("*.py"):

@@ -15,17 +15,17 @@ ten thousand others are in the long set."""
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # it waits for nothing but the processor, shared with whatever else runs
 @pytest.mark.requirement(*ROWS)
-def test_short_set() -> None:
+def test_short_set_of_histories_holds() -> None:
     check(run_seeds(SHORT, processes=os.cpu_count() or 1), SHORT)
 
 
-def test_a_seed_always_plays_the_same_history() -> None:
+def test_seed_always_gives_the_same_history() -> None:
     first, second = run_seed(77), run_seed(77)
     assert not isinstance(first, Failure)
     assert first == second
 
 
-def test_a_failure_names_its_seed_and_how_to_replay_it() -> None:
+def test_failure_names_its_seed_and_the_replay_command() -> None:
     text = str(Failure(42, "Violation: something", ["   1.0 ms  crash while steady"]))
     assert "seed 42: Violation: something" in text
     assert "python -m quorum_simulation --seed 42" in text

@@ -39,14 +39,14 @@ def _may_elect(stall: Stall) -> bool:
 
 
 @pytest.mark.requirement("K650-01")
-def test_a_pause_of_a_process_other_than_the_leader_causes_no_election() -> None:
+def test_pause_of_a_process_other_than_the_leader_causes_no_election() -> None:
     """Followers, all processes, disks: each hears the leader before it believes its own timer."""
     check(run([1], stalls=6))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_many_pauses() -> None:
+def test_many_pauses_cause_no_election() -> None:
     stalls = run(range(101, 121))
     check(stalls)
     long_ones = [s for s in stalls if s.kind == THE_LEADER and s.length_ms > SILENCE_MS + 300]

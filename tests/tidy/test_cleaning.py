@@ -132,7 +132,7 @@ def files_of(checkout: Path) -> set[str]:
     return {str(p.relative_to(checkout)) for p in checkout.rglob("*") if p.is_file()}
 
 
-def test_clean_leaves_the_checkout_and_the_cache(
+def test_clean_keeps_the_checkout_and_the_cache(
     checkout: Path, home: Path, daemon: "subprocess.Popen[bytes]"
 ) -> None:
     wanted = {name for name in files_of(checkout) if not name.startswith(MADE)}
@@ -146,7 +146,7 @@ def test_clean_leaves_the_checkout_and_the_cache(
     make("clean", checkout, home)  # where nothing is left to be removed
 
 
-def test_distclean_leaves_no_cache(checkout: Path, home: Path) -> None:
+def test_distclean_removes_the_cache(checkout: Path, home: Path) -> None:
     make("distclean", checkout, home)
     assert not (home / "state").exists()
     assert not (home / "cache").exists()
@@ -155,7 +155,7 @@ def test_distclean_leaves_no_cache(checkout: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["down", "tools", "up", "disk", "kubeconfig"])
-def test_every_verb_is_understood_without_the_project(verb: str) -> None:
+def test_every_command_is_parsed_without_the_project(verb: str) -> None:
     program = ROOT / "tests" / "e2e" / "kind" / "cluster.py"
     done = subprocess.run(
         [*BARE.split(), "-B", str(program), verb, "--help"],

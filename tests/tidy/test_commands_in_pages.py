@@ -107,7 +107,7 @@ def test_commands_in_the_pages_exist() -> None:
     assert found == []
 
 
-def test_enough_is_read() -> None:
+def test_enough_commands_are_read() -> None:
     """Else a change of the form of blocks would leave this test with nothing to do."""
     read = [words for page in pages() for words in commands(page.read_text())]
     assert len([words for words in read if words[0] == "make"]) >= 20
@@ -128,7 +128,7 @@ def test_enough_is_read() -> None:
         ("x=$(quorumctl get-all)", "no command get-all"),
     ],
 )
-def test_a_wrong_command_would_be_found(command: str, fault: str) -> None:
+def test_invalid_command_is_detected(command: str, fault: str) -> None:
     text = f"```sh\nls\n{command}   # a remark\n```\n"
     assert [fault in each for words in commands(text) for each in faults(words)] == [True]
 
@@ -143,6 +143,6 @@ def test_a_wrong_command_would_be_found(command: str, fault: str) -> None:
         "quorum-pipeline plan --log data --output plan.json",
     ],
 )
-def test_a_right_command_is_left_alone(command: str) -> None:
+def test_valid_command_is_accepted(command: str) -> None:
     text = f"```sh\n{command}\n```\n"
     assert [each for words in commands(text) for each in faults(words)] == []

@@ -56,7 +56,7 @@ def found_reasons() -> Iterator[tuple[str, str]]:
                     yield kind, each.value
 
 
-def test_there_is_a_page_for_each_condition_and_the_index_names_them_all() -> None:
+def test_each_condition_has_a_page_and_the_index_lists_them_all() -> None:
     pages = {path.stem for path in PAGES.glob("*.md")} - {INDEX.stem}
     assert pages == set(TYPES)
     linked = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\)", INDEX.read_text(), re.MULTILINE)
@@ -74,13 +74,13 @@ def test_a_page_says_what_it_means_what_to_do_and_when_it_ends(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_page_has_a_row_for_each_reason_and_none_besides(kind: str) -> None:
+def test_page_has_exactly_one_row_per_reason(kind: str) -> None:
     rows = ROW.findall((PAGES / f"{kind}.md").read_text())
     expected = [*REASONS.get(kind, ()), *REASSIGNMENT_REASONS.get(kind, ())]
     assert sorted(rows) == sorted(expected)
 
 
-def test_the_code_gives_the_reasons_of_the_table_and_no_others() -> None:
+def test_code_uses_exactly_the_reasons_of_the_table() -> None:
     found = set(found_reasons())
     assert {kind for kind, _ in found} >= set(TYPES) - {"Refused"}
     for kind, reason in found:
@@ -114,7 +114,7 @@ def test_each_step_is_a_reason_of_progressing() -> None:
     assert set(REASONS["Progressing"]) - {"Settled"} == steps
 
 
-def test_links_of_the_pages_lead_somewhere() -> None:
+def test_links_of_the_pages_resolve() -> None:
     for path in PAGES.glob("*.md"):
         for link in re.findall(r"\]\(([^)#]+)", path.read_text()):
             assert (path.parent / link).is_file(), (path.name, link)

@@ -25,7 +25,7 @@ def commands_of(target: str) -> list[str]:
 
 
 @pytest.mark.requirement("OP-09")
-def test_it_runs_the_tests_on_kind_with_real_disk_failures() -> None:
+def test_ci_runs_the_tests_on_kind_with_real_disk_failures() -> None:
     script = (ROOT / ".ci" / "run").read_text().splitlines()
     ran = [line for line in script if line.startswith("timeout ") and " make test " in f"{line} "]
     assert ran, "the script of CI does not run `make test`"

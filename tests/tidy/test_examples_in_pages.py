@@ -46,16 +46,16 @@ def specs() -> Iterator[tuple[str, dict[str, Any]]]:
 SPECS = list(specs())
 
 
-def test_the_pages_have_examples() -> None:
+def test_pages_have_examples() -> None:
     assert len(SPECS) >= LEAST
 
 
 @pytest.mark.parametrize(("page", "spec"), SPECS, ids=[page for page, _ in SPECS])
-def test_an_example_of_the_resource_is_valid(page: str, spec: dict[str, Any]) -> None:
+def test_resource_examples_are_valid(page: str, spec: dict[str, Any]) -> None:
     MetadataQuorumSpec.model_validate(spec)
 
 
-def test_incarnations_in_the_pages_are_counted_from_one() -> None:
+def test_incarnations_in_the_pages_start_at_one() -> None:
     """The operator never creates number 0: a command with such a pod finds nothing."""
     found = [(path.name, name) for path in PAGES for name in INCARNATION.findall(path.read_text())]
     assert found, "the pages name no member any more"

@@ -23,25 +23,25 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_reference_is_the_code(name: str) -> None:
+def test_reference_pages_match_the_code(name: str) -> None:
     """`make reference-docs` writes it."""
     assert (DOCS / name).read_text() == PAGES[name]()
 
 
 @pytest.mark.requirement("K595-28")
-def test_the_list_of_metrics_is_the_code() -> None:
+def test_list_of_metrics_matches_the_code() -> None:
     """`make metrics-doc` writes it."""
     assert (DOCS / "metrics.md").read_text() == markdown()
 
 
-def test_the_reference_of_keys_is_the_code() -> None:
+def test_configuration_reference_matches_the_code() -> None:
     """`make configuration-doc` writes it."""
     document = (DOCS / "configuration.md").read_text()
     assert reference.written_into(document) == document
     assert sorted(reference.sections_in(document)) == sorted(reference.tables())
 
 
-def test_another_default_or_a_missing_section_would_be_found() -> None:
+def test_different_default_or_missing_section_is_detected() -> None:
     document = (DOCS / "configuration.md").read_text()
     other = document.replace("| 2000 |", "| 2001 |", 1)
     assert other != document
@@ -50,7 +50,7 @@ def test_another_default_or_a_missing_section_would_be_found() -> None:
     assert "Timeouts" not in reference.sections_in(shorter)
 
 
-def test_every_key_that_is_declared_stands_in_the_table_once() -> None:
+def test_every_declared_property_is_in_the_table_once() -> None:
     declared = [
         each.name
         for module in (controller, listeners, log, node, quorum)
@@ -63,7 +63,7 @@ def test_every_key_that_is_declared_stands_in_the_table_once() -> None:
     assert known_names() >= set(table)
 
 
-def test_the_table_says_which_keys_are_the_operators() -> None:
+def test_table_marks_the_properties_set_by_the_operator() -> None:
     """It writes just these, and what `spec.config` may hold is never one of them."""
     owned = {key.name for key in all_keys() if key.owner is Owner.OPERATOR}
     founder = Member(1, 1, Identity(1, "cluster", 1, "uuid", 3, formed=False), founder=True)
@@ -75,7 +75,7 @@ def test_the_table_says_which_keys_are_the_operators() -> None:
     assert "max.connections" in of_listeners
 
 
-def test_every_documented_key_may_stand_in_a_resource_or_is_refused_with_a_reason() -> None:
+def test_every_documented_property_is_accepted_by_a_resource_or_rejected_with_a_reason() -> None:
     """`spec.config` of a MetadataQuorum. A new key goes into `CONFIG_KEYS`, or into `REFUSED` with what to do instead."""
     refused = [key for each in REFUSED for key in each.keys]
     told = [*CONFIG_KEYS, *refused]
@@ -92,17 +92,17 @@ def test_every_documented_key_may_stand_in_a_resource_or_is_refused_with_a_reaso
     assert written_with_tls <= set(refused) | of_tls
 
 
-def test_the_table_of_rights_is_the_code() -> None:
+def test_table_of_rights_matches_the_code() -> None:
     """`make api-permissions-doc` writes it."""
     assert (DOCS / "api-permissions.md").read_text() == rights.markdown()
 
 
-def test_the_table_of_breaks_is_the_code() -> None:
+def test_table_of_defects_matches_the_code() -> None:
     """`make breaks-doc` writes it."""
     assert break_table.written() == break_table.table()
 
 
-def test_there_are_enough_breaks_and_each_says_what_it_would_do() -> None:
+def test_enough_defects_are_listed_and_each_has_its_effect() -> None:
     catchers = break_table.BreakFiles().catchers()
     assert len(catchers) >= 25
     assert [broken.__name__ for broken in catchers if not break_table.words_of(broken)[1]] == []
@@ -110,7 +110,7 @@ def test_there_are_enough_breaks_and_each_says_what_it_would_do() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_every_break_is_caught_by_something() -> None:
+def test_every_defect_is_detected_by_a_test() -> None:
     """A function that breaks something and stands in no list is never tried."""
     files = break_table.BreakFiles()
     tried = {broken.__name__ for broken in files.catchers()}

@@ -26,7 +26,7 @@ def imported(path: Path, modules: set[str]) -> set[str]:
     return (found & modules) - packages
 
 
-def test_imports_of_the_operator_have_an_order() -> None:
+def test_operator_imports_have_an_order() -> None:
     paths = {name_of(path): path for path in tree.modules("operator")}
     graph = {name: imported(path, set(paths)) for name, path in paths.items()}
     assert len(graph) > 100

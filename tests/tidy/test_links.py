@@ -125,7 +125,7 @@ def dead_mentions(path: Path, root: Path) -> Iterator[str]:
             yield f"{path}: there is no {mention}"
 
 
-def test_links_of_pages_lead_somewhere() -> None:
+def test_links_of_pages_resolve() -> None:
     assert len(pages()) > 40
     assert [each for page in pages() for each in dead_links(page)] == []
 
@@ -150,7 +150,7 @@ def test_each_page_that_is_read_in_full_ends_with_where_to_go_next(folder: str) 
         assert LINK.search(last), page
 
 
-def test_paths_of_pages_that_other_files_mention_exist() -> None:
+def test_pages_mentioned_by_other_files_exist() -> None:
     """A page that moved is mentioned in messages, docstrings, charts and resource definitions."""
     paths = [
         path
@@ -174,7 +174,7 @@ def test_paths_of_pages_that_other_files_mention_exist() -> None:
         ("#too-deep", "no heading"),
     ],
 )
-def test_a_dead_link_would_be_found(link: str, fault: str, tmp_path: Path) -> None:
+def test_dead_link_is_detected(link: str, fault: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# A `page`, and more\n\n[x]({link})\n\n##### Too deep\n")
     assert [fault in each for each in dead_links(page)] == [True]
@@ -208,7 +208,7 @@ def test_a_dead_link_is_found_in_each_form(text: str, tmp_path: Path) -> None:
         "[x](https://example.org/other.md)",
     ],
 )
-def test_a_link_that_leads_somewhere_is_left_alone(text: str, tmp_path: Path) -> None:
+def test_valid_link_is_accepted(text: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# A `page`, and more\n\n{text}\n")
     assert list(dead_links(page)) == []
@@ -239,7 +239,7 @@ def test_a_page_in_no_table_of_contents_would_be_found(tmp_path: Path) -> None:
     assert unlisted_pages(tmp_path) == [f"{tmp_path}/below/left.md: in no table of contents"]
 
 
-def test_a_dead_mention_would_be_found(tmp_path: Path) -> None:
+def test_dead_mention_is_detected(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('"""See docs/gone/page.md."""\n')
     assert len(list(dead_mentions(module, tmp_path))) == 1

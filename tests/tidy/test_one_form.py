@@ -28,7 +28,7 @@ def _is_half(node: ast.expr) -> bool:
     return False
 
 
-def test_majorities_are_counted_in_one_module() -> None:
+def test_majorities_are_computed_in_one_module() -> None:
     paths = [path for path in modules(*PACKAGES) if path != ARITHMETIC]
     assert [line for path in paths for line in counted_majorities(path)] == []
     assert list(counted_majorities(ARITHMETIC))
@@ -37,13 +37,13 @@ def test_majorities_are_counted_in_one_module() -> None:
 @pytest.mark.parametrize(
     "source", ["needed = len(voters) // 2 + 1", "if n > len(voters) // 2: f()"]
 )
-def test_a_counted_majority_is_found(source: str, tmp_path: Path) -> None:
+def test_majority_computed_elsewhere_is_detected(source: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
     assert len(list(counted_majorities(path))) == 1
 
 
-def test_the_arithmetic_knows_nothing_of_node_and_operator() -> None:
+def test_arithmetic_module_imports_neither_node_nor_operator() -> None:
     """So that both may import it."""
     assert [module for _, module in imports(ARITHMETIC)] == []
 
@@ -65,14 +65,14 @@ def importers(module: str, paths: list[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("module", PLACES)
-def test_what_has_one_place_is_imported_there(module: str) -> None:
+def test_restricted_modules_are_imported_by_their_owner_only(module: str) -> None:
     """Options of the compiler, and which answers of the kernel mean that a lock is held."""
     found = importers(module, modules(*PACKAGES))
     assert [each for each in found if not each.startswith(f"{PLACES[module]}:")] == []
     assert found
 
 
-def test_a_second_place_is_found(tmp_path: Path) -> None:
+def test_second_import_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("def f():\n    from numba import njit\n")
     assert len(set(importers("numba", [path]))) == 1

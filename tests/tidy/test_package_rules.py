@@ -7,12 +7,12 @@ import pytest
 from support import package_rules
 
 
-def test_every_module_is_in_a_package_that_has_rules() -> None:
+def test_every_module_is_in_a_package_with_rules() -> None:
     found = {package_rules.package_of(path) for path in package_rules.server_modules()}
     assert found - {""} == set(package_rules.PORTS) | package_rules.FOUNDATIONS
 
 
-def test_packages_import_only_each_others_ports() -> None:
+def test_packages_import_only_the_ports_of_each_other() -> None:
     found = [
         finding
         for path in package_rules.server_modules()
@@ -22,7 +22,7 @@ def test_packages_import_only_each_others_ports() -> None:
     assert found == []
 
 
-def test_only_the_partitions_package_uses_of_leadership(tmp_path: Path) -> None:
+def test_leadership_is_used_by_its_partition_package_only(tmp_path: Path) -> None:
     found = [
         finding
         for path in package_rules.server_modules()
@@ -61,7 +61,7 @@ def test_no_attribute_is_assigned_from_outside() -> None:
         ("wire", "from quorum_node.server.listener.port import Handler\n", "used by every package"),
     ],
 )
-def test_an_import_of_another_packages_inside_is_found(
+def test_import_of_another_package_module_is_detected(
     package: str, source: str, finding: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "module.py"
@@ -79,7 +79,7 @@ def test_an_import_of_another_packages_inside_is_found(
         ("admin", "from quorum_node.server.version import VERSION\n"),
     ],
 )
-def test_what_is_allowed_is_not_found(package: str, source: str, tmp_path: Path) -> None:
+def test_allowed_imports_are_not_reported(package: str, source: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
     assert list(package_rules.foreign_internals(path, package)) == []
@@ -95,13 +95,13 @@ def test_what_is_allowed_is_not_found(package: str, source: str, tmp_path: Path)
         "self._listener.book.limits = None\n",
     ],
 )
-def test_an_attribute_that_is_set_from_outside_is_found(source: str, tmp_path: Path) -> None:
+def test_attribute_assigned_from_outside_is_detected(source: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
     assert len(list(package_rules.foreign_assignments(path))) == 1
 
 
-def test_own_attributes_and_those_that_libraries_ask_for_are_not_found(tmp_path: Path) -> None:
+def test_own_attributes_and_those_of_libraries_are_not_reported(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("self.a = 1\nself.b, cls.c = 1, 2\nx = [0]\nx[0] = 1\ntimer.daemon = True\n")
     assert list(package_rules.foreign_assignments(path)) == []

@@ -31,13 +31,13 @@ def test_no_path_of_one_machine() -> None:
     assert found == []
 
 
-def test_a_path_of_one_machine_would_be_found() -> None:
+def test_path_of_one_machine_is_detected() -> None:
     folder = "/".join(["", "work", "main"])
     assert list(lines_with(MACHINE_PATHS, f"x\nsee {folder}\n")) == [2]
     assert not list(lines_with(MACHINE_PATHS, f"frame{folder}"))
 
 
-def test_images_and_development_are_pinned() -> None:
+def test_images_and_development_dependencies_are_pinned() -> None:
     assert {"dev.txt", "node.txt", "operator.txt", "pipeline.txt"} <= set(PINNED)
 
 
@@ -52,7 +52,7 @@ def test_pins_name_no_host_and_every_pin_has_a_hash(name: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["--index-url https://x/simple", "x @ file", "-i http://x"])
-def test_a_host_would_be_found(line: str) -> None:
+def test_host_name_is_detected(line: str) -> None:
     assert list(lines_with(HOSTS, line))
 
 
@@ -69,7 +69,7 @@ def asked_for(extra: str) -> list[str]:
 
 
 @pytest.mark.parametrize("extra", ["node", "operator", "pipeline", "dev"])
-def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
+def test_pins_cover_the_requirements_of_pyproject(extra: str) -> None:
     """A dependency that was added without `make pins` would be missing in an image."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = project["dependency-groups"]["dev"] if extra == "dev" else asked_for(extra)
@@ -78,7 +78,7 @@ def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
 
 
 @pytest.mark.parametrize("extra", ["node", "operator", "pipeline"])
-def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
+def test_image_has_all_dependencies_that_its_code_imports(extra: str) -> None:
     """Else a package that only came along with another one is missing some day."""
     wanted = asked_for(extra)
     named = {re.split(r"[<>=!~\[; ]", entry)[0].lower().replace("-", "_") for entry in wanted}
@@ -94,7 +94,7 @@ def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
 
 
 @pytest.mark.parametrize("extra", ["node", "operator", "pipeline"])
-def test_images_run_what_was_tested(extra: str) -> None:
+def test_images_use_the_tested_versions(extra: str) -> None:
     pins = re.compile(r"^[\w.-]+==\S+", re.MULTILINE)
     tested = set(pins.findall((ROOT / "requirements" / "dev.txt").read_text()))
     shipped = set(pins.findall((ROOT / "requirements" / f"{extra}.txt").read_text()))

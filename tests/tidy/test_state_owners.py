@@ -27,7 +27,7 @@ def test_every_field_has_one_writer() -> None:
 
 
 @pytest.mark.parametrize(("owner", "fields"), OWNERS.items())
-def test_what_safety_rests_on_is_written_in_one_place(owner: str, fields: set[str]) -> None:
+def test_safety_relevant_state_is_written_in_one_module(owner: str, fields: set[str]) -> None:
     found = writers(modules("node/quorum_node"))
     assert {field: found[field] for field in fields} == {field: {owner} for field in fields}
 
@@ -47,14 +47,14 @@ def test_what_safety_rests_on_is_written_in_one_place(owner: str, fields: set[st
         "def f(replica: ReplicaState) -> None:\n    for replica.log_end in (1, 2): pass\n",
     ],
 )
-def test_a_second_writer_is_found(source: str, tmp_path: Path) -> None:
+def test_second_writer_is_detected(source: str, tmp_path: Path) -> None:
     path = tmp_path / "second.py"
     path.write_text(source)
     owner = ROOT / STATE["LogPositions"]
     assert writers([owner, path])["log_end"] == {"log_positions", "second"}
 
 
-def test_what_is_only_read_or_belongs_to_others_is_not_found(tmp_path: Path) -> None:
+def test_reads_and_foreign_fields_are_not_reported(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(
         "def f(replica: ReplicaState, leader: Leader) -> int:\n"
@@ -66,6 +66,6 @@ def test_what_is_only_read_or_belongs_to_others_is_not_found(tmp_path: Path) -> 
     assert list(writes(path)) == []
 
 
-def test_the_fields_are_those_of_the_state() -> None:
+def test_fields_are_those_of_the_state() -> None:
     assert {"log_end", "voted", "role", "partial", "now_ms"} <= state_fields()
     assert len(state_fields()) > 45

@@ -15,19 +15,19 @@ def findings(check: Callable[[Path], Iterator[str]], paths: list[Path]) -> str:
 
 
 @pytest.mark.parametrize("check", OF_EVERY_FILE)
-def test_every_python_file(check: Callable[[Path], Iterator[str]]) -> None:
+def test_every_python_file_follows_the_style(check: Callable[[Path], Iterator[str]]) -> None:
     paths = list(tree.files(".py"))
     assert len(paths) > 20
     assert findings(check, paths) == ""
 
 
-def test_modules_say_what_they_own() -> None:
+def test_every_module_has_a_docstring() -> None:
     paths = tree.modules(*tree.PACKAGES, "tests/support")
     assert findings(tree.missing_docstring, paths) == ""
 
 
 @pytest.mark.parametrize("package", tree.PURE_PACKAGES)
-def test_pure_packages_touch_nothing(package: str) -> None:
+def test_pure_packages_use_no_i_o(package: str) -> None:
     paths = tree.modules(package)
     assert paths, f"{package} is gone; mend the list"
     assert findings(tree.impurities, paths) == ""
@@ -37,7 +37,7 @@ def test_driver_runs_on_any_devices() -> None:
     assert findings(tree.loop_imports, [tree.ROOT / tree.LOOP_AGNOSTIC]) == ""
 
 
-def test_operator_knows_a_node_by_its_api_only() -> None:
+def test_operator_uses_the_node_api_only() -> None:
     assert findings(tree.foreign_node_imports, tree.modules("operator")) == ""
 
 
@@ -74,7 +74,7 @@ def test_operator_folder_does_not_shadow_the_standard_library() -> None:
         (tree.foreign_node_imports, "import quorum_node.storage.log\n", "storage.log"),
     ],
 )
-def test_a_breach_is_found(
+def test_violation_is_detected(
     check: Callable[[Path], Iterator[str]], source: str, finding: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "module.py"
@@ -83,7 +83,7 @@ def test_a_breach_is_found(
 
 
 @pytest.mark.parametrize("name", ["utils", "helper", "common", "pod_manager", "log_utils"])
-def test_an_empty_name_is_found(name: str) -> None:
+def test_empty_name_is_detected(name: str) -> None:
     assert list(tree.empty_name(tree.ROOT / "node" / f"{name}.py"))
 
 
@@ -99,7 +99,7 @@ def test_an_empty_name_is_found(name: str) -> None:
         (tree.foreign_node_imports, "from quorum_node import api\n"),
     ],
 )
-def test_what_is_allowed_is_not_found(
+def test_allowed_code_is_not_reported(
     check: Callable[[Path], Iterator[str]], source: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "module.py"

@@ -25,11 +25,11 @@ MYPY_CACHE = ROOT / ".mypy_cache"
         pytest.param(["lint-imports", "--no-logo"], id="import-contracts"),
     ],
 )
-def test_tool_finds_nothing(command: list[str]) -> None:
+def test_tool_reports_nothing(command: list[str]) -> None:
     check(command)
 
 
-def test_mypy_finds_nothing() -> None:
+def test_mypy_reports_nothing() -> None:
     """A new checkout begins with what an earlier one learnt of the same dependencies; mypy judges each file by its content."""
     kept = cache_directory() / "mypy" / dependencies()
     if kept.exists() and not MYPY_CACHE.exists():

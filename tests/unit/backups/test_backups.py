@@ -61,7 +61,7 @@ def names(tmp_path: Path) -> list[str]:
     return sorted(each.name for each in (tmp_path / "target").iterdir())
 
 
-def test_a_backup_amounts_to_what_the_log_amounts_to(
+def test_backup_has_the_same_state_as_the_log(
     tmp_path: Path, writer: LogWriter, backup: Take
 ) -> None:
     manifest = backup()
@@ -78,7 +78,7 @@ def test_a_backup_amounts_to_what_the_log_amounts_to(
     assert replay_directory(path, Moment()).image == wanted.image
 
 
-def test_a_snapshot_that_goes_meanwhile_is_asked_for_again(
+def test_snapshot_deleted_meanwhile_is_requested_again(
     leader: DirectoryReader, backup: Take
 ) -> None:
     leader.gone = 2
@@ -88,7 +88,7 @@ def test_a_snapshot_that_goes_meanwhile_is_asked_for_again(
         backup()
 
 
-def test_a_backup_that_is_cut_short_has_no_name_and_costs_no_other(
+def test_interrupted_backup_has_no_name_and_leaves_others_intact(
     tmp_path: Path, leader: DirectoryReader, backup: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = backup(keep=1)
@@ -105,7 +105,7 @@ def test_a_backup_that_is_cut_short_has_no_name_and_costs_no_other(
     assert names(tmp_path) == sorted([kept.name, again.name]), "what was left over is gone"
 
 
-def test_what_the_disk_does_not_keep_is_never_published(
+def test_backup_that_the_disk_lost_is_never_published(
     tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = taking.WholeLog.copy
@@ -123,7 +123,7 @@ def test_what_the_disk_does_not_keep_is_never_published(
     assert not [each for each in names(tmp_path) if each.startswith("backup-")]
 
 
-def test_the_oldest_of_this_cluster_go_and_nothing_else(tmp_path: Path, backup: Take) -> None:
+def test_only_the_oldest_backups_of_this_cluster_are_deleted(tmp_path: Path, backup: Take) -> None:
     foreign = backup()
     path = tmp_path / "target" / foreign.name
     told = json.loads((path / "backup.json").read_bytes())
@@ -135,7 +135,7 @@ def test_the_oldest_of_this_cluster_go_and_nothing_else(tmp_path: Path, backup: 
     assert names(tmp_path) == sorted([foreign.name, broken.name, "notes", *made[-2:]])
 
 
-def test_one_process_at_a_time_writes_into_a_folder(tmp_path: Path, backup: Take) -> None:
+def test_only_one_process_may_write_into_a_folder(tmp_path: Path, backup: Take) -> None:
     (tmp_path / "target").mkdir()
     held = os.open(tmp_path / "target", os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -145,7 +145,7 @@ def test_one_process_at_a_time_writes_into_a_folder(tmp_path: Path, backup: Take
     backup()
 
 
-def test_a_metadata_version_of_the_future_is_refused(
+def test_newer_metadata_version_is_rejected(
     tmp_path: Path, leader: DirectoryReader, backup: Take
 ) -> None:
     later = LogWriter(tmp_path / "later")
@@ -186,7 +186,7 @@ def test_damage_is_found_and_named(
     assert wanted in said
 
 
-def test_without_a_directory_for_temporary_files_only_object_stores_need_one(
+def test_only_object_stores_need_a_directory_for_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in a container with a read-only root."""
@@ -204,7 +204,7 @@ def test_without_a_directory_for_temporary_files_only_object_stores_need_one(
     assert "specify one with --scratch, or in TMPDIR" in capsys.readouterr().err
 
 
-def test_the_commands_print_a_line_each_and_a_summary(
+def test_commands_print_a_line_each_and_a_summary(
     tmp_path: Path, backup: Take, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, summary = tmp_path / "target", tmp_path / "summary"

@@ -24,7 +24,7 @@ def code_of(request: Callable[[], object]) -> str:
     return str(refused.value.response["Error"]["Code"])
 
 
-def test_only_its_user_may_do_anything(store: ObjectStore) -> None:
+def test_only_the_configured_user_is_authorized(store: ObjectStore) -> None:
     store.write(BUCKET, "key", b"content")
     for told, code in (
         ({"aws_secret_access_key": "wrong"}, "SignatureDoesNotMatch"),
@@ -37,7 +37,7 @@ def test_only_its_user_may_do_anything(store: ObjectStore) -> None:
     assert store.read(BUCKET, "key") == b"content"
 
 
-def test_a_conditional_write_does_not_overwrite(store: ObjectStore) -> None:
+def test_conditional_write_does_not_overwrite(store: ObjectStore) -> None:
     store.s3.put_object(Bucket=BUCKET, Key="once", Body=b"1", IfNoneMatch="*")
     again = code_of(
         lambda: store.s3.put_object(Bucket=BUCKET, Key="once", Body=b"2", IfNoneMatch="*")
@@ -46,7 +46,7 @@ def test_a_conditional_write_does_not_overwrite(store: ObjectStore) -> None:
     assert store.read(BUCKET, "once") == b"1"
 
 
-def test_parts_are_an_object_only_once_they_are_complete(store: ObjectStore) -> None:
+def test_multipart_upload_is_visible_only_when_completed(store: ObjectStore) -> None:
     named = {"Bucket": BUCKET, "Key": "large"}
     upload_id = store.s3.create_multipart_upload(**named)["UploadId"]
     contents = (b"x" * (5 << 20), b"y")
@@ -68,7 +68,7 @@ def test_parts_are_an_object_only_once_they_are_complete(store: ObjectStore) -> 
     assert store.unfinished_uploads(BUCKET) == []
 
 
-def test_a_listing_has_pages(store: ObjectStore) -> None:
+def test_listing_is_paged(store: ObjectStore) -> None:
     for number in range(PAGE_KEYS + 1):
         store.write(BUCKET, f"many/{number}", b"")
     page = store.s3.list_objects_v2(Bucket=BUCKET, Prefix="many/")

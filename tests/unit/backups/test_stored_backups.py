@@ -106,7 +106,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [each.split()[0] for each in lines if each.startswith("backup-")]
 
 
-def test_a_backup_is_what_verify_replays_and_a_restore_finds(
+def test_stored_backup_passes_verification_and_is_found_by_a_restore(
     store: ObjectStore, take: Take, leader: DirectoryReader, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = take()
@@ -126,7 +126,7 @@ def test_a_backup_is_what_verify_replays_and_a_restore_finds(
             find_stored_source(client, ADDRESS / "nowhere", "cluster")
 
 
-def test_large_files_are_written_in_parts(
+def test_large_files_are_uploaded_in_parts(
     store: ObjectStore,
     take: Take,
     leader: DirectoryReader,
@@ -164,7 +164,7 @@ def _lengthen(tmp_path: Path, leader: DirectoryReader) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [(500, "InternalError"), (503, "SlowDown")])
-def test_a_request_that_fails_ends_the_run_and_leaves_no_backup(
+def test_failed_request_aborts_the_run_without_a_backup(
     status: tuple[int, str],
     store: ObjectStore,
     proxy: ObjectStoreProxy,
@@ -204,7 +204,7 @@ def listed_by(store: ObjectStore) -> list[str]:
 
 
 @pytest.mark.parametrize("file", [".log", "leader-epoch-checkpoint"])
-def test_the_store_that_returns_other_bytes_gets_no_backup(
+def test_backup_is_not_published_if_the_store_returns_other_bytes(
     file: str, store: ObjectStore, proxy: ObjectStoreProxy, take: Take
 ) -> None:
     """Not only where a replay notices it."""
@@ -250,7 +250,9 @@ def test_damage_is_found_and_named(
     assert (key if damage != "none" else manifest.name) in told
 
 
-def test_the_oldest_of_this_cluster_go_and_nothing_else(store: ObjectStore, take: Take) -> None:
+def test_only_the_oldest_backups_of_this_cluster_are_deleted(
+    store: ObjectStore, take: Take
+) -> None:
     foreign, broken = take().name, take().name
     path = f"folder/demo/{foreign}/backup.json"
     told = json.loads(store.read(BUCKET, path))
@@ -293,7 +295,9 @@ def test_incomplete_backups_of_this_cluster_are_removed_after_a_day(
     assert left > {young, foreign, unnamed}
 
 
-def test_a_name_has_one_writer(store: ObjectStore, take: Take, leader: DirectoryReader) -> None:
+def test_backup_name_has_only_one_writer(
+    store: ObjectStore, take: Take, leader: DirectoryReader
+) -> None:
     taken = f"backup-20270115T080000Z-{leader.committed().end_offset:010d}"
     mark = json.dumps({"clusterId": "cluster", "since": FIRST_S}).encode()
     store.write(BUCKET, f"folder/demo/{taken}/{MARK}", mark)
@@ -302,7 +306,7 @@ def test_a_name_has_one_writer(store: ObjectStore, take: Take, leader: Directory
     assert store.keys(BUCKET) == [f"folder/demo/{taken}/{MARK}"], "the other writer's stays"
 
 
-def test_a_listing_has_pages(store: ObjectStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_is_paged(store: ObjectStore, capsys: pytest.CaptureFixture[str]) -> None:
     name = "backup-20270101T000000Z-{:010d}".format
     for number in range(2 * PAGE_KEYS + 1):
         store.write(BUCKET, f"folder/demo/{name(number)}/x", b"")
@@ -342,7 +346,7 @@ def test_errors_are_one_line_without_credentials(
     assert "there are no credentials" in told(folder)
 
 
-def test_a_store_that_does_not_answer_in_time_is_an_error(
+def test_store_timeout_is_an_error(
     store: ObjectStore, proxy: ObjectStoreProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import threading
@@ -359,7 +363,7 @@ def test_a_store_that_does_not_answer_in_time_is_an_error(
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_an_endpoint_that_is_no_object_store_is_an_error(
+def test_endpoint_that_is_no_object_store_is_an_error(
     status: int, store: ObjectStore, proxy: ObjectStoreProxy
 ) -> None:
     proxy.before = lambda number, method, path: Answer(status, b"<html>hello<br></html>")
@@ -372,7 +376,7 @@ def test_an_endpoint_that_is_no_object_store_is_an_error(
     assert len(proxy.requests) == 1
 
 
-def test_without_boto3_the_extra_is_named(
+def test_missing_boto3_is_reported_with_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import sys
@@ -383,7 +387,7 @@ def test_without_boto3_the_extra_is_named(
     assert "pip install 'metadataquorum[object-store]'" in capsys.readouterr().err
 
 
-def test_a_restore_takes_only_what_was_written(
+def test_restore_accepts_only_the_bytes_of_the_manifest(
     store: ObjectStore, take: Take, tmp_path: Path
 ) -> None:
     """What the founder copies from the store is compared with the manifest while it is copied."""
@@ -414,7 +418,7 @@ def test_a_restore_takes_only_what_was_written(
     assert copied.read_bytes().startswith(data), "the founder's records follow"
 
 
-def test_the_ca_of_a_store_is_that_of_the_bundle(
+def test_store_certificate_is_verified_with_the_configured_ca_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)

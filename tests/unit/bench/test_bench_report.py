@@ -29,7 +29,7 @@ def a_round(system: str, number: int, p50_ms: float | None, failed: str = "") ->
 
 
 @pytest.mark.requirement("K595-32")
-def test_a_round_that_a_system_lost_is_told_and_shifts_no_other() -> None:
+def test_lost_round_of_one_system_is_reported_and_does_not_shift_others() -> None:
     ours = [a_round(report.OURS, number, figure) for number, figure in enumerate((1.0, 5.0, 3.0))]
     theirs = [
         a_round("etcd", 0, None, "TimeoutError('etcd is not whole')"),
@@ -57,11 +57,11 @@ def test_a_round_that_a_system_lost_is_told_and_shifts_no_other() -> None:
         ("'--enable-shared' '--prefix=/usr'", "/usr", "a distribution's build"),
     ],
 )
-def test_builds_are_told_apart(configured: str, base: str, why: str) -> None:
+def test_builds_are_distinguished(configured: str, base: str, why: str) -> None:
     assert interpreter.reason(configured, base) == why
 
 
-def test_another_interpreter_is_taken_only_if_it_is_optimised_alike_and_faster(
+def test_another_interpreter_is_used_only_if_equally_optimized_and_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = {"slow": 1.0, "fast": 0.8, "slower": 1.1, "other": 0.1}
@@ -89,7 +89,7 @@ def test_before_and_after_are_compared_within_a_round() -> None:
     assert ratio(rounds, 1, "cpu_us") == pytest.approx(1.04)
 
 
-def test_what_is_left_is_what_parts_took_before() -> None:
+def test_remaining_time_is_estimated_from_earlier_parts() -> None:
     progress = Progress({"a": 100.0, "b": 10.0}, rounds=2)
     assert progress.left_seconds() == 220
     with progress.part("a", 0):

@@ -57,7 +57,7 @@ def shrink(cluster: ControlledCluster, name: str, *isr: int) -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_the_first_image_tells_all_that_is_assigned_and_nothing_else() -> None:
+def test_first_image_reports_all_assignments_and_nothing_else() -> None:
     cluster = created(("a", (1, 2)), ("b", (2, 3)), ("c", (3, 1)))
     changes = assignment_changes(1, EMPTY, cluster.image.topics)
     assert changes.stopped == ()
@@ -66,7 +66,7 @@ def test_the_first_image_tells_all_that_is_assigned_and_nothing_else() -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_only_what_changed_is_told() -> None:
+def test_only_changes_are_reported() -> None:
     cluster = created(("a", (1, 2)), ("b", (1, 2)))
     before = cluster.image.topics
     assert assignment_changes(1, before, before).changed == ()
@@ -78,7 +78,7 @@ def test_only_what_changed_is_told() -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_a_topic_that_came_back_is_another_one() -> None:
+def test_recreated_topic_is_a_different_topic() -> None:
     cluster = created(("a", (1, 2)))
     before, old_id = cluster.image.topics, cluster.topic_id("a")
     delete(cluster, "a")
@@ -89,7 +89,7 @@ def test_a_topic_that_came_back_is_another_one() -> None:
     assert cluster.topic_id("a") != old_id
 
 
-def test_a_topic_that_came_and_went_between_two_images_was_never_there() -> None:
+def test_topic_created_and_deleted_between_two_images_is_not_reported() -> None:
     cluster = created(("a", (1, 2)))
     before = cluster.image.topics
     create(cluster, "b", (1,))
@@ -99,7 +99,7 @@ def test_a_topic_that_came_and_went_between_two_images_was_never_there() -> None
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_replica_that_was_moved_away_is_stopped_and_one_that_came_is_told() -> None:
+def test_removed_replica_is_stopped_and_a_new_one_is_reported() -> None:
     here = created(("a", (1, 2)))
     there = created(("a", (2, 3)))
     same_id = here.topic_id("a") == there.topic_id("a")
@@ -110,7 +110,7 @@ def test_a_replica_that_was_moved_away_is_stopped_and_one_that_came_is_told() ->
 
 
 @pytest.mark.requirement("KV3-07")
-def test_strays_are_told_by_topic_id_and_assignment() -> None:
+def test_stray_replicas_are_identified_by_topic_id_and_assignment() -> None:
     cluster = created(("a", (1, 2)), ("b", (2, 3)))
     a, b = cluster.topic_id("a"), cluster.topic_id("b")
     kept = FoundLog("a", 0, a)

@@ -19,13 +19,13 @@ STARTS = ((1, 0), (3, 10), (6, 25))
         (-1, None),
     ],
 )
-def test_the_end_of_the_largest_epoch_that_is_not_above_the_asked_one(
+def test_end_offset_is_that_of_the_largest_epoch_not_above_the_requested_one(
     asked: int, found: EpochEnd | None
 ) -> None:
     assert EpochHistory(STARTS).end_of(asked, 40) == found
 
 
-def test_an_epoch_without_records_is_replaced_by_the_next_one() -> None:
+def test_epoch_without_records_is_replaced_by_the_next_one() -> None:
     history = EpochHistory(STARTS)
     history.enter(7, 40)
     history.enter(8, 40)
@@ -34,7 +34,7 @@ def test_an_epoch_without_records_is_replaced_by_the_next_one() -> None:
     assert list(history.starts) == list(STARTS)
 
 
-def test_deleted_records_move_the_start_of_the_epoch_that_covers_what_is_left() -> None:
+def test_deleted_records_move_the_start_of_the_epoch_at_the_new_log_start() -> None:
     history = EpochHistory(STARTS)
     history.cut_start(12)
     assert history.starts == ((3, 12), (6, 25))
@@ -56,11 +56,11 @@ def test_deleted_records_move_the_start_of_the_epoch_that_covers_what_is_left() 
         (EpochEnd(9, 33), 33),
     ],
 )
-def test_where_a_follower_cuts(leader: EpochEnd, cut_to: int) -> None:
+def test_truncation_offset_of_a_follower(leader: EpochEnd, cut_to: int) -> None:
     assert truncation_offset(EpochHistory(STARTS), 40, leader) == cut_to
 
 
-def test_two_logs_agree_after_a_few_questions() -> None:
+def test_two_diverging_logs_converge_after_a_few_requests() -> None:
     """Fast leader changes: each log has epochs that the other one lacks (KIP-279)."""
     mine, my_end = EpochHistory(((1, 0), (2, 10), (4, 20))), 30
     theirs, their_end = EpochHistory(((1, 0), (3, 8), (5, 12))), 40

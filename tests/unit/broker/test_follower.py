@@ -34,7 +34,7 @@ def offset_of(env: ReplicaEnv) -> int | None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_what_is_fetched_is_appended_as_it_is_and_acknowledged_when_written() -> None:
+def test_fetched_batches_are_appended_unchanged_and_acknowledged_when_written() -> None:
     env = following()
     env.receive(batch(0, 2, 3), batch(2, 1, 5), high_watermark=1)
     assert env.appended == [batch(0, 2, 3), batch(2, 1, 5)]
@@ -46,7 +46,7 @@ def test_what_is_fetched_is_appended_as_it_is_and_acknowledged_when_written() ->
 
 
 @pytest.mark.requirement("KV3-09")
-def test_the_high_watermark_is_known_as_far_as_the_log_reaches() -> None:
+def test_high_watermark_is_limited_to_the_log_end() -> None:
     env = following()
     env.receive(batch(0, 2, 5), high_watermark=9)
     assert env.replica.high_watermark == 2
@@ -55,14 +55,14 @@ def test_the_high_watermark_is_known_as_far_as_the_log_reaches() -> None:
     assert env.replica.high_watermark == 2
 
 
-def test_batches_of_a_newer_epoch_than_was_asked_for_are_left() -> None:
+def test_batches_of_an_epoch_above_the_requested_one_are_ignored() -> None:
     env = following()
     env.receive(batch(0, 1, 5), batch(1, 1, 6), batch(2, 1, 5))
     assert env.appended == [batch(0, 1, 5)]
 
 
 @pytest.mark.parametrize(("epoch", "offset"), [(4, 20), (6, 20), (5, 19), (5, 21)])
-def test_an_answer_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
+def test_response_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
     env = following(WITH_LOG)
     assert env.step(BatchesFetched(epoch, offset, (batch(20, 1, 5),), 20, 0)) == []
     assert env.step(LogDiverged(epoch, offset, EpochEnd(1, 5))) == []
@@ -71,7 +71,7 @@ def test_an_answer_to_another_fetch_is_ignored(epoch: int, offset: int) -> None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_diverging_log_is_cut_by_epoch_and_producers_are_what_is_left() -> None:
+def test_diverging_log_is_truncated_by_epoch_and_producers_are_rebuilt() -> None:
     env = following(WITH_LOG)
     env.step(LogDiverged(5, 20, EpochEnd(3, 15)))
     assert env.one(TruncateLog).end_offset == 15
@@ -85,7 +85,7 @@ def test_a_diverging_log_is_cut_by_epoch_and_producers_are_what_is_left() -> Non
 
 
 @pytest.mark.requirement("KV3-09")
-def test_an_epoch_that_the_leader_lacks_takes_another_question() -> None:
+def test_epoch_unknown_to_the_leader_requires_another_request() -> None:
     env = following(WITH_LOG)
     env.step(LogDiverged(5, 20, EpochEnd(2, 14)))
     assert env.one(TruncateLog).end_offset == 10
@@ -95,7 +95,7 @@ def test_an_epoch_that_the_leader_lacks_takes_another_question() -> None:
     assert (position.fetch_offset, position.last_fetched_epoch) == (10, 1)
 
 
-def test_an_epoch_that_was_entered_without_records_is_given_up_without_cutting_any() -> None:
+def test_epoch_without_records_is_dropped_without_truncation() -> None:
     env = ReplicaEnv(WITH_LOG)
     env.told(ME, 5, 9)
     env.told(2, 6, 10)
@@ -111,9 +111,7 @@ def test_an_epoch_that_was_entered_without_records_is_given_up_without_cutting_a
 
 
 @pytest.mark.requirement("KV3-09")
-def test_committed_records_survive_a_change_of_leaders_before_their_high_watermark_is_known() -> (
-    None
-):
+def test_committed_records_survive_a_leader_change_before_their_high_watermark_is_known() -> None:
     """KIP-101's first example: cutting to the high watermark would drop what is committed."""
     env = following(WITH_LOG)
     env.told(3, 6, 10)
@@ -122,14 +120,14 @@ def test_committed_records_survive_a_change_of_leaders_before_their_high_waterma
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_log_without_any_epoch_is_cut_to_its_high_watermark() -> None:
+def test_log_without_any_epoch_is_truncated_to_its_high_watermark() -> None:
     env = following(OpenedLog(end_offset=20, high_watermark=12))
     assert env.one(TruncateLog).end_offset == 12
     env.step(Truncated(()))
     assert offset_of(env) == 12
 
 
-def test_a_leader_that_says_it_is_newer_is_not_asked_before_metadata_tells() -> None:
+def test_fetch_from_a_newer_leader_epoch_waits_for_metadata() -> None:
     env = following(WITH_LOG)
     env.step(FetchRefused(5, 20, BrokerError.UNKNOWN_LEADER_EPOCH))
     assert offset_of(env) == 20
@@ -144,7 +142,7 @@ def test_a_leader_that_says_it_is_newer_is_not_asked_before_metadata_tells() -> 
     ("start", "end", "cut_to", "restart_at", "then"),
     [(0, 15, 15, None, 15), (30, 40, None, 30, 30), (5, 25, None, None, 20)],
 )
-def test_out_of_range(
+def test_offset_out_of_range(
     start: int, end: int, cut_to: int | None, restart_at: int | None, then: int
 ) -> None:
     env = following(WITH_LOG)
@@ -162,7 +160,7 @@ def test_out_of_range(
     assert offset_of(env) == then
 
 
-def test_records_that_the_leader_deleted_are_deleted() -> None:
+def test_records_deleted_by_the_leader_are_deleted() -> None:
     env = following(WITH_LOG)
     env.step(BatchesFetched(5, 20, (), 20, 11))
     assert env.replica.start_offset == 11
@@ -170,7 +168,7 @@ def test_records_that_the_leader_deleted_are_deleted() -> None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_log_that_begins_within_a_batch_of_the_leader_takes_the_whole_batch() -> None:
+def test_log_start_within_a_leader_batch_fetches_the_whole_batch() -> None:
     """DeleteRecords moved the leader's start to 15, within its batch from 10 to 20."""
     env = following()
     env.step(FetchRefused(5, 0, BrokerError.OFFSET_OUT_OF_RANGE))
@@ -190,7 +188,7 @@ def test_a_log_that_begins_within_a_batch_of_the_leader_takes_the_whole_batch() 
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_leader_whose_log_ends_before_the_own_start_is_followed_from_there() -> None:
+def test_leader_with_a_log_end_before_the_own_start_is_followed_from_its_end() -> None:
     """After an unclean election: otherwise the replica would wait until the leader has as many records."""
     env = following(OpenedLog(100, 120, 120, ((3, 100),)))
     env.step(FetchRefused(5, 120, BrokerError.OFFSET_OUT_OF_RANGE))
@@ -202,7 +200,7 @@ def test_a_leader_whose_log_ends_before_the_own_start_is_followed_from_there() -
 
 
 @pytest.mark.parametrize("damaged", [batch(20, 1, 2), batch(19, 2, 5)])
-def test_a_batch_whose_epoch_or_offset_descends_is_left(damaged: Batch) -> None:
+def test_batch_with_a_descending_epoch_or_offset_is_ignored(damaged: Batch) -> None:
     env = following(WITH_LOG)
     env.receive(damaged)
     assert env.all(AppendBatches) == []

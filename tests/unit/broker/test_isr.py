@@ -28,7 +28,7 @@ def asked(env: ReplicaEnv) -> ProposeIsr:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_follower_that_never_fetches_falls_out_and_counts_until_the_controller_agrees() -> None:
+def test_follower_that_never_fetches_is_removed_and_counts_until_the_controller_commits() -> None:
     env = lagging_c()
     proposal = asked(env)
     assert (proposal.leader_epoch, proposal.partition_epoch) == (5, 9)
@@ -40,7 +40,7 @@ def test_a_follower_that_never_fetches_falls_out_and_counts_until_the_controller
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_slow_follower_falls_out_and_one_with_everything_stays_however_silent() -> None:
+def test_slow_follower_is_removed_and_a_complete_silent_one_stays() -> None:
     env = leading()
     env.produce()
     env.write()
@@ -64,7 +64,7 @@ def test_a_slow_follower_falls_out_and_one_with_everything_stays_however_silent(
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_follower_is_caught_up_if_it_reaches_what_the_leader_had_at_its_last_fetch() -> None:
+def test_follower_is_caught_up_if_it_reaches_the_log_end_at_its_last_fetch() -> None:
     """Under steady load nobody ever has everything."""
     env = leading(isr=(ME, B))
     for _ in range(10):
@@ -77,7 +77,7 @@ def test_a_follower_is_caught_up_if_it_reaches_what_the_leader_had_at_its_last_f
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_burst_alone_is_no_lag_in_bytes() -> None:
+def test_single_burst_is_no_lag_in_bytes() -> None:
     settings = PartitionSettings(replica_lag_max_bytes=1000)
     env = leading(settings=settings, isr=(ME, B))
     env.produce(9)
@@ -94,7 +94,7 @@ def test_a_burst_alone_is_no_lag_in_bytes() -> None:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_follower_that_stays_far_behind_falls_out_after_half_a_second() -> None:
+def test_far_lagging_follower_is_removed_after_half_a_second() -> None:
     env = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME, B))
     env.produce(9)
     env.write()
@@ -106,7 +106,7 @@ def test_a_follower_that_stays_far_behind_falls_out_after_half_a_second() -> Non
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_follower_rejoins_below_half_of_the_lag_in_bytes() -> None:
+def test_follower_rejoins_below_half_of_the_lag_limit_in_bytes() -> None:
     env = leading(settings=PartitionSettings(replica_lag_max_bytes=1000), isr=(ME,))
     env.fetched_by(B, 0, behind_bytes=500)
     assert env.proposed() is None
@@ -115,7 +115,7 @@ def test_a_follower_rejoins_below_half_of_the_lag_in_bytes() -> None:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_follower_joins_when_it_has_what_is_committed_and_counts_from_then_on() -> None:
+def test_follower_joins_with_all_committed_records_and_counts_from_then_on() -> None:
     env = leading(isr=(ME, B))
     env.produce(2)
     env.write()
@@ -150,7 +150,7 @@ def test_no_follower_joins_before_it_has_the_records_of_earlier_leaders() -> Non
 
 @pytest.mark.requirement("KV3-10")
 @pytest.mark.parametrize("epoch", [None, 14])
-def test_no_fenced_or_restarted_follower_joins(epoch: int | None) -> None:
+def test_fenced_or_restarted_follower_does_not_join(epoch: int | None) -> None:
     env = leading(isr=(ME, B))
     if epoch is None:
         del env.active[C]
@@ -162,7 +162,7 @@ def test_no_fenced_or_restarted_follower_joins(epoch: int | None) -> None:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_an_unanswered_proposal_is_asked_again_as_it_was() -> None:
+def test_unanswered_proposal_is_resent_unchanged() -> None:
     env = lagging_c()
     first = asked(env)
     env.step(IsrRefused(first.proposal_id, IsrError.UNANSWERED))
@@ -179,7 +179,7 @@ def test_an_unanswered_proposal_is_asked_again_as_it_was() -> None:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
+def test_rejected_proposal_is_rebuilt_from_the_committed_state() -> None:
     env = lagging_c()
     first = asked(env)
     env.step(IsrRefused(first.proposal_id, IsrError.NOT_ATTEMPTED))
@@ -191,9 +191,7 @@ def test_a_refused_proposal_is_made_again_from_what_is_committed() -> None:
 
 @pytest.mark.requirement("KV3-08")
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(4, 12), (6, 12), (5, 8)])
-def test_an_answer_of_another_epoch_changes_nothing(
-    leader_epoch: int, partition_epoch: int
-) -> None:
+def test_response_of_another_epoch_changes_nothing(leader_epoch: int, partition_epoch: int) -> None:
     env = lagging_c()
     proposal = asked(env)
     env.step(IsrTaken(proposal.proposal_id, leader_epoch, partition_epoch, (ME,)))
@@ -201,7 +199,7 @@ def test_an_answer_of_another_epoch_changes_nothing(
     assert env.leader.in_sync.proposal is not None
 
 
-def test_an_answer_to_an_earlier_leadership_is_ignored() -> None:
+def test_response_to_an_earlier_leadership_is_ignored() -> None:
     env = lagging_c()
     old = asked(env)
     env.told(B, 6, 10)
@@ -215,7 +213,7 @@ def test_an_answer_to_an_earlier_leadership_is_ignored() -> None:
 
 
 @pytest.mark.requirement("KV3-10")
-def test_metadata_that_arrives_before_the_answer_is_not_undone_by_it() -> None:
+def test_metadata_received_before_the_response_is_not_reverted_by_it() -> None:
     env = lagging_c()
     proposal = asked(env)
     env.told(ME, 5, 10, isr=(ME, B))

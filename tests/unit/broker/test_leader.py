@@ -19,7 +19,7 @@ def caught_up(env: ReplicaEnv, *followers: int) -> None:
         env.fetched_by(follower, env.replica.end_offset)
 
 
-def test_acks_all_waits_for_the_whole_isr_and_for_the_own_writer() -> None:
+def test_acks_all_waits_for_the_whole_isr_and_the_local_writer() -> None:
     env = leading()
     env.produce(3)
     assert [(each.base_offset, each.leader_epoch) for each in env.appended] == [(0, 5)]
@@ -32,7 +32,7 @@ def test_acks_all_waits_for_the_whole_isr_and_for_the_own_writer() -> None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_the_high_watermark_is_the_smallest_end_in_the_isr_and_never_goes_back() -> None:
+def test_high_watermark_is_the_smallest_end_offset_in_the_isr_and_never_decreases() -> None:
     env = leading()
     env.produce(2)
     env.produce(2)
@@ -46,7 +46,7 @@ def test_the_high_watermark_is_the_smallest_end_in_the_isr_and_never_goes_back()
     assert env.replica.high_watermark == 4
 
 
-def test_acks_1_waits_for_the_writer_alone_and_acks_0_too() -> None:
+def test_acks_1_and_acks_0_wait_for_the_local_writer_only() -> None:
     env = leading()
     env.produce(acks=1)
     env.produce(acks=0)
@@ -57,7 +57,7 @@ def test_acks_1_waits_for_the_writer_alone_and_acks_0_too() -> None:
     assert env.replica.high_watermark == 0
 
 
-def test_too_few_in_sync_take_no_acks_all() -> None:
+def test_too_small_isr_rejects_acks_all() -> None:
     env = leading(isr=(ME,), settings=TWO)
     env.produce()
     assert env.errors == [BrokerError.NOT_ENOUGH_REPLICAS]
@@ -73,7 +73,7 @@ def test_too_few_in_sync_take_no_acks_all() -> None:
     assert env.replica.high_watermark == 1
 
 
-def test_a_partition_with_fewer_replicas_than_min_insync_replicas_needs_all_of_them() -> None:
+def test_partition_with_fewer_replicas_than_min_insync_replicas_needs_all_of_them() -> None:
     env = leading(settings=PartitionSettings(min_insync_replicas=5))
     env.produce()
     assert env.appended
@@ -82,7 +82,7 @@ def test_a_partition_with_fewer_replicas_than_min_insync_replicas_needs_all_of_t
     assert env.errors == [BrokerError.NOT_ENOUGH_REPLICAS]
 
 
-def test_another_min_insync_replicas_counts_at_once() -> None:
+def test_changed_min_insync_replicas_applies_immediately() -> None:
     env = leading(isr=(ME,), settings=TWO)
     env.produce(acks=1)
     env.write()
@@ -90,7 +90,7 @@ def test_another_min_insync_replicas_counts_at_once() -> None:
     assert env.replica.high_watermark == 1
 
 
-def test_a_request_that_takes_too_long_is_answered_and_its_batch_stays() -> None:
+def test_timed_out_request_is_answered_and_its_batch_stays() -> None:
     env = leading()
     env.produce(producer=7, sequence=0)
     env.wait(499)
@@ -100,7 +100,7 @@ def test_a_request_that_takes_too_long_is_answered_and_its_batch_stays() -> None
     assert env.replica.end_offset == 1
 
 
-def test_a_duplicate_is_answered_only_when_the_batch_is_replicated() -> None:
+def test_duplicate_is_acknowledged_only_when_the_batch_is_replicated() -> None:
     env = leading()
     env.produce(2, producer=7, sequence=0)
     env.produce(2, producer=7, sequence=0)
@@ -115,7 +115,7 @@ def test_a_duplicate_is_answered_only_when_the_batch_is_replicated() -> None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_consumer_gets_nothing_between_high_watermark_and_end_and_an_error_behind_it() -> None:
+def test_consumer_gets_nothing_above_the_high_watermark_and_an_error_beyond_the_end() -> None:
     env = leading()
     env.produce(4)
     env.write()
@@ -140,7 +140,7 @@ def test_a_consumer_gets_nothing_between_high_watermark_and_end_and_an_error_beh
     ("leader_epoch", "error"),
     [(4, BrokerError.FENCED_LEADER_EPOCH), (6, BrokerError.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_fetch_names_the_leaders_epoch(leader_epoch: int, error: BrokerError) -> None:
+def test_fetch_requires_the_epoch_of_the_leader(leader_epoch: int, error: BrokerError) -> None:
     env = leading()
     env.fetched_by(B, 0, leader_epoch=leader_epoch)
     assert env.one(RefuseFetch).error is error
@@ -149,7 +149,7 @@ def test_a_fetch_names_the_leaders_epoch(leader_epoch: int, error: BrokerError) 
     assert env.one(RefuseFetch).error is error
 
 
-def test_a_fetch_of_a_broker_that_is_no_replica_is_refused() -> None:
+def test_fetch_of_a_broker_without_a_replica_is_rejected() -> None:
     env = leading()
     env.active[9] = 19
     env.fetched_by(9, 0)
@@ -176,7 +176,7 @@ LONG = OpenedLog(start_offset=5, end_offset=20, high_watermark=12, epoch_starts=
         (20, 9, BrokerError.OFFSET_OUT_OF_RANGE),
     ],
 )
-def test_divergence_is_found_by_epoch_and_offset(
+def test_divergence_is_detected_by_epoch_and_offset(
     offset: int, last_epoch: int, answer: EpochEnd | BrokerError | None
 ) -> None:
     env = leading(opened=LONG)
@@ -191,7 +191,7 @@ def test_divergence_is_found_by_epoch_and_offset(
     assert known == (offset if answer is None else -1)
 
 
-def test_what_earlier_leaders_left_is_committed_with_the_isr() -> None:
+def test_records_of_earlier_leaders_are_committed_with_the_isr() -> None:
     env = leading(opened=LONG)
     env.fetched_by(B, 20)
     env.fetched_by(C, 20)
@@ -199,7 +199,7 @@ def test_what_earlier_leaders_left_is_committed_with_the_isr() -> None:
     assert env.replica.latest_offset() == 20
 
 
-def test_a_writer_that_reports_late_never_lowers_anything() -> None:
+def test_late_writer_report_never_decreases_anything() -> None:
     env = leading()
     env.produce(2)
     env.produce(2)

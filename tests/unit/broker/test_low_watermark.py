@@ -19,7 +19,7 @@ def replicated() -> ReplicaEnv:
     return env
 
 
-def test_it_is_the_smallest_start_of_the_leader_and_its_live_followers() -> None:
+def test_low_watermark_is_the_smallest_log_start_of_the_leader_and_live_followers() -> None:
     env = replicated()
     assert env.replica.low_watermark == -1, "nobody has said where its log begins"
     fetched(env, B, 0)
@@ -35,14 +35,14 @@ def test_it_is_the_smallest_start_of_the_leader_and_its_live_followers() -> None
     assert env.replica.low_watermark == 3
 
 
-def test_waiters_are_notified_when_a_follower_reports_another_start() -> None:
+def test_waiters_are_notified_when_a_follower_reports_another_log_start() -> None:
     env = replicated()
     assert ReadableMoved() in fetched(env, B, 0)
     assert ReadableMoved() not in fetched(env, B, 0)
     assert ReadableMoved() in fetched(env, B, 1)
 
 
-def test_a_follower_of_a_dead_broker_does_not_hold_back_the_low_watermark() -> None:
+def test_follower_of_a_dead_broker_does_not_hold_back_the_low_watermark() -> None:
     env = replicated()
     fetched(env, C, 0)
     del env.active[C]
@@ -53,13 +53,13 @@ def test_a_follower_of_a_dead_broker_does_not_hold_back_the_low_watermark() -> N
     assert env.replica.low_watermark == 4
 
 
-def test_only_a_leader_knows_it() -> None:
+def test_only_a_leader_knows_the_low_watermark() -> None:
     env = replicated()
     env.told(B, 6, 10)
     assert env.replica.low_watermark is None
 
 
-def test_a_leader_without_live_followers_counts_alone() -> None:
+def test_leader_without_live_followers_counts_alone() -> None:
     env = replicated()
     del env.active[B], env.active[C]
     env.told(ME, 5, 10)

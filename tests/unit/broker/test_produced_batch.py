@@ -32,7 +32,7 @@ def changed(at: int, code: str, *values: int) -> bytes:
     return bytes(data)
 
 
-def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() -> None:
+def test_batch_is_parsed_and_placed_without_changing_checksummed_bytes() -> None:
     data = changed(43, ">qhi", 77, 2, 40)
     batch = read_produced(data, LIMITS)
     assert isinstance(batch, Batch)
@@ -72,11 +72,11 @@ def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() 
     ],
     ids=range(20),
 )
-def test_what_is_wrong_is_refused(data: bytes, error: BrokerError) -> None:
+def test_invalid_batch_is_rejected(data: bytes, error: BrokerError) -> None:
     assert read_produced(data, LIMITS) is error
 
 
-def test_an_incomplete_batch_behind_the_first_is_cut_off() -> None:
+def test_incomplete_batch_after_the_first_is_truncated() -> None:
     for rest in (b"x" * 11, made()[:-1], made()[:13]):
         batch = read_produced(made() + rest, LIMITS)
         assert isinstance(batch, Batch)
@@ -84,14 +84,14 @@ def test_an_incomplete_batch_behind_the_first_is_cut_off() -> None:
         assert batch.size_bytes == len(made())
 
 
-def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
+def test_every_flipped_bit_after_the_checksum_is_detected() -> None:
     for position in range(17, len(made())):
         data = bytearray(made())
         data[position] ^= 1
         assert read_produced(bytes(data), LIMITS) in (CORRUPT, INVALID), position
 
 
-def test_limits() -> None:
+def test_batch_limits_are_enforced() -> None:
     data = made()
     size = len(data)
     assert isinstance(read_produced(data, BatchLimits(size, size)), Batch)

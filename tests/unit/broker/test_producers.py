@@ -18,7 +18,7 @@ def after(*batches: object) -> ProducerStates:
     return states
 
 
-def test_the_next_batch_is_taken_and_the_last_five_are_known() -> None:
+def test_next_batch_is_accepted_and_the_last_five_are_known_as_duplicates() -> None:
     written = [batch(10 * n, 2, 0, P, 2 * n) for n in range(7)]
     states = after(*written)
     assert states.check(batch(0, 2, -1, P, 14)) is BrokerError.NONE
@@ -29,13 +29,13 @@ def test_the_next_batch_is_taken_and_the_last_five_are_known() -> None:
 
 
 @pytest.mark.parametrize(("count", "sequence"), [(1, 3), (3, 0), (1, 0), (2, 5)])
-def test_a_gap_or_another_cut_of_the_same_records_is_out_of_order(
-    count: int, sequence: int
-) -> None:
+def test_sequence_gap_or_overlap_is_out_of_order(count: int, sequence: int) -> None:
     assert after(batch(0, 2, 0, P, 0)).check(batch(0, count, -1, P, sequence)) is OUT_OF_ORDER
 
 
-def test_an_unknown_producer_may_begin_anywhere_and_none_may_do_anything() -> None:
+def test_unknown_producer_may_start_at_any_sequence_and_batches_without_producer_are_accepted() -> (
+    None
+):
     states = ProducerStates()
     assert states.check(batch(0, 1, -1, P, 12)) is BrokerError.NONE
     assert states.check(batch(0, 1, -1)) is BrokerError.NONE
@@ -43,7 +43,7 @@ def test_an_unknown_producer_may_begin_anywhere_and_none_may_do_anything() -> No
     assert states.snapshot() == ()
 
 
-def test_a_new_epoch_begins_at_0_and_an_older_one_is_fenced() -> None:
+def test_new_epoch_starts_at_0_and_an_older_one_is_fenced() -> None:
     states = after(batch(0, 2, 0, P, 0)._replace(producer_epoch=4))
     newer = batch(0, 1, -1, P, 0)._replace(producer_epoch=5)
     assert states.check(newer) is BrokerError.NONE
@@ -55,20 +55,20 @@ def test_a_new_epoch_begins_at_0_and_an_older_one_is_fenced() -> None:
     )
 
 
-def test_sequences_wrap() -> None:
+def test_sequence_numbers_wrap_around() -> None:
     states = after(batch(0, 4, 0, P, SEQUENCES - 2))
     assert states.check(batch(0, 1, -1, P, 2)) is BrokerError.NONE
     assert states.check(batch(0, 4, -1, P, SEQUENCES - 2)) == Duplicate(0, 4)
 
 
-def test_a_snapshot_is_the_whole_state() -> None:
+def test_snapshot_contains_the_whole_state() -> None:
     states = after(batch(0, 2, 0, P, 0), batch(2, 2, 0, P, 2), batch(4, 1, 0, P + 1, 0))
     again = ProducerStates(states.snapshot())
     assert again.check(batch(0, 2, -1, P, 0)) == Duplicate(0, 2)
     assert again.snapshot() == states.snapshot()
 
 
-def test_deleted_batches_are_forgotten_but_the_last_one_of_a_producer() -> None:
+def test_deleted_batches_are_removed_except_the_last_of_a_producer() -> None:
     states = after(batch(0, 2, 0, P, 0), batch(2, 2, 0, P, 2), batch(4, 2, 0, P, 4))
     states.begin_at(4)
     assert [each.base_offset for each in states.snapshot()[0].batches] == [4]
@@ -77,7 +77,7 @@ def test_deleted_batches_are_forgotten_but_the_last_one_of_a_producer() -> None:
     assert states.check(batch(0, 1, -1, P, 7)) is OUT_OF_ORDER
 
 
-def test_silent_producers_expire() -> None:
+def test_idle_producers_expire() -> None:
     states = after(batch(0, 1, 0, P, 0)._replace(max_timestamp_ms=1000))
     states.expire(999 + EXPIRY_MS)
     assert states.snapshot()

@@ -20,7 +20,7 @@ WITH_LOG = OpenedLog(end_offset=20, high_watermark=15, epoch_starts=((1, 0), (3,
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_leader_enters_its_epoch_before_the_first_append() -> None:
+def test_leader_starts_its_epoch_before_the_first_append() -> None:
     env = ReplicaEnv(WITH_LOG)
     env.told(ME, 5, 9)
     assert isinstance(env.replica.role, Leader)
@@ -31,7 +31,7 @@ def test_a_leader_enters_its_epoch_before_the_first_append() -> None:
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_follower_fetches_from_where_it_is_with_its_last_epoch() -> None:
+def test_follower_fetches_from_its_log_end_with_its_last_epoch() -> None:
     env = following(WITH_LOG)
     assert env.one(StartFetching) == StartFetching(B, 5)
     position = env.replica.fetch_position
@@ -41,7 +41,7 @@ def test_a_follower_fetches_from_where_it_is_with_its_last_epoch() -> None:
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_follower_without_a_leader_waits() -> None:
+def test_follower_without_a_leader_waits() -> None:
     env = following()
     env.told(-1, 6, 10)
     assert env.all(StopFetching)
@@ -61,7 +61,7 @@ def test_older_metadata_changes_nothing(leader: int, leader_epoch: int) -> None:
 
 
 @pytest.mark.requirement("KV3-08")
-def test_the_same_metadata_again_changes_nothing() -> None:
+def test_repeated_metadata_changes_nothing() -> None:
     env = leading()
     env.fetched_by(B, 0)
     role, progress = env.replica.role, env.leader.followers[B]
@@ -71,7 +71,7 @@ def test_the_same_metadata_again_changes_nothing() -> None:
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_change_within_the_leader_epoch_keeps_what_is_known_of_followers_and_fetches() -> None:
+def test_change_within_the_leader_epoch_keeps_follower_and_fetch_state() -> None:
     env = leading()
     env.fetched_by(B, 0)
     progress = env.leader.followers[B]
@@ -83,7 +83,7 @@ def test_a_change_within_the_leader_epoch_keeps_what_is_known_of_followers_and_f
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_new_leader_epoch_of_the_same_leader_begins_anew() -> None:
+def test_new_leader_epoch_of_the_same_leader_resets_its_state() -> None:
     env = leading()
     env.fetched_by(B, 0)
     env.produce()
@@ -106,7 +106,7 @@ def test_requests_waiting_at_a_deposed_leader_are_answered_with_an_error() -> No
 
 
 @pytest.mark.requirement("KV3-08")
-def test_a_follower_that_is_elected_fetches_no_more() -> None:
+def test_elected_follower_stops_fetching() -> None:
     env = following()
     env.told(ME, 6, 10)
     assert env.all(StopFetching)
@@ -115,7 +115,7 @@ def test_a_follower_that_is_elected_fetches_no_more() -> None:
 
 @pytest.mark.requirement("KV3-08")
 @pytest.mark.parametrize("delete", [False, True])
-def test_a_stopped_replica_does_nothing_any_more(delete: bool) -> None:
+def test_stopped_replica_does_nothing(delete: bool) -> None:
     env = leading()
     env.produce()
     env.step(ReplicaStopped(delete))
@@ -130,7 +130,7 @@ def test_a_stopped_replica_does_nothing_any_more(delete: bool) -> None:
     assert other.all(StopFetching)
 
 
-def test_a_replica_whose_disk_failed_says_so_and_takes_no_part() -> None:
+def test_replica_with_a_failed_disk_returns_an_error_and_does_not_participate() -> None:
     env = leading()
     env.produce()
     env.step(StorageFailed())

@@ -29,7 +29,7 @@ def guard_of(
     return states.guard(batch(0, sequence, epoch), 0, adds=adds)
 
 
-def test_a_transaction_begins_with_a_guard_and_goes_on_without() -> None:
+def test_transaction_starts_with_a_verification_guard_and_continues_without() -> None:
     states = ProducerStates()
     assert states.check(batch(0, 0)) is BrokerError.INVALID_TXN_STATE
     guard = guard_of(states)
@@ -43,7 +43,7 @@ def test_a_transaction_begins_with_a_guard_and_goes_on_without() -> None:
     assert states.check(batch(2, 1)) is BrokerError.INVALID_TXN_STATE
 
 
-def test_a_marker_takes_the_guard_of_a_batch_that_comes_too_late() -> None:
+def test_marker_invalidates_the_guard_of_a_late_batch() -> None:
     states = ProducerStates()
     guard = guard_of(states)
     states.append(marker(0))
@@ -51,7 +51,7 @@ def test_a_marker_takes_the_guard_of_a_batch_that_comes_too_late() -> None:
     assert guard_of(states) != guard
 
 
-def test_a_marker_is_no_batch_of_the_producer() -> None:
+def test_marker_does_not_count_as_a_batch_of_the_producer() -> None:
     states = ProducerStates()
     states.append(batch(0, 0, transactional=False))
     states.append(marker(1))
@@ -59,7 +59,7 @@ def test_a_marker_is_no_batch_of_the_producer() -> None:
     assert states.check(batch(0, 0, transactional=False)) == Duplicate(0, 1)
 
 
-def test_an_epoch_that_began_with_a_marker_begins_with_the_first_sequence() -> None:
+def test_epoch_that_starts_with_a_marker_continues_with_the_first_sequence() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
     states.append(marker(1, 1))
@@ -72,7 +72,7 @@ def test_an_epoch_that_began_with_a_marker_begins_with_the_first_sequence() -> N
     states.begin_at(2)
 
 
-def test_an_open_transaction_takes_nothing_outside_of_it() -> None:
+def test_open_transaction_rejects_batches_outside_of_it() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
     assert states.check(batch(1, 1, transactional=False)) is BrokerError.INVALID_TXN_STATE
@@ -80,7 +80,7 @@ def test_an_open_transaction_takes_nothing_outside_of_it() -> None:
     assert other.has_open_transaction(PRODUCER, 0), "another leader knows it"
 
 
-def test_markers_of_older_epochs_and_older_coordinators_are_refused() -> None:
+def test_markers_of_older_producer_or_coordinator_epochs_are_rejected() -> None:
     states = ProducerStates()
     states.append(batch(0, 0, 3))
     assert states.check(marker(1, 2)) is BrokerError.INVALID_PRODUCER_EPOCH
@@ -93,7 +93,7 @@ def test_markers_of_older_epochs_and_older_coordinators_are_refused() -> None:
     assert states.check(marker(2, 4, coordinator=5, version=2)) is BrokerError.NONE
 
 
-def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+def test_producer_with_an_open_transaction_does_not_expire() -> None:
     states = ProducerStates()
     states.append(batch(0, 0))
     states.expire(10**12)
@@ -103,7 +103,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     assert states.snapshot() == ()
 
 
-def test_a_batch_of_a_newer_epoch_is_no_part_of_an_open_transaction() -> None:
+def test_batch_of_a_newer_epoch_is_not_part_of_an_open_transaction() -> None:
     """With transaction version 2 each transaction has its own epoch, and its first batch may come before the marker of the
     transaction before. Without a verification it would be committed or aborted with that one.
     """
@@ -117,7 +117,7 @@ def test_a_batch_of_a_newer_epoch_is_no_part_of_an_open_transaction() -> None:
     assert states.check(batch(2, 0, 1), guard_of(states, epoch=1)) is BrokerError.NONE
 
 
-def test_no_batch_overtakes_an_earlier_one_that_is_verified_with_it() -> None:
+def test_batch_does_not_overtake_an_earlier_one_under_verification() -> None:
     """The verification of the first may fail for now: appended before it, the second one would leave a gap."""
     states = ProducerStates()
     first, second = guard_of(states, 5), guard_of(states, 6)
@@ -127,7 +127,7 @@ def test_no_batch_overtakes_an_earlier_one_that_is_verified_with_it() -> None:
     assert states.check(batch(1, 6), second) is BrokerError.NONE
 
 
-def test_another_epoch_is_verified_on_its_own() -> None:
+def test_other_epoch_is_verified_separately() -> None:
     states = ProducerStates()
     guard_of(states, 5)
     guard = guard_of(states, 9, epoch=1)
@@ -135,7 +135,7 @@ def test_another_epoch_is_verified_on_its_own() -> None:
     assert states.check(batch(0, 9, 1), guard) is BrokerError.NONE
 
 
-def test_where_each_transaction_has_its_epoch_an_unknown_producer_begins_with_the_first_sequence() -> None:  # fmt: skip
+def test_unknown_producer_starts_with_the_first_sequence_if_each_transaction_has_its_epoch() -> None:  # fmt: skip
     states = ProducerStates()
     assert states.check(batch(0, 3), guard_of(states, 3)) is BrokerError.NONE
     guard = guard_of(states, 3, adds=True)
@@ -143,7 +143,7 @@ def test_where_each_transaction_has_its_epoch_an_unknown_producer_begins_with_th
     assert states.check(batch(0, 0), guard_of(states, 0, adds=True)) is BrokerError.NONE
 
 
-def test_guards_of_producers_that_never_wrote_are_forgotten() -> None:
+def test_guards_of_producers_without_batches_expire() -> None:
     states = ProducerStates()
     guard = guard_of(states)
     states.expire(EXPIRY_MS - 1)
@@ -152,7 +152,7 @@ def test_guards_of_producers_that_never_wrote_are_forgotten() -> None:
     assert states.check(batch(0, 0), guard) is BrokerError.INVALID_TXN_STATE
 
 
-def test_a_guard_from_before_a_truncation_is_never_one_of_after_it() -> None:
+def test_guard_from_before_a_truncation_is_never_reused() -> None:
     """The late answer to a verification would let a batch into another transaction."""
     states = ProducerStates()
     old = guard_of(states)

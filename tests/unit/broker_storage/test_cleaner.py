@@ -51,7 +51,9 @@ def records_of(log: PartitionLog) -> list[StoredRecord]:
     return found
 
 
-def test_the_dirtiest_log_is_first_and_the_checkpoint_is_the_stock_one(tmp_path: Path) -> None:
+def test_dirtiest_log_is_cleaned_first_and_the_checkpoint_has_the_stock_format(
+    tmp_path: Path,
+) -> None:
     directory = opened(tmp_path)
     logs = {
         name: directory.open_log((name, 0), UUID(int=n), settings)
@@ -77,7 +79,7 @@ def test_the_dirtiest_log_is_first_and_the_checkpoint_is_the_stock_one(tmp_path:
     assert opened(tmp_path).cleaned["much", 0] == third.end_offset
 
 
-def test_a_log_that_can_not_be_read_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
+def test_unreadable_log_is_skipped_and_others_are_cleaned(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     bad = directory.open_log(("z", 0), UUID(int=5), COMPACTS)
     batch = data_batch(0, records=[Record(b"k", b"v" * 30)])
@@ -98,7 +100,7 @@ def test_a_log_that_can_not_be_read_is_left_out_and_the_others_go_on(tmp_path: P
     assert not round_of(cleaner, directory), "it is told once"
 
 
-def test_bit_rot_is_not_given_a_new_checksum(tmp_path: Path) -> None:
+def test_bit_rot_does_not_get_a_new_checksum(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 30)
@@ -113,7 +115,7 @@ def test_bit_rot_is_not_given_a_new_checksum(tmp_path: Path) -> None:
     assert not list(path.parent.glob("*.cleaned"))
 
 
-def test_a_log_that_goes_away_meanwhile_is_no_failed_disk(tmp_path: Path) -> None:
+def test_log_deleted_meanwhile_is_no_failed_disk(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 40)
@@ -137,7 +139,7 @@ def test_a_log_that_goes_away_meanwhile_is_no_failed_disk(tmp_path: Path) -> Non
     assert not list((tmp_path / "t-0").glob("*.cleaned"))
 
 
-def test_segments_that_retention_takes_stay_open_while_they_are_compacted(tmp_path: Path) -> None:
+def test_segments_deleted_by_retention_stay_open_while_they_are_compacted(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     settings = replace(COMPACTS, file_delete_delay_ms=0)
     log = directory.open_log(("t", 0), UUID(int=5), settings)
@@ -158,7 +160,7 @@ def test_segments_that_retention_takes_stay_open_while_they_are_compacted(tmp_pa
     assert [each.key for each in records_of(log)][-1] == b"k"
 
 
-def test_a_log_that_is_cut_is_not_clean_behind_the_cut(tmp_path: Path) -> None:
+def test_truncated_log_is_not_clean_after_the_truncation_offset(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 40)
@@ -170,7 +172,7 @@ def test_a_log_that_is_cut_is_not_clean_behind_the_cut(tmp_path: Path) -> None:
     assert "t 0 10" in (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
 
 
-def test_what_a_log_that_is_gone_was_cleaned_to_is_not_remembered(tmp_path: Path) -> None:
+def test_cleaned_offset_of_a_deleted_log_is_removed(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     directory.delete(("t", 0))
@@ -181,7 +183,7 @@ def test_what_a_log_that_is_gone_was_cleaned_to_is_not_remembered(tmp_path: Path
     assert directory.cleaned["t", 0] == 20
 
 
-def test_a_log_whose_next_record_may_not_be_cleaned_is_not_due(tmp_path: Path) -> None:
+def test_log_with_an_uncleanable_next_record_is_not_due(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 40)
@@ -191,7 +193,7 @@ def test_a_log_whose_next_record_may_not_be_cleaned_is_not_due(tmp_path: Path) -
     assert [each.end_offset for each in told if isinstance(each, Cleaned)] == [17]
 
 
-def test_a_stop_drops_what_was_begun(tmp_path: Path) -> None:
+def test_stop_discards_unfinished_cleaning(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(("t", 0), UUID(int=5), COMPACTS)
     fill(log, 40)
@@ -205,7 +207,7 @@ def test_a_stop_drops_what_was_begun(tmp_path: Path) -> None:
     fill(log, 3)
 
 
-def test_a_throttle_that_was_stopped_says_so_without_waiting() -> None:
+def test_stopped_throttle_returns_without_waiting() -> None:
     throttle = Throttle(None)
     throttle(1_000_000)
     throttle.stop()
@@ -213,7 +215,7 @@ def test_a_throttle_that_was_stopped_says_so_without_waiting() -> None:
         throttle(1)
 
 
-def test_the_throttle_gives_three_of_four_moments_to_others() -> None:
+def test_throttle_leaves_three_quarters_of_the_time_to_others() -> None:
     used, waited = 0.0, 0.0
 
     def sleep(seconds: float) -> None:
@@ -228,7 +230,7 @@ def test_the_throttle_gives_three_of_four_moments_to_others() -> None:
     assert waited == pytest.approx(3 * used, rel=0.05)
 
 
-def test_the_throttle_waits_for_as_long_as_the_bytes_take() -> None:
+def test_throttle_waits_in_proportion_to_the_bytes() -> None:
     now, waited = 10.0, 0.0
 
     def sleep(seconds: float) -> None:
@@ -246,7 +248,7 @@ def test_the_throttle_waits_for_as_long_as_the_bytes_take() -> None:
     assert waited - before <= 0.1, "an idle minute is not saved up, and costs nothing"
 
 
-def test_the_work_to_find_what_is_due_grows_with_the_number_of_logs(
+def test_cost_of_finding_due_logs_is_linear_in_the_number_of_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, count = opened(tmp_path), 12

@@ -40,14 +40,14 @@ def sealed(data: bytes, codec: int) -> bytes:
 
 @CODECS
 @pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
-def test_compressed_data_are_restored_unchanged(codec: int, size: int) -> None:
+def test_compressed_data_is_restored_unchanged(codec: int, size: int) -> None:
     random = Random(size)
     for data in (random.randbytes(size), b"abcd" * (size // 4)):
         assert inflate(codec, deflate(codec, data)) == data
 
 
 @CODECS
-def test_a_batch_without_some_records_keeps_its_codec(codec: int) -> None:
+def test_batch_without_some_records_keeps_its_codec(codec: int) -> None:
     records = [Record(b"%d" % each, b"v" * 100) for each in range(50)]
     data = compressed(codec, *records, offset=7)
     batch = batch_at(data, 0, 0, len(data))
@@ -65,7 +65,7 @@ def test_a_batch_without_some_records_keeps_its_codec(codec: int) -> None:
     assert [each.offset for each in stored_records(made)] == list(range(8, 57, 2))
 
 
-def test_snappy_without_frames_and_blocks_of_lz4_that_were_not_worth_it_are_read() -> None:
+def test_unframed_snappy_and_uncompressed_lz4_blocks_are_read() -> None:
     plain = b"0123456789" * 10
     bare = bytes([100, 0xF0, 99]) + plain  # one literal of 100 bytes
     assert inflate(SNAPPY, bare) == plain
@@ -73,7 +73,7 @@ def test_snappy_without_frames_and_blocks_of_lz4_that_were_not_worth_it_are_read
 
 
 @CODECS
-def test_what_is_damaged_or_too_large_is_refused(codec: int) -> None:
+def test_damaged_or_oversized_data_is_rejected(codec: int) -> None:
     good = deflate(codec, b"x" * 1_000_000)
     with pytest.raises(BadContent, match="more than 999999 bytes"):
         inflate(codec, good, 999_999)
@@ -88,7 +88,7 @@ def test_what_is_damaged_or_too_large_is_refused(codec: int) -> None:
 
 
 @pytest.mark.parametrize("deltas", [(0, 2, 2), (1, 0, 2), (0, 1, 5), (-1, 1, 2)])
-def test_a_record_with_the_offset_of_another_is_refused(deltas: tuple[int, ...]) -> None:
+def test_record_with_the_offset_of_another_is_rejected(deltas: tuple[int, ...]) -> None:
     """Compaction would take it for a newer record of its key, and remove later ones."""
     batch = data_batch(10, records=[Record(b"k", b"1"), Record(b"k", b"2"), Record(b"k", b"3")])
     assert isinstance(batch.data, bytes)
@@ -103,7 +103,7 @@ def test_a_record_with_the_offset_of_another_is_refused(deltas: tuple[int, ...])
         list(stored_records(bytes(data)))
 
 
-def test_the_header_of_lz4_is_the_one_that_java_clients_take() -> None:
+def test_lz4_header_is_accepted_by_java_clients() -> None:
     # FLG: version 1, independent blocks; the last byte is the second one of xxHash32 over FLG and BD.
     assert deflate(LZ4, b"")[:7] == bytes.fromhex("04224d18604082")
     assert deflate(ZSTD, b"")[:4] == bytes.fromhex("28b52ffd")

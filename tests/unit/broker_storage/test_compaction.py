@@ -74,7 +74,7 @@ def cleaned(log: PartitionLog, cleaned_to: int = 0, now_ms: int = 5_000, **other
     return compact(log, part, now_ms, **others)  # type: ignore[arg-type]
 
 
-def test_the_newest_record_of_each_key_stays_where_it_is() -> None:
+def test_newest_record_of_each_key_keeps_its_offset() -> None:
     log = opened(SimulatedFiles(Random(1)))
     for offset in range(0, 60, 2):
         log.append([keyed(offset, (f"k{offset % 6}", f"v{offset}"), ("same", f"{offset + 1}"))])
@@ -91,7 +91,7 @@ def test_the_newest_record_of_each_key_stays_where_it_is() -> None:
     assert log.read(0, 1)[:8] == after[0].offset.to_bytes(8, "big") or log.read(0, 1)
 
 
-def test_a_tombstone_stays_for_its_time_and_then_goes() -> None:
+def test_tombstone_is_removed_after_its_retention() -> None:
     log = opened(SimulatedFiles(Random(1)))
     log.append([keyed(0, ("gone", "v")), keyed(1, ("gone", None)), keyed(2, ("kept", "v"))])
     log.roll()
@@ -111,7 +111,7 @@ def test_a_tombstone_stays_for_its_time_and_then_goes() -> None:
         assert [each.offset for each in records_of(log)] == left
 
 
-def test_what_may_not_be_cleaned_stays() -> None:
+def test_uncleanable_records_are_kept() -> None:
     log = opened(SimulatedFiles(Random(1)))
     for offset in range(40):
         log.append([keyed(offset, ("k", f"{offset}"), timestamp_ms=offset)])
@@ -126,7 +126,7 @@ def test_what_may_not_be_cleaned_stays() -> None:
     assert cleanable_part(log, 99, 40, 50).start_offset == 0, "the checkpoint is of another log"
 
 
-def test_memory_is_bounded_and_the_round_ends_where_it_is_full() -> None:
+def test_memory_is_bounded_and_the_round_ends_when_it_is_full() -> None:
     log = opened(SimulatedFiles(Random(1)))
     for offset in range(60):
         log.append([keyed(offset, (f"k{offset % 20}", f"{offset}"))])
@@ -140,7 +140,7 @@ def test_memory_is_bounded_and_the_round_ends_where_it_is_full() -> None:
     assert len({each.key for each in records_of(log) if each.offset < active}) == 20
 
 
-def test_producers_and_transactions_survive() -> None:
+def test_producers_and_transactions_survive_compaction() -> None:
     files = SimulatedFiles(Random(1))
     log = opened(files)
     log.append([
@@ -172,7 +172,7 @@ def test_producers_and_transactions_survive() -> None:
         assert [each.offset for each in records_of(again)] == [1, 7, 8]
 
 
-def test_markers_go_when_nothing_of_their_transaction_is_left_and_their_time_is_over() -> None:
+def test_markers_are_removed_when_their_transaction_is_gone_and_retention_is_over() -> None:
     log = opened(SimulatedFiles(Random(1)))
     log.append([
         keyed(0, ("a", "1"), producer_id=1, sequence=0, transactional=True),
@@ -193,7 +193,7 @@ def test_markers_go_when_nothing_of_their_transaction_is_left_and_their_time_is_
         assert markers() == left, now_ms
 
 
-def test_a_batch_that_can_not_be_read_here_leaves_the_log_as_it_is() -> None:
+def test_unreadable_batch_leaves_the_log_unchanged() -> None:
     log = opened(SimulatedFiles(Random(1)))
     log.append([keyed(0, ("a", "1"))])
     batch = keyed(1, ("a", "2"))
@@ -220,7 +220,7 @@ def filled(random: Random, log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_power_that_goes_in_the_middle_loses_no_newest_record(seed: int) -> None:
+def test_power_loss_at_any_point_loses_no_newest_record(seed: int) -> None:
     """At every call in turn, more or less."""
     random = Random(seed)
     files = SimulatedFiles(random, shuffled=seed % 2 == 1)
@@ -251,7 +251,7 @@ def newest_of(log: PartitionLog) -> dict[bytes | None, tuple[object, ...]]:
     return {each.key: each[:4] for each in records_of(log)}
 
 
-def test_it_is_told_of_every_byte_and_may_give_up() -> None:
+def test_compaction_reports_every_byte_and_can_be_cancelled() -> None:
     log = opened(SimulatedFiles(Random(1)))
     filled(Random(1), log)
     part = cleanable_part(log, 0, 80, 5_000)
@@ -270,7 +270,7 @@ def test_it_is_told_of_every_byte_and_may_give_up() -> None:
     assert sum(told) > 2 * part.dirty_bytes
 
 
-def test_what_was_swapped_counts_although_a_later_one_was_not_finished() -> None:
+def test_replaced_segments_count_although_a_later_one_was_unfinished() -> None:
     files = SimulatedFiles(Random(1))
     log = opened(files)
     filled(Random(1), log)

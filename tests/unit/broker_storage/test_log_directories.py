@@ -25,7 +25,7 @@ def opened(path: Path, now_ms: int = 0) -> LogDirectory:
     return LogDirectory(path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
 
 
-def test_a_clean_stop_leaves_what_a_stock_broker_reads(tmp_path: Path) -> None:
+def test_clean_stop_writes_files_that_a_stock_broker_reads(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(REPLICA, TOPIC, LogSettings())
     log.append([data_batch(n, epoch=n // 4) for n in range(10)])
@@ -51,7 +51,7 @@ def test_a_clean_stop_leaves_what_a_stock_broker_reads(tmp_path: Path) -> None:
     assert not opened(tmp_path).was_closed
 
 
-def test_a_lower_recovery_point_is_in_its_file_before_the_cut(tmp_path: Path) -> None:
+def test_lower_recovery_point_is_saved_before_a_truncation(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     log = directory.open_log(REPLICA, TOPIC, LogSettings())
     log.append([data_batch(n) for n in range(10)])
@@ -62,7 +62,7 @@ def test_a_lower_recovery_point_is_in_its_file_before_the_cut(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("KV3-07")
-def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
+def test_deleted_and_stray_replicas_are_removed_later(tmp_path: Path) -> None:
     now_ms = 1_000
     directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
     stray = ("x" * 249, 0)
@@ -87,7 +87,7 @@ def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_what_was_set_aside_goes_after_a_restart_too(tmp_path: Path) -> None:
+def test_stray_replicas_are_removed_after_a_restart_too(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.open_log(REPLICA, TOPIC, LogSettings())
     directory.delete(REPLICA)
@@ -95,13 +95,13 @@ def test_what_was_set_aside_goes_after_a_restart_too(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == []
 
 
-def test_another_topic_of_the_same_name_is_refused(tmp_path: Path) -> None:
+def test_other_topic_with_the_same_name_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path).open_log(REPLICA, TOPIC, LogSettings())
     with pytest.raises(StorageFailure, match="does not name topic id"):
         opened(tmp_path).open_log(REPLICA, UUID(int=9), LogSettings())
 
 
-def test_another_nodes_directory_and_a_lost_identity_are_refused(tmp_path: Path) -> None:
+def test_directory_of_another_node_or_with_a_lost_identity_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path).open_log(REPLICA, TOPIC, LogSettings())
     with pytest.raises(WrongDirectory, match=r"node\.id=1"):
         LogDirectory(tmp_path, node_id=2, cluster_id="c")
@@ -129,7 +129,7 @@ class DyingFiles(PosixFileSystem):
         return super().pwrite(fd, data, position)
 
 
-def test_a_dead_directory_takes_its_replicas_offline_and_no_others(tmp_path: Path) -> None:
+def test_failed_directory_takes_only_its_replicas_offline(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     files = DyingFiles(paths[0])
     told: list[Path] = []
@@ -165,7 +165,7 @@ def test_a_dead_directory_takes_its_replicas_offline_and_no_others(tmp_path: Pat
     assert (paths[1] / ".kafka_cleanshutdown").exists()
 
 
-def test_a_directory_that_can_not_be_opened_is_left_out(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_opened_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     both = LogDirectories.open([tmp_path / "file", tmp_path / "b"], node_id=1, cluster_id="c")
     assert list(both.dead) == [tmp_path / "file"]
@@ -174,7 +174,7 @@ def test_a_directory_that_can_not_be_opened_is_left_out(tmp_path: Path) -> None:
         LogDirectories.open([tmp_path / "file"], node_id=1, cluster_id="c")
 
 
-def test_a_copied_directory_is_refused(tmp_path: Path) -> None:
+def test_copied_directory_is_rejected(tmp_path: Path) -> None:
     one = fresh_uuid()
     for name in ("a", "b"):
         LogDirectory(tmp_path / name, node_id=1, cluster_id="c", new_id=lambda: one)
@@ -183,7 +183,7 @@ def test_a_copied_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("KV3-07")
-def test_a_topic_that_is_created_again_has_nothing_of_the_one_before_wherever_the_process_is_killed(
+def test_recreated_topic_has_no_data_of_the_deleted_one_for_a_kill_at_any_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checkpoints of the old log would hide records of the new one, declare them committed, or call it damaged."""

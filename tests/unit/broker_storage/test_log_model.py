@@ -308,11 +308,11 @@ def run(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_log_is_what_its_model_is(seed: int) -> None:
+def test_log_equals_its_model(seed: int) -> None:
     run(seed, 40)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 400))
-def test_many_logs_are_what_their_models_are(seed: int) -> None:
+def test_many_logs_equal_their_models(seed: int) -> None:
     run(seed, 150)

@@ -80,7 +80,7 @@ def filled(directory: Path, files: FileSystem = POSIX) -> PartitionLog:
     return log
 
 
-def test_a_read_beside_a_compaction_finds_the_index_that_is_renamed(tmp_path: Path) -> None:
+def test_read_during_a_compaction_finds_the_renamed_index(tmp_path: Path) -> None:
     files = Interrupted()
     log = filled(tmp_path, files)
     found: list[bytes] = []
@@ -92,7 +92,7 @@ def test_a_read_beside_a_compaction_finds_the_index_that_is_renamed(tmp_path: Pa
     assert int.from_bytes(found[0][:8], "big") == 2
 
 
-def test_a_read_beside_retention_finds_the_index_that_is_renamed(tmp_path: Path) -> None:
+def test_read_during_retention_finds_the_renamed_index(tmp_path: Path) -> None:
     files = Interrupted()
     log = filled(tmp_path, files)
     first = log.segments[0]
@@ -104,7 +104,7 @@ def test_a_read_beside_retention_finds_the_index_that_is_renamed(tmp_path: Path)
     assert found[0] > 0
 
 
-def test_an_entry_that_is_added_during_a_sync_is_kept(tmp_path: Path) -> None:
+def test_entry_added_during_a_sync_is_kept(tmp_path: Path) -> None:
     files = Interrupted()
     index = OffsetIndex(files, tmp_path / "0.index", 0)
     index.clear()
@@ -120,7 +120,7 @@ def test_an_entry_that_is_added_during_a_sync_is_kept(tmp_path: Path) -> None:
     assert index.path.stat().st_size == 4 * OffsetIndex.ENTRY.size
 
 
-def test_a_search_beside_a_cut_begins_at_the_start(tmp_path: Path) -> None:
+def test_search_during_a_truncation_restarts(tmp_path: Path) -> None:
     index = OffsetIndex(POSIX, tmp_path / "0.index", 0)
     index.clear()
     for number in range(1, 9):
@@ -132,7 +132,7 @@ def test_a_search_beside_a_cut_begins_at_the_start(tmp_path: Path) -> None:
     assert index.position_of(85) == 800, "the last entry is in memory"
 
 
-def test_a_segment_is_not_closed_during_a_flush(tmp_path: Path) -> None:
+def test_segment_is_not_closed_during_a_flush(tmp_path: Path) -> None:
     files = Interrupted()
     log = filled(tmp_path, files)
 
@@ -149,7 +149,7 @@ def test_a_segment_is_not_closed_during_a_flush(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
-def test_a_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
+def test_segment_is_not_closed_during_a_read(tmp_path: Path) -> None:
     files = Interrupted()
     log = filled(tmp_path, files)
 

@@ -41,7 +41,7 @@ def contents(log: PartitionLog) -> bytes:
     return b"".join(found)
 
 
-def test_indexes_hold_what_a_stock_broker_writes(tmp_path: Path) -> None:
+def test_indexes_have_the_contents_of_a_stock_broker(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.close()
     first, second = log.segments[0], log.segments[1]
@@ -55,7 +55,7 @@ def test_indexes_hold_what_a_stock_broker_writes(tmp_path: Path) -> None:
     assert len(times) >= first.offsets.path.stat().st_size // 8 > 3
 
 
-def test_a_segment_rolls_by_size_time_and_index(tmp_path: Path) -> None:
+def test_segment_rolls_by_size_time_and_index(tmp_path: Path) -> None:
     by_time = LogSettings(segment_ms=10)
     (tmp_path / "time").mkdir()
     log = PartitionLog.open(tmp_path / "time", by_time)
@@ -72,7 +72,7 @@ def test_a_segment_rolls_by_size_time_and_index(tmp_path: Path) -> None:
     assert log.segments[-1].base_offset == 100 + (1 << 31), "offsets in an index are relative"
 
 
-def test_an_epoch_is_in_its_checkpoint_before_its_first_batch(tmp_path: Path) -> None:
+def test_epoch_is_in_its_checkpoint_before_its_first_batch(tmp_path: Path) -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
@@ -84,7 +84,7 @@ def test_an_epoch_is_in_its_checkpoint_before_its_first_batch(tmp_path: Path) ->
         assert found.decode().splitlines()[-1] == f"{epoch * 2} {epoch}"
 
 
-def test_producers_are_known_after_a_clean_stop_and_after_a_crash(tmp_path: Path) -> None:
+def test_producers_are_restored_after_a_clean_stop_and_after_a_crash(tmp_path: Path) -> None:
     batches = [data_batch(n, producer_id=5, sequence=n, producer_epoch=2) for n in range(20)]
     for cleanly in (True, False):
         folder = tmp_path / str(cleanly)
@@ -103,7 +103,7 @@ def test_producers_are_known_after_a_clean_stop_and_after_a_crash(tmp_path: Path
         assert entry.batches[-1].last_sequence == 11
 
 
-def test_a_snapshot_that_is_torn_is_not_believed(tmp_path: Path) -> None:
+def test_torn_producer_snapshot_is_ignored(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path, SMALL, clock_ms=lambda: 2_000)
     log.append([data_batch(n, producer_id=5, sequence=n) for n in range(20)])
     log.close()
@@ -132,7 +132,7 @@ def transactions() -> list[Batch]:
 
 
 @pytest.mark.parametrize("reopened", ["no", "cleanly", "crashed"])
-def test_what_is_stable_and_what_was_aborted(tmp_path: Path, reopened: str) -> None:
+def test_first_unstable_offset_and_aborted_transactions(tmp_path: Path, reopened: str) -> None:
     log = PartitionLog.open(tmp_path, SMALL, clock_ms=lambda: 2_000)
     for each in transactions():
         log.append([each])
@@ -152,7 +152,7 @@ def test_what_is_stable_and_what_was_aborted(tmp_path: Path, reopened: str) -> N
         assert [log.first_unstable_offset(n) for n in (3, 5, 6, 7)] == [0, 1, 1, 7]
 
 
-def test_a_cut_takes_aborted_transactions_back(tmp_path: Path) -> None:
+def test_truncation_removes_aborted_transactions(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path, SMALL, clock_ms=lambda: 2_000)
     log.append(transactions())
     log.truncate_to(4)
@@ -162,7 +162,7 @@ def test_a_cut_takes_aborted_transactions_back(tmp_path: Path) -> None:
     assert log.aborted_transactions(0, 9) == [(2, 1, 5, 0)]
 
 
-def test_retention_by_time_size_and_start(tmp_path: Path) -> None:
+def test_retention_by_time_size_and_log_start(tmp_path: Path) -> None:
     for name, settings, now_ms, kept in (
         ("time", LogSettings(segment_bytes=1_000, retention_ms=100), 1_115, 15),
         ("all", LogSettings(segment_bytes=1_000, retention_ms=100), 9_999, 30),
@@ -194,7 +194,7 @@ def test_retention_by_time_size_and_start(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(f"{0:020d}.*"))
 
 
-def test_offsets_by_timestamp(tmp_path: Path) -> None:
+def test_offsets_are_found_by_timestamp(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for timestamp in (0, 1_000, 1_007, 1_029):
         found = offset_for_timestamp(log, timestamp)
@@ -209,7 +209,7 @@ def test_offsets_by_timestamp(tmp_path: Path) -> None:
     assert offset_of_newest(log, 20) == (19, 1_019, 1)
 
 
-def test_a_torn_end_is_cut_and_what_was_flushed_never_is(tmp_path: Path) -> None:
+def test_torn_end_is_truncated_and_flushed_records_never_are(tmp_path: Path) -> None:
     log = filled(tmp_path, 8, LogSettings(index_interval_bytes=100))
     log.close(cleanly=False)
     path = log.segments[0].path
@@ -230,7 +230,7 @@ def test_a_torn_end_is_cut_and_what_was_flushed_never_is(tmp_path: Path) -> None
         PartitionLog.open(tmp_path, SMALL, Known(recovery_point=7))
 
 
-def test_a_flipped_bit_above_the_recovery_point_ends_the_log_there(tmp_path: Path) -> None:
+def test_flipped_bit_above_the_recovery_point_truncates_the_log_there(tmp_path: Path) -> None:
     log = filled(tmp_path, 30)
     log.close(cleanly=False)
     path = log.segments[1].path
@@ -242,7 +242,7 @@ def test_a_flipped_bit_above_the_recovery_point_ends_the_log_there(tmp_path: Pat
     assert [each.base_offset for each in again.segments] == [0, log.segments[1].base_offset]
 
 
-def test_indexes_that_are_gone_are_made_anew(tmp_path: Path) -> None:
+def test_missing_indexes_are_rebuilt(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.close()
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.suffix.endswith("index")}
@@ -254,7 +254,7 @@ def test_indexes_that_are_gone_are_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("was_closed", [True, False])
-def test_epochs_whose_checkpoint_is_gone_are_read_from_the_log(
+def test_epochs_are_rebuilt_from_the_log_if_the_checkpoint_is_missing(
     tmp_path: Path, was_closed: bool
 ) -> None:
     """Without any epoch a follower would truncate to its high watermark, also after a clean stop."""
@@ -270,7 +270,7 @@ def test_epochs_whose_checkpoint_is_gone_are_read_from_the_log(
     assert again.epoch_history.starts == ((0, 0), (1, 10), (2, 20))
 
 
-def test_a_full_disk_ends_nothing() -> None:
+def test_full_disk_does_not_fail_the_log() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
@@ -286,7 +286,7 @@ def test_a_full_disk_ends_nothing() -> None:
     assert int.from_bytes(log.read(1, 1)[:8], "big") == 1
 
 
-def test_after_a_failed_sync_nothing_is_tried_again() -> None:
+def test_nothing_is_retried_after_a_failed_sync() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
@@ -304,7 +304,7 @@ def test_after_a_failed_sync_nothing_is_tried_again() -> None:
     assert len(told) == 1
 
 
-def test_a_lower_recovery_point_is_written_before_a_cut() -> None:
+def test_lower_recovery_point_is_written_before_a_truncation() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
@@ -324,7 +324,7 @@ def test_a_lower_recovery_point_is_written_before_a_cut() -> None:
     assert len(seen) == 1
 
 
-def test_a_read_beside_a_cut_is_no_damage(tmp_path: Path) -> None:
+def test_read_during_a_truncation_reports_no_damage(tmp_path: Path) -> None:
     log = filled(tmp_path, 20, LogSettings())
     segment = log.segments[0]
     size_bytes = segment.size_bytes
@@ -335,7 +335,7 @@ def test_a_read_beside_a_cut_is_no_damage(tmp_path: Path) -> None:
         segment.read(7, 10_000, 20)
 
 
-def test_reading_is_bounded_and_whole(tmp_path: Path) -> None:
+def test_reads_are_bounded_and_return_whole_batches(tmp_path: Path) -> None:
     log = filled(tmp_path)
     one = len(log.read(0, 1))
     assert one == log.segments[0].batch_holding(0).size_bytes  # type: ignore[union-attr]
@@ -348,7 +348,7 @@ def test_reading_is_bounded_and_whole(tmp_path: Path) -> None:
     assert log.bytes_from(0) == log.size_bytes
 
 
-def test_before_a_log_begins_anew_nothing_of_it_counts_as_flushed() -> None:
+def test_recovery_point_is_reset_before_a_log_restarts() -> None:
     """Killed in the middle, any part of the old segments may be left."""
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
@@ -367,7 +367,7 @@ def test_before_a_log_begins_anew_nothing_of_it_counts_as_flushed() -> None:
     assert log.segments[0].base_offset == 50
 
 
-def test_what_was_read_beside_a_cut_is_not_handed_out(
+def test_records_read_during_a_truncation_are_not_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(tmp_path, 20, LogSettings())
@@ -384,7 +384,7 @@ def test_what_was_read_beside_a_cut_is_not_handed_out(
     assert len(log.read(3, 10_000)) == 2 * len(log.read(3, 1))
 
 
-def test_a_torn_end_does_not_come_back() -> None:
+def test_torn_end_does_not_reappear() -> None:
     files = SimulatedFiles(Random(1))
     folder = Path("/p")
     files.make_directories(folder)
@@ -403,7 +403,7 @@ def test_a_torn_end_does_not_come_back() -> None:
     assert files.durable_content(path) == whole, "before an epoch can begin there"
 
 
-def test_a_closed_segment_knows_its_newest_timestamp(tmp_path: Path) -> None:
+def test_closed_segment_knows_its_newest_timestamp(tmp_path: Path) -> None:
     log = filled(tmp_path, 3, LogSettings())
     log.roll()
     (entry,) = iter_unpack(">qi", log.segments[0].times.path.read_bytes())
@@ -414,7 +414,7 @@ def test_a_closed_segment_knows_its_newest_timestamp(tmp_path: Path) -> None:
     assert again.segments[0].max_timestamp_ms == 1_002
 
 
-def test_what_a_full_disk_took_of_a_batch_is_taken_back(
+def test_partial_batch_on_a_full_disk_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(tmp_path, 3, LogSettings())
@@ -432,7 +432,7 @@ def test_what_a_full_disk_took_of_a_batch_is_taken_back(
     assert log.segments[0].path.stat().st_size == size_bytes
 
 
-def test_a_timestamp_within_a_batch_that_is_not_readable_to_its_end(tmp_path: Path) -> None:
+def test_timestamp_search_in_a_batch_with_an_unreadable_end(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path, LogSettings())
     batch = data_batch(0, 4, timestamp_ms=1_000)
     log.append([batch, data_batch(4, timestamp_ms=2_000)])
@@ -441,7 +441,7 @@ def test_a_timestamp_within_a_batch_that_is_not_readable_to_its_end(tmp_path: Pa
     assert offset_for_timestamp(log, 1_000, limit_offset=3) is None
 
 
-def test_a_log_that_is_closed_beside_a_flush_is_no_failed_disk(
+def test_log_closed_during_a_flush_is_no_failed_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a topic is deleted while another thread makes its logs durable."""

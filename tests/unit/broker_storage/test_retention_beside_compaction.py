@@ -17,7 +17,7 @@ SETTINGS = LogSettings(
 )
 
 
-def test_retention_removes_what_it_found_and_no_segment_that_came_in_its_place(
+def test_retention_deletes_only_the_segments_it_selected_and_not_their_replacements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compaction holds the log's lock while it swaps segments: retention waits for it there, with a number of segments

@@ -66,7 +66,7 @@ def found(cluster: ControlledCluster, name: str | None, pattern: int) -> set[str
     return {f"{each.resource_name}/{each.pattern_type}" for each in answer.resources}
 
 
-def test_an_entry_is_made_once(cluster: ControlledCluster) -> None:
+def test_acl_entry_is_created_once(cluster: ControlledCluster) -> None:
     assert create(cluster, entry(), entry(), entry("u")) == [ErrorCode.NONE] * 3
     assert create(cluster, entry()) == [ErrorCode.NONE]
     assert len(cluster.decided) == 2
@@ -79,12 +79,12 @@ def test_an_entry_is_made_once(cluster: ControlledCluster) -> None:
         entry(operation=1), entry(operation=99), entry(permission=1), entry("other", kind=CLUSTER),
     ],
 )  # fmt: skip
-def test_an_invalid_entry_is_refused(cluster: ControlledCluster, bad: AclCreation) -> None:
+def test_invalid_acl_entry_is_rejected(cluster: ControlledCluster, bad: AclCreation) -> None:
     assert create(cluster, bad, entry()) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert len(cluster.decided) == 1
 
 
-def test_a_filter_finds_by_name_and_pattern(cluster: ControlledCluster) -> None:
+def test_acl_filter_matches_name_and_pattern(cluster: ControlledCluster) -> None:
     create(cluster, entry("abc"), entry("ab", pattern=PREFIXED), entry("*"), entry("x"))
     assert found(cluster, None, ANY) == {"abc/3", "ab/4", "*/3", "x/3"}
     assert found(cluster, "abc", LITERAL) == {"abc/3"}
@@ -104,7 +104,7 @@ def delete(cluster: ControlledCluster, **fields: int | str | None) -> tuple[Erro
     return ErrorCode(result.error_code), len(result.matching_acls)
 
 
-def test_entries_are_deleted_by_filter(cluster: ControlledCluster) -> None:
+def test_acl_entries_are_deleted_by_filter(cluster: ControlledCluster) -> None:
     create(cluster, entry("a"), entry("b"), entry("b", principal="User:b"))
     assert delete(cluster, principal_filter="User:b") == (ErrorCode.NONE, 1)
     assert delete(cluster, operation=99) == (ErrorCode.INVALID_REQUEST, 0)
@@ -113,7 +113,7 @@ def test_entries_are_deleted_by_filter(cluster: ControlledCluster) -> None:
     assert list(cluster.image.acls) == []
 
 
-def test_without_an_authorizer_there_are_no_entries() -> None:
+def test_acl_requests_are_rejected_without_an_authorizer() -> None:
     cluster = ControlledCluster([1])
     assert create(cluster, entry()) == [ErrorCode.SECURITY_DISABLED]
     assert delete(cluster) == (ErrorCode.SECURITY_DISABLED, 0)
@@ -137,7 +137,7 @@ def alter(
     return {each.user: ErrorCode(each.error_code) for each in answer.results}
 
 
-def test_of_a_password_only_its_keys_are_kept() -> None:
+def test_only_scram_keys_of_a_password_are_stored() -> None:
     """RFC 5802: StoredKey is the hash of ClientKey; this is computed by hand here."""
     cluster = ControlledCluster([1])
     assert alter(cluster, upsert()) == {"a": ErrorCode.NONE}
@@ -155,7 +155,7 @@ def test_of_a_password_only_its_keys_are_kept() -> None:
     assert cluster.image.scram.get(1, "a") is None
 
 
-def test_invalid_credentials_are_refused() -> None:
+def test_invalid_scram_credentials_are_rejected() -> None:
     cluster = ControlledCluster([1])
     bad = {
         "few": upsert("few", iterations=4095),
@@ -178,6 +178,6 @@ def test_invalid_credentials_are_refused() -> None:
     assert answer.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
 
 
-def test_before_metadata_version_3_5_there_are_none() -> None:
+def test_scram_is_not_supported_before_metadata_version_3_5() -> None:
     cluster = ControlledCluster([1], level=10)
     assert alter(cluster, upsert()) == {"a": ErrorCode.UNSUPPORTED_VERSION}

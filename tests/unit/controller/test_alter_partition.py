@@ -88,7 +88,7 @@ def alter(
     return answer.topics[0].partitions[0]
 
 
-def test_a_leader_shrinks_and_widens_its_isr(cluster: ControlledCluster) -> None:
+def test_leader_shrinks_and_expands_its_isr(cluster: ControlledCluster) -> None:
     state = alter(cluster, 1, asked(cluster, 1, 3))
     assert (state.error_code, state.isr, state.partition_epoch) == (ErrorCode.NONE, (1, 3), 1)
     assert (state.leader_id, state.leader_epoch) == (1, 0), "no new leader epoch for that"
@@ -99,7 +99,7 @@ def test_a_leader_shrinks_and_widens_its_isr(cluster: ControlledCluster) -> None
     assert len(cluster.decided) == 2
 
 
-def test_before_3_6_a_smaller_isr_needs_a_new_leader_epoch() -> None:
+def test_isr_shrink_before_3_6_increases_the_leader_epoch() -> None:
     cluster = ControlledCluster([1, 2], level=11)
     request = CreateTopicsRequest(topics=(assigned("t", (1, 2)),))
     cluster.ask(create_topics, request, CreateTopicsResponse)
@@ -126,7 +126,7 @@ FAULTS: list[tuple[str, int, tuple[int, ...], dict[str, Any], ErrorCode]] = [
 @pytest.mark.parametrize(
     ("broker_id", "isr", "fields", "code"), [pytest.param(*row[1:], id=row[0]) for row in FAULTS]
 )
-def test_an_invalid_isr_is_refused(
+def test_invalid_isr_is_rejected(
     cluster: ControlledCluster,
     broker_id: int,
     isr: tuple[int, ...],
@@ -139,14 +139,14 @@ def test_an_invalid_isr_is_refused(
 
 
 @pytest.mark.parametrize("change", [{"fenced": 1}, {"in_controlled_shutdown": 1}])
-def test_no_fenced_or_stopping_broker_joins(
+def test_fenced_or_stopping_broker_does_not_join_the_isr(
     cluster: ControlledCluster, change: dict[str, int]
 ) -> None:
     cluster.change(2, **change)
     assert alter(cluster, 1, asked(cluster, 1, 2)).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_request_of_an_older_process_or_an_unregistered_broker_is_stale(
+def test_request_of_an_older_process_or_unregistered_broker_is_stale(
     cluster: ControlledCluster,
 ) -> None:
     for broker_id, epoch in ((1, 0), (9, 5)):
@@ -155,7 +155,7 @@ def test_a_request_of_an_older_process_or_an_unregistered_broker_is_stale(
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_what_is_not_known_is_said_to_be(cluster: ControlledCluster) -> None:
+def test_unknown_topics_and_partitions_are_reported(cluster: ControlledCluster) -> None:
     other = replace(asked(cluster, 1), partition_index=5)
     assert alter(cluster, 1, other).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     request = AlterPartitionRequest(
@@ -168,7 +168,7 @@ def test_what_is_not_known_is_said_to_be(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.requirement("KV3-11")
-def test_two_leaders_can_not_both_commit(cluster: ControlledCluster) -> None:
+def test_two_leaders_cannot_both_commit(cluster: ControlledCluster) -> None:
     """1 pauses and is replaced, then wakes up and still believes to lead with the ISR 1, 2, 3.
 
     It can't commit with 2, which follows it no more; so it would have to be rid of it first.
@@ -190,7 +190,7 @@ def test_two_leaders_can_not_both_commit(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.requirement("KV3-11")
-def test_an_isr_that_was_changed_meanwhile_is_not_changed_again_unseen(
+def test_concurrently_changed_isr_is_not_overwritten(
     cluster: ControlledCluster,
 ) -> None:
     """The same leader epoch, but a follower was taken out: the leader has to see that first."""
@@ -201,7 +201,7 @@ def test_an_isr_that_was_changed_meanwhile_is_not_changed_again_unseen(
 
 
 @pytest.mark.requirement("KV3-01")
-def test_losing_messages_is_marked_until_the_leader_has_recovered() -> None:
+def test_unclean_election_is_marked_until_the_leader_has_recovered() -> None:
     cluster = ControlledCluster([1, 2])
     topic = assigned("t", (1, 2), unclean_leader_election_enable="true")
     cluster.ask(create_topics, CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
@@ -217,7 +217,7 @@ def test_losing_messages_is_marked_until_the_leader_has_recovered() -> None:
 
 
 @pytest.mark.requirement("KV3-01")
-def test_without_a_live_in_sync_replica_there_is_no_leader_and_the_isr_is_kept(
+def test_partition_without_live_isr_members_has_no_leader_and_keeps_its_isr(
     cluster: ControlledCluster,
 ) -> None:
     alter(cluster, 1, asked(cluster, 1))
@@ -251,7 +251,7 @@ def place(
     return ErrorCode(answer.directories[0].topics[0].partitions[0].error_code)
 
 
-def test_a_replica_moves_to_another_directory(cluster: ControlledCluster) -> None:
+def test_replica_moves_to_another_directory(cluster: ControlledCluster) -> None:
     other = directory_of(77)
     cluster.change(1, log_dirs=(directory_of(1), other))
     assert place(cluster, other) == ErrorCode.NONE
@@ -261,14 +261,14 @@ def test_a_replica_moves_to_another_directory(cluster: ControlledCluster) -> Non
     assert place(cluster, other, 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_broker_places_its_own_replicas_only(cluster: ControlledCluster) -> None:
+def test_broker_assigns_directories_of_its_own_replicas_only(cluster: ControlledCluster) -> None:
     cluster.register(9)
     before = cluster.partition("t")
     assert place(cluster, directory_of(9), broker_id=9) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert cluster.partition("t") == before
 
 
-def test_a_replica_in_a_lost_directory_leads_no_more(cluster: ControlledCluster) -> None:
+def test_replica_in_a_failed_directory_loses_leadership(cluster: ControlledCluster) -> None:
     assert place(cluster, LOST) == ErrorCode.NONE
     now = cluster.partition("t")
     assert (now.leader, now.leader_epoch, now.isr) == (2, 1, (2, 3))

@@ -48,13 +48,15 @@ def entry(number: int, **fields: Any) -> AccessControlEntryRecord:
         ([{"resource_type": AclResource.TOPIC}], False),
     ],
 )
-def test_the_rule(entries: list[dict[str, Any]], allowed: bool) -> None:
+def test_authorization_decisions_match_the_rules(
+    entries: list[dict[str, Any]], allowed: bool
+) -> None:
     image = ClusterImage().replay_all(entry(n, **each) for n, each in enumerate(entries))
     asked = (ALICE, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
     assert authorize(ON, image.acls, *asked).allowed is allowed
 
 
-def test_altering_implies_describing_and_being_denied_it_does_not() -> None:
+def test_alter_implies_describe_and_a_denied_alter_does_not_deny_it() -> None:
     image = ClusterImage().replay_all([entry(0, operation=AclOperation.ALTER)])
     asked = (ALICE, AclOperation.DESCRIBE, AclResource.CLUSTER)
     assert authorize(ON, image.acls, *asked).allowed

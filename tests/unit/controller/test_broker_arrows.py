@@ -70,7 +70,7 @@ async def its_lease_ends(env: PartitionEnv) -> None:
 
 
 @pytest.mark.parametrize("before", BrokerState)
-def test_a_new_process_begins_anew_with_a_new_epoch(before: BrokerState) -> None:
+def test_new_process_gets_a_new_broker_epoch(before: BrokerState) -> None:
     async def test() -> None:
         env = await env_in(before)
         old = env.epochs[BROKER]
@@ -88,7 +88,7 @@ def test_a_new_process_begins_anew_with_a_new_epoch(before: BrokerState) -> None
 
 
 @pytest.mark.parametrize("before", BrokerState)
-def test_the_same_process_stays_where_it_is_with_its_epoch(before: BrokerState) -> None:
+def test_same_process_keeps_state_and_epoch(before: BrokerState) -> None:
     async def test() -> None:
         env = await env_in(before)
         answer = await env.do(registration(BROKER))
@@ -109,7 +109,7 @@ def test_the_same_process_stays_where_it_is_with_its_epoch(before: BrokerState) 
         (SHUTDOWN, SHUTDOWN),
     ],
 )
-def test_the_end_of_its_lease(before: BrokerState, after: BrokerState) -> None:
+def test_expired_lease_changes_the_broker_state(before: BrokerState, after: BrokerState) -> None:
     async def test() -> None:
         env = await env_in(before)
         env.now_ms += SESSION_MS - 1
@@ -123,7 +123,7 @@ def test_the_end_of_its_lease(before: BrokerState, after: BrokerState) -> None:
     play(test)
 
 
-def test_a_lease_that_ended_is_restored_under_its_epoch() -> None:
+def test_expired_lease_is_restored_under_its_epoch() -> None:
     """The deviation from the draft: the shipped answer has no field for a new epoch."""
 
     async def test() -> None:
@@ -136,7 +136,7 @@ def test_a_lease_that_ended_is_restored_under_its_epoch() -> None:
     play(test)
 
 
-def test_a_lease_that_ends_during_a_controlled_shutdown_ends_the_shutdown() -> None:
+def test_lease_expiry_during_a_controlled_shutdown_completes_the_shutdown() -> None:
     """Its leaders are moved all the same, and when it is heard of again it is told to stop, whatever it wishes by then."""
 
     async def test() -> None:
@@ -152,7 +152,7 @@ def test_a_lease_that_ends_during_a_controlled_shutdown_ends_the_shutdown() -> N
 
 
 @pytest.mark.parametrize("before", [INITIAL, ACTIVE, FENCED])
-def test_shutdown_is_final_for_an_epoch(before: BrokerState) -> None:
+def test_shutdown_is_final_for_a_broker_epoch(before: BrokerState) -> None:
     """Of a broker that leads nothing it is granted at once; the record of it outlives the controller that granted it."""
 
     async def test() -> None:
@@ -170,7 +170,7 @@ def test_shutdown_is_final_for_an_epoch(before: BrokerState) -> None:
     play(test)
 
 
-def test_a_broker_that_asks_to_be_fenced_and_to_shut_down_stops_though_it_leads() -> None:
+def test_leading_broker_that_requests_fencing_and_shutdown_stops() -> None:
     async def test() -> None:
         env = await env_in(ACTIVE)
         await env.topic((BROKER, OTHER))

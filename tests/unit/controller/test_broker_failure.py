@@ -21,7 +21,7 @@ async def env_with_topic() -> PartitionEnv:
     return env
 
 
-def test_a_new_leader_has_new_epochs_and_a_smaller_isr_a_new_version() -> None:
+def test_broker_failure_increases_leader_epochs_and_partition_epochs() -> None:
     async def test() -> None:
         env = await env_with_topic()
         await env.fail(9)
@@ -38,7 +38,7 @@ def test_a_new_leader_has_new_epochs_and_a_smaller_isr_a_new_version() -> None:
     play(test)
 
 
-def test_what_a_leader_changes_meanwhile_is_not_undone() -> None:
+def test_concurrent_change_by_a_leader_is_not_reverted_by_a_failover() -> None:
     """The leader takes 8 out; before that is committed 9 fails, and then the leader."""
 
     async def test() -> None:
@@ -58,7 +58,7 @@ def test_what_a_leader_changes_meanwhile_is_not_undone() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_leader_that_has_not_seen_the_change_does_not_change_it_back(committed: bool) -> None:
+def test_leader_with_stale_state_does_not_revert_the_change(committed: bool) -> None:
     async def test() -> None:
         env = await env_with_topic()
         seen = env.partition()

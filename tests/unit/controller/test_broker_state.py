@@ -56,12 +56,12 @@ ARROWS = [
 
 @pytest.mark.requirement("K631-10")
 @pytest.mark.parametrize(("state", "facts", "after"), ARROWS)
-def test_each_arrow(state: BrokerState, facts: Facts, after: BrokerState) -> None:
+def test_each_state_transition(state: BrokerState, facts: Facts, after: BrokerState) -> None:
     assert next_state(state, facts) is after
 
 
 @pytest.mark.requirement("K631-10")
-def test_no_heartbeat_of_any_kind_takes_another_way() -> None:
+def test_heartbeat_causes_no_undocumented_transition() -> None:
     ways: dict[BrokerState, set[BrokerState]] = {state: set() for state in BrokerState}
     flags = (True, False)
     for state, wish, *facts in product(BrokerState, Wish, flags, flags, flags, flags):
@@ -86,12 +86,12 @@ def test_no_heartbeat_of_any_kind_takes_another_way() -> None:
         (SHUTDOWN, SHUTDOWN),
     ],
 )
-def test_each_arrow_of_a_leases_end(state: BrokerState, after: BrokerState) -> None:
+def test_each_transition_at_lease_expiry(state: BrokerState, after: BrokerState) -> None:
     assert lease_ended(state) is after
 
 
 @pytest.mark.requirement("K631-10")
-def test_each_arrow_of_a_registration() -> None:
+def test_each_transition_at_registration() -> None:
     assert registered(None, same_process=False) is INITIAL
     for state in BrokerState:
         assert registered(state, same_process=False) is INITIAL
@@ -99,7 +99,7 @@ def test_each_arrow_of_a_registration() -> None:
 
 
 @pytest.mark.parametrize("state", BrokerState)
-def test_a_registration_says_where_the_broker_stands(state: BrokerState) -> None:
+def test_registration_record_contains_the_broker_state(state: BrokerState) -> None:
     assert state_of(*flags_of(state), first=state is INITIAL) is state
 
 
@@ -112,5 +112,7 @@ def test_a_registration_says_where_the_broker_stands(state: BrokerState) -> None
         (True, True, Wish.SHUTDOWN_NOW),
     ],
 )
-def test_the_shipped_flags_name_a_wish(want_fence: bool, want_shut_down: bool, wish: Wish) -> None:
+def test_released_heartbeat_flags_map_to_the_requested_state(
+    want_fence: bool, want_shut_down: bool, wish: Wish
+) -> None:
     assert wish_of(want_fence, want_shut_down) is wish

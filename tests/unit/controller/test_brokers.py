@@ -137,7 +137,7 @@ class Cluster:
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_broker_is_fenced_until_it_has_applied_its_own_registration() -> None:
+def test_broker_is_fenced_until_it_has_applied_its_own_registration() -> None:
     cluster = Cluster()
     epoch = cluster.register(7).broker_epoch
     assert epoch == 10
@@ -149,7 +149,7 @@ def test_a_broker_is_fenced_until_it_has_applied_its_own_registration() -> None:
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_new_process_wins_its_id_at_once_and_the_old_one_loses_with_its_next_heartbeat() -> None:
+def test_new_process_takes_over_the_id_and_the_old_one_is_rejected_at_its_next_heartbeat() -> None:
     cluster = Cluster()
     (old,) = cluster.active(7)
     new = cluster.register(7, incarnation=2)
@@ -219,7 +219,7 @@ def listener(**fields: Any) -> RegisteredListener:
         ),
     ],
 )
-def test_an_invalid_registration_is_refused(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_registration_is_rejected(fields: dict[str, Any], error: ErrorCode) -> None:
     cluster = Cluster()
     cluster.register(8)
     before = cluster.image
@@ -240,7 +240,7 @@ def test_a_heartbeat_with_more_directories_than_a_record_should_hold_is_refused(
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_broker_with_stale_metadata_is_fenced_until_it_catches_up() -> None:
+def test_broker_with_stale_metadata_is_fenced_until_it_catches_up() -> None:
     cluster = Cluster()
     (epoch,) = cluster.active(7)
     cluster.stale_offset = cluster.offset + 5
@@ -251,7 +251,7 @@ def test_a_broker_with_stale_metadata_is_fenced_until_it_catches_up() -> None:
 
 
 @pytest.mark.requirement("K631-08", "KV3-01")
-def test_a_lease_that_ends_fences_the_broker_and_moves_its_leaders() -> None:
+def test_expired_lease_fences_the_broker_and_moves_its_leaders() -> None:
     cluster = Cluster()
     _, second = cluster.active(7, 8)
     cluster.topic(((7, 8), (7, 8)), ((8, 7), (8, 7)), ((7, 8), (7,)))
@@ -271,7 +271,7 @@ def test_a_lease_that_ends_fences_the_broker_and_moves_its_leaders() -> None:
 
 
 @pytest.mark.requirement("KV3-01", "KV3-06")
-def test_a_returning_broker_leads_partitions_that_waited_for_it() -> None:
+def test_returning_broker_leads_partitions_that_waited_for_it() -> None:
     cluster = Cluster()
     (epoch,) = cluster.active(7)
     cluster.active(8)
@@ -285,7 +285,7 @@ def test_a_returning_broker_leads_partitions_that_waited_for_it() -> None:
 
 
 @pytest.mark.requirement("KV3-01")
-def test_data_is_lost_only_where_the_topic_allows_it() -> None:
+def test_data_loss_is_possible_only_if_the_topic_allows_it() -> None:
     cluster = Cluster()
     (epoch,) = cluster.active(7)
     cluster.active(8)
@@ -299,7 +299,7 @@ def test_data_is_lost_only_where_the_topic_allows_it() -> None:
 
 
 @pytest.mark.requirement("K631-09")
-def test_a_controlled_shutdown_waits_for_leaders_to_move_and_for_everybody_to_know() -> None:
+def test_controlled_shutdown_waits_until_leaders_have_moved_and_brokers_know_it() -> None:
     cluster = Cluster()
     leaving, staying = cluster.active(7, 8)
     cluster.topic(((7, 8), (7, 8)))
@@ -318,7 +318,7 @@ def test_a_controlled_shutdown_waits_for_leaders_to_move_and_for_everybody_to_kn
 
 
 @pytest.mark.requirement("K631-09")
-def test_a_broker_that_shuts_down_as_well_is_not_awaited() -> None:
+def test_controlled_shutdown_does_not_wait_for_other_stopping_brokers() -> None:
     """Two that wait for each other to know what they have stopped to replay would never end."""
     cluster = Cluster()
     one, other, staying = cluster.active(7, 8, 9)
@@ -334,7 +334,7 @@ def test_a_broker_that_shuts_down_as_well_is_not_awaited() -> None:
 
 
 @pytest.mark.requirement("K631-09")
-def test_a_broker_without_leaderships_may_shut_down_at_once() -> None:
+def test_broker_without_leaderships_may_shut_down_immediately() -> None:
     cluster = Cluster()
     leaving, _ = cluster.active(7, 8)
     cluster.topic(((8, 7), (8, 7)))
@@ -343,7 +343,7 @@ def test_a_broker_without_leaderships_may_shut_down_at_once() -> None:
     assert cluster.state()[:2] == (8, (8,))
 
 
-def test_a_failed_directory_leaves_the_registration() -> None:
+def test_failed_directory_is_removed_from_the_registration() -> None:
     cluster = Cluster()
     directories = (UUID(int=1 << 80), UUID(int=1 << 81))
     epoch = cluster.register(7, log_dirs=directories).broker_epoch
@@ -354,7 +354,7 @@ def test_a_failed_directory_leaves_the_registration() -> None:
     assert broker.log_dirs == directories[1:]
 
 
-def test_an_unregistered_broker_is_forgotten_and_its_partitions_are_taken_care_of() -> None:
+def test_unregistered_broker_is_removed_and_its_partitions_get_other_leaders() -> None:
     cluster = Cluster()
     cluster.active(7, 8)
     cluster.topic(((7, 8), (7, 8)))
@@ -383,7 +383,7 @@ def test_ten_thousand_partitions_of_a_failed_broker_change_in_a_few_decisions() 
 
 
 @pytest.mark.requirement("KV3-02")
-def test_partitions_of_a_broker_that_is_long_gone_do_not_hold_up_the_loop() -> None:
+def test_partitions_of_a_broker_failed_earlier_do_not_block_the_loop() -> None:
     """Another broker fails later: the walk over those of the first one, all in order, pauses like any other."""
     cluster = Cluster()
     epochs = cluster.active(7, 8, 9)

@@ -65,7 +65,7 @@ def test_quotas_are_set_changed_and_removed(cluster: ControlledCluster) -> None:
     }
 
 
-def test_what_is_so_already_is_not_written(cluster: ControlledCluster) -> None:
+def test_unchanged_quota_is_not_written(cluster: ControlledCluster) -> None:
     alter(cluster, entry(USER, producer_byte_rate=5))
     before = len(cluster.decided)
     same = entry(USER, producer_byte_rate=5, consumer_byte_rate=None)
@@ -94,7 +94,7 @@ def test_what_is_so_already_is_not_written(cluster: ControlledCluster) -> None:
         entry(ADDRESS, connection_creation_rate=3e9),
     ],
 )
-def test_wrong_changes_are_refused_and_the_others_happen(
+def test_invalid_quota_changes_are_rejected_and_others_applied(
     cluster: ControlledCluster, bad: AlteredQuotaEntity
 ) -> None:
     good = entry((("user", "b"),), producer_byte_rate=1)
@@ -102,12 +102,12 @@ def test_wrong_changes_are_refused_and_the_others_happen(
     assert set(cluster.image.client_quotas.by_entity) == {(("user", "b"),)}
 
 
-def test_one_bad_quota_keeps_the_others_of_its_entity_back(cluster: ControlledCluster) -> None:
+def test_invalid_quota_rejects_all_quotas_of_its_entity(cluster: ControlledCluster) -> None:
     assert alter(cluster, entry(USER, producer_byte_rate=1, nope=1)) == [ErrorCode.INVALID_REQUEST]
     assert not cluster.decided
 
 
-def test_the_default_address_and_names_of_hosts_are_allowed(cluster: ControlledCluster) -> None:
+def test_default_address_and_host_names_are_allowed(cluster: ControlledCluster) -> None:
     entities: tuple[Parts, ...] = (
         (("ip", None),), (("ip", "localhost"),), (("ip", "::1"),), (("ip", "a.example."),),
     )  # fmt: skip
@@ -115,7 +115,7 @@ def test_the_default_address_and_names_of_hosts_are_allowed(cluster: ControlledC
     assert alter(cluster, *entries) == [ErrorCode.NONE] * 4
 
 
-def test_a_request_changes_a_bounded_number(cluster: ControlledCluster) -> None:
+def test_quota_changes_per_request_are_limited(cluster: ControlledCluster) -> None:
     many = [entry((("user", f"u{number}"),), producer_byte_rate=1.0) for number in range(10_001)]
     assert set(alter(cluster, *many)) == {ErrorCode.POLICY_VIOLATION}
     assert not cluster.image.client_quotas.by_entity

@@ -420,12 +420,12 @@ def run(machine: type[Cluster], examples: int, steps: int) -> None:
 
 @pytest.mark.requirement("KV3-01", "KV3-04", "KV3-05", "KV3-06")
 @pytest.mark.parametrize("machine", [Cluster, ClusterWithEligibleReplicas])
-def test_any_order_of_events(machine: type[Cluster]) -> None:
+def test_invariants_hold_for_any_order_of_events(machine: type[Cluster]) -> None:
     run(machine, 40, 40)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine", [Cluster, ClusterWithEligibleReplicas])
-def test_many_orders_of_events(machine: type[Cluster]) -> None:
+def test_invariants_hold_for_many_orders_of_events(machine: type[Cluster]) -> None:
     run(machine, 3000, 60)

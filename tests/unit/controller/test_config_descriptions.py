@@ -44,7 +44,7 @@ def synonyms_of(config: DescribedConfig) -> list[tuple[str, str | None, int]]:
     return [(each.name, each.value, each.source) for each in config.synonyms]
 
 
-def test_every_config_of_a_topic_is_told_with_its_default_and_type() -> None:
+def test_every_topic_config_is_described_with_default_and_type() -> None:
     cluster = cluster_with_topic()
     found = described(cluster, TOPIC, "t")
     assert set(found) == set(TOPIC_CONFIGS) - {"internal.segment.bytes"}
@@ -56,7 +56,7 @@ def test_every_config_of_a_topic_is_told_with_its_default_and_type() -> None:
     assert synonyms_of(found[RETENTION]) == []
 
 
-def test_a_value_comes_from_the_topic_the_node_all_brokers_the_start_or_the_default() -> None:
+def test_value_source_is_topic_or_node_or_all_brokers_or_static_or_default() -> None:
     cluster = cluster_with_topic()
 
     def source(**static: str) -> tuple[str | None, int]:
@@ -79,7 +79,7 @@ def test_a_value_comes_from_the_topic_the_node_all_brokers_the_start_or_the_defa
     ]
 
 
-def test_a_unit_of_brokers_is_turned_into_the_topics() -> None:
+def test_broker_unit_is_converted_to_the_topic_unit() -> None:
     cluster = cluster_with_topic()
     found = described(cluster, TOPIC, "t", log_retention_hours="2")[RETENTION]
     assert found.value == "7200000"
@@ -91,7 +91,7 @@ def test_a_unit_of_brokers_is_turned_into_the_topics() -> None:
     assert set(BROKER_CONFIGS) >= {"log.retention.minutes", "log.roll.hours", "message.max.bytes"}
 
 
-def test_a_node_describes_itself_and_the_defaults_of_all_brokers() -> None:
+def test_node_describes_its_own_configs_and_the_broker_defaults() -> None:
     cluster = ControlledCluster()
     set_config(cluster, BROKER, "", "log.retention.ms", "4")
     set_config(cluster, BROKER, "", "ssl.key.password", "secret")
@@ -106,7 +106,7 @@ def test_a_node_describes_itself_and_the_defaults_of_all_brokers() -> None:
     assert synonyms_of(secret) == [("ssl.key.password", None, 3)]
 
 
-def test_groups_and_subscriptions_tell_what_was_set() -> None:
+def test_groups_and_subscriptions_describe_their_set_configs() -> None:
     cluster = ControlledCluster()
     for kind, source in ((CLIENT_METRICS, 7), (GROUP, 8)):
         set_config(cluster, kind, "g", "interval.ms", "100")
@@ -125,13 +125,13 @@ def test_groups_and_subscriptions_tell_what_was_set() -> None:
         (77, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_there_is_not_is_refused(kind: int, name: str, code: ErrorCode) -> None:
+def test_unknown_resource_is_rejected(kind: int, name: str, code: ErrorCode) -> None:
     found = describe(ControlledCluster().image, NODE_ID, {}, Asked(kind, name))
     assert isinstance(found, Problem)
     assert found.code == code
 
 
-def test_a_caller_without_rights_gets_no_configs() -> None:
+def test_caller_without_rights_gets_no_configs() -> None:
     image = ControlledCluster().image
     authorizer = AuthorizerSettings(enabled=True, super_users=frozenset({"User:admin"}))
 

@@ -59,7 +59,7 @@ def alter(
     return [ErrorCode(each.error_code) for each in answer.responses]
 
 
-def test_values_are_set_and_deleted(cluster: ControlledCluster) -> None:
+def test_config_values_are_set_and_deleted(cluster: ControlledCluster) -> None:
     assert alter(cluster, resource(TOPIC, "t", ("retention.ms", SET, "5"))) == [ErrorCode.NONE]
     assert dict(cluster.image.configs.of(TOPIC, "t")) == {"retention.ms": "5"}
     unchanged = resource(TOPIC, "t", ("retention.ms", SET, "5"))
@@ -69,7 +69,7 @@ def test_values_are_set_and_deleted(cluster: ControlledCluster) -> None:
     assert dict(cluster.image.configs.of(TOPIC, "t")) == {}
 
 
-def test_items_of_lists_are_appended_to_the_default_and_subtracted(
+def test_list_items_are_appended_to_the_default_and_subtracted(
     cluster: ControlledCluster,
 ) -> None:
     def policy() -> str | None:
@@ -92,7 +92,7 @@ def test_a_list_does_not_grow_beyond_the_strings_that_stock_nodes_read(
     assert len(cluster.image.configs.of(BROKER, "")["listeners"]) == MAX_STRING_BYTES
 
 
-def test_an_unchanged_config_of_a_broker_is_written_again(cluster: ControlledCluster) -> None:
+def test_unchanged_broker_config_is_written_again(cluster: ControlledCluster) -> None:
     """Brokers then read files anew that the config names."""
     again = resource(BROKER, "1", ("ssl.keystore.location", SET, "/x"))
     assert alter(cluster, again) == alter(cluster, again) == [ErrorCode.NONE]
@@ -123,7 +123,7 @@ BAD: list[tuple[str, int, str, Change, ErrorCode]] = [
 @pytest.mark.parametrize(
     ("kind", "name", "change", "code"), [pytest.param(*row[1:], id=row[0]) for row in BAD]
 )
-def test_an_invalid_change_is_refused(
+def test_invalid_config_change_is_rejected(
     cluster: ControlledCluster, kind: int, name: str, change: Change, code: ErrorCode
 ) -> None:
     before = cluster.image.configs.by_resource
@@ -134,13 +134,13 @@ def test_an_invalid_change_is_refused(
     assert len(cluster.decided) == 1
 
 
-def test_a_resource_is_in_a_request_once(cluster: ControlledCluster) -> None:
+def test_resource_may_appear_once_in_a_request(cluster: ControlledCluster) -> None:
     twice = resource(TOPIC, "t", ("retention.ms", SET, "5"))
     assert alter(cluster, twice, twice) == [ErrorCode.INVALID_REQUEST]
     assert cluster.decided == []
 
 
-def test_the_legacy_form_replaces_all_values(cluster: ControlledCluster) -> None:
+def test_legacy_alter_configs_replaces_all_values(cluster: ControlledCluster) -> None:
     changes = (("retention.ms", SET, "5"), ("segment.ms", SET, "7"))
     alter(cluster, resource(TOPIC, "t", *changes))
     request = AlterConfigsRequest(
@@ -158,14 +158,14 @@ def test_the_legacy_form_replaces_all_values(cluster: ControlledCluster) -> None
     assert dict(cluster.image.configs.of(TOPIC, "t")) == {"segment.ms": "8"}
 
 
-def test_groups_and_client_metrics_have_configs_too(cluster: ControlledCluster) -> None:
+def test_groups_and_client_metrics_have_configs(cluster: ControlledCluster) -> None:
     metrics = resource(CLIENT_METRICS, "m", ("interval.ms", SET, "1000"))
     group = resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
     assert alter(cluster, metrics, group) == [ErrorCode.NONE] * 2
 
 
 @pytest.mark.requirement("KV3-01")
-def test_the_topic_decides_then_the_controller_then_all_brokers(cluster: ControlledCluster) -> None:
+def test_topic_config_overrides_node_config_and_broker_default(cluster: ControlledCluster) -> None:
     name = "unclean.leader.election.enable"
     assert not may_lose_data(cluster.view(), "t")
     alter(cluster, resource(BROKER, "", (name, SET, "true")))
@@ -176,7 +176,7 @@ def test_the_topic_decides_then_the_controller_then_all_brokers(cluster: Control
     assert may_lose_data(cluster.view(), "t")
 
 
-def test_a_brokers_hours_are_a_topics_milliseconds(cluster: ControlledCluster) -> None:
+def test_broker_hours_are_converted_to_topic_milliseconds(cluster: ControlledCluster) -> None:
     alter(cluster, resource(BROKER, "", ("log.retention.hours", SET, "2")))
     assert effective(layers_of(cluster.view()), "retention.ms", {}) == (
         "retention.ms",
@@ -185,7 +185,7 @@ def test_a_brokers_hours_are_a_topics_milliseconds(cluster: ControlledCluster) -
     )
 
 
-def test_every_default_is_a_value_that_may_be_set() -> None:
+def test_every_default_is_a_valid_value() -> None:
     for name, config in TOPIC_CONFIGS.items():
         if config.default is not None:
             assert config.fault(config.default) is None, name
@@ -202,5 +202,5 @@ def test_every_default_is_a_value_that_may_be_set() -> None:
         ("retention.ms", "0" * 5000, "it has to be an integer of type long"),
     ],
 )
-def test_a_limit_is_told_with_all_its_digits(name: str, value: str, fault: str) -> None:
+def test_limit_is_reported_with_all_digits(name: str, value: str, fault: str) -> None:
     assert TOPIC_CONFIGS[name].fault(value) == fault

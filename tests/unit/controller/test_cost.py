@@ -110,14 +110,16 @@ def move(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.parametrize("work", [create, alter, move])
-def test_a_request_costs_what_it_asks_for(work: Callable[[ControlledCluster], None]) -> None:
+def test_request_cost_is_proportional_to_its_size(
+    work: Callable[[ControlledCluster], None],
+) -> None:
     small, large = filled(SMALL), filled(LARGE)
     work(filled(SMALL))  # compiles what is compiled once
     few, many = calls_of(lambda: work(small)), calls_of(lambda: work(large))
     assert many < 1.2 * few + 200
 
 
-def test_a_config_costs_the_same_however_many_its_resource_has() -> None:
+def test_config_change_cost_is_independent_of_the_number_of_configs() -> None:
     """Told by memory: a copy of all configs of a resource is made in C, where no call is counted."""
     cluster = ControlledCluster(range(1, 2))
     cluster.image = cluster.image.replay_all(

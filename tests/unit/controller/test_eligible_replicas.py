@@ -63,7 +63,7 @@ async def restart(env: PartitionEnv, broker_id: int, *, cleanly: bool, process: 
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_replica_that_leaves_an_isr_below_the_minimum_may_still_be_elected() -> None:
+def test_replica_removed_below_min_insync_replicas_may_still_be_elected() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.fail(8)
@@ -86,7 +86,7 @@ def test_a_replica_that_leaves_an_isr_below_the_minimum_may_still_be_elected() -
 
 
 @pytest.mark.requirement("KV3-09")
-def test_an_unclean_stop_ends_every_claim_and_a_clean_one_none() -> None:
+def test_unclean_shutdown_clears_eligibility_and_a_clean_one_does_not() -> None:
     async def test() -> None:
         env = await three_brokers()
         for broker_id in (8, 9):
@@ -100,7 +100,7 @@ def test_an_unclean_stop_ends_every_claim_and_a_clean_one_none() -> None:
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_member_of_the_isr_that_stopped_uncleanly_leaves_it_before_it_is_registered() -> None:
+def test_isr_member_with_an_unclean_shutdown_is_removed_before_registration() -> None:
     async def test() -> None:
         env = await three_brokers()
         asked = env.ask(registration(7, 2, previous_broker_epoch=-1))
@@ -116,7 +116,7 @@ def test_a_member_of_the_isr_that_stopped_uncleanly_leaves_it_before_it_is_regis
 
 
 @pytest.mark.requirement("KV3-09")
-def test_a_lone_leader_that_stopped_uncleanly_leads_again_and_has_to_recover() -> None:
+def test_last_leader_with_an_unclean_shutdown_leads_again_and_must_recover() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.alter(7, 7)
@@ -135,7 +135,7 @@ def test_a_lone_leader_that_stopped_uncleanly_leads_again_and_has_to_recover() -
     play(test)
 
 
-def test_an_unclean_election_clears_the_eligible_replicas() -> None:
+def test_unclean_election_clears_the_eligible_replicas() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.alter(7, 7)
@@ -151,7 +151,7 @@ def test_an_unclean_election_clears_the_eligible_replicas() -> None:
     play(test)
 
 
-def test_a_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
+def test_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
     async def test() -> None:
         env = await three_brokers()
         await env.alter(7, 7)
@@ -173,7 +173,7 @@ def test_a_change_of_min_insync_replicas_clears_the_eligible_replicas() -> None:
         ("", ConfigOperation.SET, ErrorCode.NONE),
     ],
 )
-def test_there_is_one_min_insync_replicas_for_all_brokers(
+def test_min_insync_replicas_is_set_for_all_brokers_only(
     broker: str, operation: ConfigOperation, error: ErrorCode
 ) -> None:
     async def test() -> None:
@@ -196,7 +196,7 @@ def alter(
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
-def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
+def test_broker_with_many_partitions_is_registered_after_the_last_partition_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unclean_shutdown, "MAX_RECORDS", 2)
@@ -217,7 +217,7 @@ def test_a_broker_of_many_partitions_is_registered_after_the_last_change(
 
 
 @pytest.mark.requirement("KV3-09")
-def test_lowering_and_raising_the_level_clears_the_eligible_replicas() -> None:
+def test_lowering_and_raising_the_feature_level_clears_the_eligible_replicas() -> None:
     """An unclean stop is noted only while the level is 1."""
     cluster, topic_id = ControlledCluster(), UUID(int=5)
     assert raised(cluster, 1).error_code == ErrorCode.NONE
@@ -258,7 +258,7 @@ def raised(cluster: ControlledCluster, level: int) -> UpdateFeaturesResponse:
     return cluster.ask(update_features, level_request(level), UpdateFeaturesResponse)
 
 
-def test_the_level_brings_one_min_insync_replicas_for_all_brokers() -> None:
+def test_feature_level_sets_min_insync_replicas_for_all_brokers() -> None:
     cluster = ControlledCluster()
     cluster.replay(
         [ConfigRecord(resource_type=BROKER, resource_name="3", name=MIN_INSYNC_REPLICAS, value="2")]
@@ -278,7 +278,7 @@ def test_the_level_brings_one_min_insync_replicas_for_all_brokers() -> None:
     assert len(cluster.decided) == 1
 
 
-def test_the_level_needs_the_metadata_version_whose_records_can_say_it() -> None:
+def test_feature_level_requires_the_metadata_version_of_its_records() -> None:
     cluster = ControlledCluster(level=22)
     answer = raised(cluster, 1)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION

@@ -73,7 +73,7 @@ def update(
 
 
 @pytest.mark.requirement("K631-13")
-def test_three_voters_change_a_level_once_all_of_them_have_registered() -> None:
+def test_three_voters_change_a_level_after_all_of_them_have_registered() -> None:
     cluster = cluster_of_three()
     assert register(cluster, NODE_ID + 1).error_code == 0
     refused = update(cluster, TRANSACTIONS, 1, UpgradeType.SAFE_DOWNGRADE)
@@ -84,7 +84,7 @@ def test_three_voters_change_a_level_once_all_of_them_have_registered() -> None:
     assert (answer.error_code, cluster.image.features.level(TRANSACTIONS)) == (0, 1)
 
 
-def test_a_level_that_one_controller_lacks_is_refused() -> None:
+def test_level_unsupported_by_one_controller_is_rejected() -> None:
     cluster = cluster_of_three()
     register(cluster, NODE_ID + 1)
     register(cluster, NODE_ID + 2, transaction_version=1)
@@ -94,7 +94,7 @@ def test_a_level_that_one_controller_lacks_is_refused() -> None:
     assert update(cluster, TRANSACTIONS, 1, UpgradeType.UPGRADE).error_code == 0
 
 
-def test_below_the_level_of_registrations_controllers_are_not_asked() -> None:
+def test_controllers_are_not_checked_below_the_metadata_version_of_registrations() -> None:
     cluster = cluster_of_three(level=14)
     answer = register(cluster, NODE_ID + 1)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -114,7 +114,7 @@ def test_below_the_level_of_registrations_controllers_are_not_asked() -> None:
         (29, 22, UpgradeType.SAFE_DOWNGRADE, "might delete metadata information"),
     ],
 )
-def test_metadata_version_goes_down_only_where_nothing_is_lost(
+def test_metadata_version_is_lowered_only_without_data_loss(
     before: int, after: int, way: UpgradeType, said: str | None
 ) -> None:
     cluster = ControlledCluster(level=before)
@@ -127,7 +127,7 @@ def test_metadata_version_goes_down_only_where_nothing_is_lost(
         assert cluster.image.features.metadata_version == before
 
 
-def test_of_two_processes_with_one_id_only_the_newest_voter_registers() -> None:
+def test_only_the_newest_voter_of_two_processes_with_one_id_registers() -> None:
     cluster = cluster_of_three()
     doubled = NODE_ID + 1
     cluster.voters = (

@@ -73,7 +73,7 @@ async def code(made: PartitionEnv, request: Any) -> int:
 
 
 @pytest.mark.parametrize("voter", VOTERS)
-def test_a_broker_does_not_get_a_voters_id(voter: ReplicaKey) -> None:
+def test_broker_cannot_use_a_voter_id(voter: ReplicaKey) -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(voter.id)) == TAKEN
         assert made.committed.image.brokers.get(voter.id) is None
@@ -82,7 +82,7 @@ def test_a_broker_does_not_get_a_voters_id(voter: ReplicaKey) -> None:
     env(test)
 
 
-def test_a_broker_does_not_get_the_id_of_a_registered_controller() -> None:
+def test_broker_cannot_use_the_id_of_a_registered_controller() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9, U9)) == ErrorCode.NONE
         assert await code(made, registration(9)) == TAKEN
@@ -93,7 +93,7 @@ def test_a_broker_does_not_get_the_id_of_a_registered_controller() -> None:
 
 
 @pytest.mark.parametrize("uuid", [U9, None])
-def test_a_broker_does_not_get_the_id_of_a_coming_voter(uuid: UUID | None) -> None:
+def test_broker_cannot_use_the_id_of_a_voter_being_added(uuid: UUID | None) -> None:
     async def test(made: PartitionEnv) -> None:
         made.seen = Replicas(joining=(ReplicaKey(9, uuid),))
         assert await code(made, registration(9)) == TAKEN
@@ -102,7 +102,7 @@ def test_a_broker_does_not_get_the_id_of_a_coming_voter(uuid: UUID | None) -> No
     env(test)
 
 
-def test_both_roles_of_one_process_have_one_id() -> None:
+def test_both_roles_of_one_process_share_an_id() -> None:
     """Its metadata log is in one of the broker's directories, or both registrations name the same process."""
 
     async def test(made: PartitionEnv) -> None:
@@ -116,7 +116,7 @@ def test_both_roles_of_one_process_have_one_id() -> None:
     env(test)
 
 
-def test_a_process_that_tells_nothing_is_not_taken_for_the_same() -> None:
+def test_process_without_identification_is_treated_as_a_different_one() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9, None, incarnation_id=None)) == ErrorCode.NONE
         assert await code(made, registration(9, incarnation_id=None)) == TAKEN
@@ -124,9 +124,7 @@ def test_a_process_that_tells_nothing_is_not_taken_for_the_same() -> None:
     env(test)
 
 
-def test_of_a_stock_controller_the_replicas_that_fetch_tell_whether_it_is_the_same_process() -> (
-    None
-):
+def test_fetching_replicas_identify_the_process_of_a_stock_controller() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, controller(9)) == ErrorCode.NONE
         other = ReplicaKey(8, V9)
@@ -144,7 +142,7 @@ def test_of_a_stock_controller_the_replicas_that_fetch_tell_whether_it_is_the_sa
     env(test)
 
 
-def test_a_controller_does_not_get_a_brokers_id() -> None:
+def test_controller_cannot_use_a_broker_id() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9, log_dirs=(V9,))) == ErrorCode.NONE
         for request in (controller(9, U9), controller(9)):
@@ -158,7 +156,7 @@ def test_a_controller_does_not_get_a_brokers_id() -> None:
     env(test)
 
 
-def test_a_stock_controller_beside_a_broker_is_told_by_the_replicas_that_fetch() -> None:
+def test_stock_controller_beside_a_broker_is_identified_by_fetching_replicas() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9, log_dirs=(V9,))) == ErrorCode.NONE
         made.seen = Replicas(fetching=(ReplicaKey(9, V9), ReplicaKey(9, U9)))
@@ -169,7 +167,7 @@ def test_a_stock_controller_beside_a_broker_is_told_by_the_replicas_that_fetch()
     env(test)
 
 
-def test_a_broker_that_is_unregistered_leaves_its_id() -> None:
+def test_unregistered_broker_releases_its_id() -> None:
     async def test(made: PartitionEnv) -> None:
         assert await code(made, registration(9)) == ErrorCode.NONE
         assert await code(made, UnregisterBrokerRequest(broker_id=9)) == ErrorCode.NONE
@@ -179,7 +177,7 @@ def test_a_broker_that_is_unregistered_leaves_its_id() -> None:
     env(test)
 
 
-def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
+def test_cluster_with_shared_ids_continues_with_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Broker 1 beside voter 1, and broker 9 beside controller 9: new processes of both roles register as ever."""
@@ -206,7 +204,7 @@ def test_a_cluster_that_has_such_ids_goes_on_with_a_warning(
     env(test, old_broker(VOTER.id, V9), old_broker(9, V9, epoch=6), known)
 
 
-def test_one_process_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_combined_process_causes_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
     async def test(made: PartitionEnv) -> None:
         assert not tuple(doubled(view(made)))
         assert "are each used by a broker" not in capsys.readouterr().out
@@ -215,7 +213,7 @@ def test_one_process_is_not_warned_of(capsys: pytest.CaptureFixture[str]) -> Non
     env(test, old_broker(VOTER.id, VOTER.uuid, V9))
 
 
-def test_a_replica_does_not_become_a_voter_with_a_brokers_id() -> None:
+def test_replica_with_a_broker_id_does_not_become_a_voter() -> None:
     async def test(made: PartitionEnv) -> None:
         image = made.committed.image
         assert voter_conflict(image, VOTERS, ReplicaKey(7, U9)) is not None

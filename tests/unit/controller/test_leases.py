@@ -6,7 +6,7 @@ from quorum_node.controller.leases import BrokerLeases
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_lease_ends_a_session_after_the_last_heartbeat() -> None:
+def test_lease_expires_one_session_timeout_after_the_last_heartbeat() -> None:
     leases = BrokerLeases(9000)
     leases.renew(1, 50, 1000, -1)
     assert leases.is_valid(1, 50, 9999)
@@ -17,7 +17,7 @@ def test_a_lease_ends_a_session_after_the_last_heartbeat() -> None:
 
 
 @pytest.mark.requirement("K631-08")
-def test_another_process_of_the_broker_inherits_nothing() -> None:
+def test_lease_is_not_inherited_by_a_new_process() -> None:
     leases = BrokerLeases(9000)
     leases.renew(1, 50, 1000, 49).shutdown_offset = 70
     assert not leases.is_valid(1, 60, 1000)
@@ -26,13 +26,13 @@ def test_another_process_of_the_broker_inherits_nothing() -> None:
     assert not leases.is_valid(1, 50, 2000)
 
 
-def test_a_broker_that_never_reported_has_no_lease() -> None:
+def test_broker_without_heartbeats_has_no_lease() -> None:
     leases = BrokerLeases(9000)
     assert not leases.is_valid(1, 50, 0)
     assert leases.expiry_ms(1, 50) == -float("inf")
 
 
-def test_a_late_heartbeat_takes_no_progress_back() -> None:
+def test_late_heartbeat_does_not_revert_progress() -> None:
     leases = BrokerLeases(9000)
     leases.renew(1, 50, 0, 80)
     assert leases.renew(1, 50, 1, 70).metadata_offset == 80

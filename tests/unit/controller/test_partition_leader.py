@@ -23,35 +23,35 @@ def chosen(
 
 @pytest.mark.requirement("KV3-01")
 @pytest.mark.parametrize("election", [Election.ONLINE, Election.UNCLEAN])
-def test_an_eligible_leader_remains_leader(election: Election) -> None:
+def test_eligible_leader_remains_leader(election: Election) -> None:
     assert chosen(election, "123", leader=2, isr=(1, 2, 3)) == (2, CLEAN)
 
 
 @pytest.mark.requirement("KV3-01")
-def test_the_first_assigned_live_replica_of_the_isr_follows_a_dead_leader() -> None:
+def test_first_live_assigned_isr_replica_replaces_a_dead_leader() -> None:
     assert chosen(Election.ONLINE, "23", leader=1, isr=(3, 2, 1)) == (2, CLEAN)
     assert chosen(Election.ONLINE, "23", leader=1, isr=(1, 3)) == (3, CLEAN)
 
 
 @pytest.mark.requirement("KV3-01")
-def test_a_replica_outside_the_isr_leads_only_if_data_loss_is_allowed() -> None:
+def test_replica_outside_the_isr_leads_only_if_data_loss_is_allowed() -> None:
     assert chosen(Election.ONLINE, "23", leader=1, isr=(1,)) == (NO_LEADER, CLEAN)
     assert chosen(Election.UNCLEAN, "23", leader=1, isr=(1,)) == (2, UNCLEAN)
     assert chosen(Election.UNCLEAN, "3", leader=1, isr=(1,)) == (3, UNCLEAN)
     assert chosen(Election.UNCLEAN, "3", leader=1, isr=(1, 3)) == (3, CLEAN)
 
 
-def test_a_leader_outside_the_isr_does_not_stay() -> None:
+def test_leader_outside_the_isr_is_replaced() -> None:
     assert chosen(Election.ONLINE, "123", leader=1, isr=(2, 3)) == (2, CLEAN)
 
 
 @pytest.mark.requirement("KV3-01")
-def test_without_a_live_replica_there_is_no_leader() -> None:
+def test_partition_without_live_replicas_has_no_leader() -> None:
     for election in Election:
         assert chosen(election, "", leader=1, isr=(1, 2)) == (NO_LEADER, CLEAN)
 
 
-def test_a_preferred_election_prefers_the_first_replica_and_never_loses_data() -> None:
+def test_preferred_election_prefers_the_first_replica_and_never_loses_data() -> None:
     assert chosen(Election.PREFERRED, "123", leader=2, isr=(1, 2)) == (1, CLEAN)
     assert chosen(Election.PREFERRED, "23", leader=3, isr=(1, 2, 3)) == (3, CLEAN)
     assert chosen(Election.PREFERRED, "123", leader=2, isr=(2, 3)) == (2, CLEAN)
@@ -64,7 +64,7 @@ def test_eligible_replicas_lead_only_when_the_isr_is_empty() -> None:
     assert chosen(Election.PREFERRED, "13", leader=3, isr=(), eligible=(1, 3)) == (1, CLEAN)
 
 
-def test_the_last_leader_leads_again_when_nobody_else_is_known_to_have_all() -> None:
+def test_last_known_leader_leads_again_if_no_other_replica_is_complete() -> None:
     assert chosen(Election.ONLINE, "12", isr=(), last_leader=2) == (2, UNCLEAN)
     assert chosen(Election.ONLINE, "1", isr=(), last_leader=2) == (NO_LEADER, CLEAN)
     assert chosen(Election.ONLINE, "12", isr=(), eligible=(3,), last_leader=2) == (NO_LEADER, CLEAN)

@@ -34,7 +34,7 @@ def cluster() -> ControlledCluster:
 
 
 @pytest.mark.parametrize("count", [2, 1, 0, -1])
-def test_a_smaller_number_is_refused_with_the_reason(
+def test_smaller_partition_count_is_rejected_with_the_reason(
     cluster: ControlledCluster, count: int
 ) -> None:
     before = cluster.image
@@ -50,7 +50,7 @@ def test_a_smaller_number_is_refused_with_the_reason(
     assert cluster.decided == []
 
 
-def test_all_of_them_go_with_the_topic(cluster: ControlledCluster) -> None:
+def test_all_partitions_are_removed_with_the_topic(cluster: ControlledCluster) -> None:
     topic_id = cluster.topic_id("t")
     assert {cluster.image.topics.replica_count(each) for each in (1, 2)} == {3}
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=0)

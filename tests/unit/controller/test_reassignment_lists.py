@@ -20,20 +20,20 @@ def test_removed_replicas_stay_until_all_new_ones_are_in_sync() -> None:
     assert end(move, (1, 2, 3, 4, 5)) == Ended((4, 5, 1), (1, 4, 5))
 
 
-def test_another_order_of_the_same_replicas_is_no_move() -> None:
+def test_reordered_replicas_are_no_reassignment() -> None:
     move, _ = begin(SETTLED, (1, 2, 3), (3, 1, 2))
     assert not move.is_moving
     assert move.replicas == (3, 1, 2)
 
 
-def test_a_replica_only_removed_leaves_when_the_others_are_in_sync() -> None:
+def test_replica_removed_without_additions_leaves_when_the_others_are_in_sync() -> None:
     move, isr = begin(SETTLED, (1, 3), (1, 2))
     assert end(move, isr) is None
     assert end(move, (1, 2)) == Ended((1, 2), (1, 2))
 
 
 @pytest.mark.requirement("KV3-04")
-def test_a_cancelled_move_leads_back_also_after_it_was_replaced() -> None:
+def test_cancelled_reassignment_reverts_also_after_it_was_replaced() -> None:
     first, isr = begin(SETTLED, (1, 2, 3), (4, 5, 6))
     second, isr = begin(first, (*isr, 4), (1, 2, 7))
     assert second == Move((1, 2, 7, 3), removing=(3,), adding=(7,))
@@ -41,21 +41,21 @@ def test_a_cancelled_move_leads_back_also_after_it_was_replaced() -> None:
     assert revert(second, isr) == Reverted((1, 2, 3), (1, 2, 3), unclean=False)
 
 
-def test_a_replaced_move_keeps_the_only_replicas_in_sync() -> None:
+def test_replaced_reassignment_keeps_the_only_in_sync_replicas() -> None:
     first, _ = begin(SETTLED, (1, 2, 3), (4, 5))
     second, isr = begin(first, (4,), (1, 2, 7))
     assert isr == (4,)
     assert second.removing == (3, 4, 5)
 
 
-def test_cancelling_without_an_old_replica_in_sync_is_unclean() -> None:
+def test_cancellation_without_an_in_sync_original_replica_is_unclean() -> None:
     move, _ = begin(SETTLED, (1, 2, 3), (4, 5))
     assert revert(move, (4, 5)) == Reverted((1, 2, 3), (1,), unclean=True)
 
 
 @pytest.mark.requirement("KV3-04")
 @given(current=BROKERS, targets=st.lists(BROKERS, min_size=1, max_size=4), data=st.data())
-def test_any_chain_of_moves_ends_at_the_last_target_or_reverts_to_the_first_replicas(
+def test_any_chain_of_reassignments_ends_at_the_last_target_or_the_original_replicas(
     current: tuple[int, ...], targets: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
     """As long as somebody of the first replicas stays in sync."""

@@ -108,7 +108,7 @@ def catch_up(cluster: ControlledCluster, *isr: int, partition_id: int = 0) -> Er
 
 @pytest.mark.requirement("KV3-04")
 @pytest.mark.requirement("KV3-06")
-def test_a_partition_moves_in_the_steps_that_stock_kafka_records(
+def test_reassignment_writes_the_same_steps_as_stock_kafka(
     cluster: ControlledCluster,
 ) -> None:
     """After every step a new controller has the image alone, and goes on from there."""
@@ -136,7 +136,7 @@ def test_a_partition_moves_in_the_steps_that_stock_kafka_records(
 
 
 @pytest.mark.requirement("KV3-04")
-def test_a_leader_that_leaves_is_told_that_another_was_elected(cluster: ControlledCluster) -> None:
+def test_removed_leader_is_informed_of_the_new_leader(cluster: ControlledCluster) -> None:
     reassign(cluster, {0: (4, 5, 6)})
     assert catch_up(cluster, 1, 4, 5, 6) == ErrorCode.NEW_LEADER_ELECTED
     now = cluster.partition("t")
@@ -144,7 +144,7 @@ def test_a_leader_that_leaves_is_told_that_another_was_elected(cluster: Controll
 
 
 @pytest.mark.requirement("KV3-04")
-def test_a_move_is_cancelled(cluster: ControlledCluster) -> None:
+def test_reassignment_is_cancelled(cluster: ControlledCluster) -> None:
     reassign(cluster, {0: (4, 5, 6)})
     catch_up(cluster, 1, 2, 3, 4)
     assert reassign(cluster, {0: None}) == [ErrorCode.NONE]
@@ -153,7 +153,7 @@ def test_a_move_is_cancelled(cluster: ControlledCluster) -> None:
     assert reassign(cluster, {0: None}) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
 
 
-def test_a_cancellation_that_would_lose_messages_needs_leave(cluster: ControlledCluster) -> None:
+def test_cancellation_with_data_loss_must_be_allowed(cluster: ControlledCluster) -> None:
     reassign(cluster, {0: (4, 1)})
     cluster.replay(
         [PartitionChangeRecord(topic_id=cluster.topic_id("t"), partition_id=0, isr=(4,), leader=4)]
@@ -163,7 +163,7 @@ def test_a_cancellation_that_would_lose_messages_needs_leave(cluster: Controlled
     assert cluster.image == before
 
 
-def test_another_order_or_fewer_replicas_need_no_catching_up(cluster: ControlledCluster) -> None:
+def test_reordered_or_fewer_replicas_need_no_catch_up(cluster: ControlledCluster) -> None:
     assert reassign(cluster, {0: (3, 2, 1), 1: (3, 2)}) == [ErrorCode.NONE] * 2
     assert cluster.partition("t", 0).replicas == (3, 2, 1)
     assert cluster.partition("t", 0).leader == 1, "an election is another request"
@@ -171,7 +171,7 @@ def test_another_order_or_fewer_replicas_need_no_catching_up(cluster: Controlled
     assert moving(cluster) == ()
 
 
-def test_invalid_reassignments_are_refused(cluster: ControlledCluster) -> None:
+def test_invalid_reassignments_are_rejected(cluster: ControlledCluster) -> None:
     before = cluster.image
     assert reassign(cluster, {0: (), 1: (1, 1), 7: (1,)}) == [
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -185,7 +185,7 @@ def test_invalid_reassignments_are_refused(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.requirement("KV3-04")
-def test_only_so_many_partitions_move_at_once(cluster: ControlledCluster) -> None:
+def test_concurrent_reassignments_are_limited(cluster: ControlledCluster) -> None:
     cluster.with_settings(max_moving_partitions=1)
     assert reassign(cluster, {0: (4, 5, 6), 1: (4, 5, 6)}) == [
         ErrorCode.NONE,
@@ -196,7 +196,7 @@ def test_only_so_many_partitions_move_at_once(cluster: ControlledCluster) -> Non
     assert reassign(cluster, {0: None, 1: (4, 5, 6)}) == [ErrorCode.NONE] * 2
 
 
-def test_named_partitions_are_listed(cluster: ControlledCluster) -> None:
+def test_reassignments_of_named_partitions_are_listed(cluster: ControlledCluster) -> None:
     reassign(cluster, {0: (4, 5, 6), 1: (4, 5, 6)})
     asked = (
         ListedTopic(name="t", partition_indexes=(1, 9)),
@@ -224,7 +224,7 @@ def led_by(cluster: ControlledCluster, leader: int, isr: tuple[int, ...] | None 
     )
 
 
-def test_the_preferred_replica_is_elected_when_it_can_lead(cluster: ControlledCluster) -> None:
+def test_preferred_replica_is_elected_if_it_is_eligible(cluster: ControlledCluster) -> None:
     assert elect(cluster, ElectionType.PREFERRED, 0, 9) == [
         ErrorCode.ELECTION_NOT_NEEDED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -236,7 +236,9 @@ def test_the_preferred_replica_is_elected_when_it_can_lead(cluster: ControlledCl
     assert cluster.partition("t").leader == 1
 
 
-def test_an_unclean_election_is_for_partitions_without_a_leader(cluster: ControlledCluster) -> None:
+def test_unclean_election_applies_to_partitions_without_leader_only(
+    cluster: ControlledCluster,
+) -> None:
     assert elect(cluster, ElectionType.UNCLEAN, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
     led_by(cluster, -1, (1,))
     for broker_id in (1, 2, 3):
@@ -248,13 +250,13 @@ def test_an_unclean_election_is_for_partitions_without_a_leader(cluster: Control
     assert (now.leader, now.isr, now.leader_recovery_state) == (3, (3,), 1)
 
 
-def test_an_unknown_kind_of_election_is_refused(cluster: ControlledCluster) -> None:
+def test_unknown_election_type_is_rejected(cluster: ControlledCluster) -> None:
     request = ElectLeadersRequest(election_type=7, topic_partitions=None)
     answer = cluster.ask(elect_leaders, request, ElectLeadersResponse)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_for_all_partitions_only_those_are_named_that_have_an_outcome(
+def test_election_for_all_partitions_lists_only_partitions_with_a_result(
     cluster: ControlledCluster,
 ) -> None:
     led_by(cluster, 3)
@@ -264,7 +266,7 @@ def test_for_all_partitions_only_those_are_named_that_have_an_outcome(
     assert [(each.partition_id, each.error_code) for each in topic.partition_result] == [(0, 0)]
 
 
-def test_leaders_are_balanced_without_being_asked(cluster: ControlledCluster) -> None:
+def test_leaders_are_balanced_automatically(cluster: ControlledCluster) -> None:
     led_by(cluster, 3)
     assert len(cluster.take(balance_leaders(cluster.view()))) == 1
     assert cluster.partition("t").leader == 1
@@ -272,7 +274,7 @@ def test_leaders_are_balanced_without_being_asked(cluster: ControlledCluster) ->
 
 
 @pytest.mark.requirement("KV3-06")
-def test_leaderless_partitions_of_topics_that_prefer_being_online_get_a_leader() -> None:
+def test_leaderless_partitions_of_topics_with_unclean_election_get_a_leader() -> None:
     cluster = ControlledCluster([1, 2])
     risky = assigned("t", (1, 2), unclean_leader_election_enable="true")
     request = CreateTopicsRequest(topics=(risky, assigned("u", (1, 2))))
@@ -319,7 +321,7 @@ def test_partitions_are_added(cluster: ControlledCluster) -> None:
 
 
 @pytest.mark.requirement("KV3-05")
-def test_invalid_additions_of_partitions_are_refused(cluster: ControlledCluster) -> None:
+def test_invalid_partition_additions_are_rejected(cluster: ControlledCluster) -> None:
     before = cluster.image
     assert add(cluster, 3, name="u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert add(cluster, 2) == ErrorCode.INVALID_PARTITIONS

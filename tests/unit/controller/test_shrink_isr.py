@@ -78,7 +78,7 @@ PLAIN = Partition(
 @example(replace(PLAIN, adding_replicas=(3,)), (1, 2, 3), (1,), Election.ONLINE, ChangeRules(), 1)
 @example(PLAIN, (1, 2), (1, 2), Election.ONLINE, ChangeRules(bump_on_shrink=True), 1)
 @example(replace(PLAIN, leader=2), (1, 2), (1, 2), Election.PREFERRED, ChangeRules(), 1)
-def test_the_fast_path_equals_the_general_one(
+def test_fast_path_equals_the_general_path(
     now: Partition,
     staying: tuple[int, ...],
     acceptable: tuple[int, ...],

@@ -62,7 +62,7 @@ class Turns:
         )
 
 
-def test_one_controller_writes_at_a_time() -> None:
+def test_one_controller_writes_a_snapshot_at_a_time() -> None:
     turns = Turns()
     assert turns.beat(2)
     assert not turns.beat(3), "2 was told to"
@@ -100,7 +100,7 @@ def test_liveness_is_tracked_by_replica_key() -> None:
 
 
 @pytest.mark.requirement("K853-02")
-def test_without_a_uuid_no_single_report_ends_the_turn_of_an_id() -> None:
+def test_single_report_without_uuid_does_not_end_the_turn_of_an_id() -> None:
     """One that writes says so within every period, so a longer silence about it means that nobody does."""
     turns = Turns()
     assert turns.beat(UNTOLD)
@@ -127,13 +127,13 @@ def test_no_replica_starts_while_the_active_controller_writes() -> None:
     assert turns.beat(2)
 
 
-def test_a_replica_that_is_not_due_gets_no_turn() -> None:
+def test_replica_that_is_not_due_gets_no_turn() -> None:
     turns = Turns()
     assert not turns.beat(2, due=False)
     assert turns.beat(2)
 
 
-def test_a_new_active_controller_listens_first() -> None:
+def test_new_active_controller_collects_heartbeats_first() -> None:
     turns = Turns()
     turns.now_ms = SETTLING_MS - 1
     assert not turns.beat(2)
@@ -145,7 +145,7 @@ def test_a_new_active_controller_listens_first() -> None:
     assert turns.beat(2)
 
 
-def test_the_active_one_comes_last_and_hands_over_first() -> None:
+def test_active_controller_writes_last_and_resigns_first() -> None:
     turns = Turns()
     assert turns.beat(2)
     turns.beat(3, due=False)
@@ -157,7 +157,7 @@ def test_the_active_one_comes_last_and_hands_over_first() -> None:
     assert turns.own_turn(can_hand_over=False) is Turn.BEGIN
 
 
-def test_the_active_one_waits_for_who_is_due_and_has_not_asked_yet() -> None:
+def test_active_controller_waits_for_due_replicas_that_have_not_asked_yet() -> None:
     turns = Turns()
     turns.own = SnapshotProgress(0, 0, 0, writing=True)
     turns.beat(2)
@@ -165,7 +165,7 @@ def test_the_active_one_waits_for_who_is_due_and_has_not_asked_yet() -> None:
     assert turns.own_turn() is Turn.WAIT
 
 
-def test_a_controller_alone_writes_at_once() -> None:
+def test_single_controller_writes_immediately() -> None:
     turns = Turns()
     turns.now_ms = 0.0
     assert turns.own_turn(single_voter=True, can_hand_over=False) is Turn.BEGIN
@@ -173,7 +173,7 @@ def test_a_controller_alone_writes_at_once() -> None:
     assert turns.own_turn(single_voter=True) is Turn.WAIT, "an observer: it listens first"
 
 
-def test_a_silent_or_unfinished_replica_delays_no_other() -> None:
+def test_silent_or_unfinished_replica_does_not_delay_others() -> None:
     turns = Turns()
     assert turns.beat(2)
     turns.now_ms += SILENT_MS
@@ -188,7 +188,7 @@ def test_a_silent_or_unfinished_replica_delays_no_other() -> None:
     assert turns.beat(2), "3 has been writing for ever"
 
 
-def test_a_turn_without_a_snapshot_is_not_given_again_at_once() -> None:
+def test_turn_without_a_snapshot_is_not_repeated_immediately() -> None:
     turns = Turns()
     assert turns.beat(2)
     assert not turns.beat(2), "no newer snapshot, and none on its way"
@@ -211,13 +211,13 @@ def test_a_turn_without_a_snapshot_is_not_given_again_at_once() -> None:
         (5, 3, True),
     ],
 )
-def test_voters_are_too_few_when_the_next_loss_costs_the_majority(
+def test_quorum_is_strained_when_the_next_loss_costs_the_majority(
     voters: int, caught_up: int, strained: bool
 ) -> None:
     assert is_strained(voters, caught_up) is strained
 
 
-def test_a_heartbeat_of_the_draft_is_answered() -> None:
+def test_draft_heartbeat_is_answered() -> None:
     request = ControllerHeartbeatRequest(controller_id=2, last_snapshot_offset=5)
     answer = ControlledCluster().ask(controller_heartbeat, request, ControllerHeartbeatResponse)
     assert answer == ControllerHeartbeatResponse(error_code=0, start_snapshot=False)

@@ -43,7 +43,7 @@ async def fenced_and_no_more(env: PartitionEnv, broker_id: int) -> None:
     assert not env.committed.image.brokers.is_active(broker_id)
 
 
-def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None:
+def test_partitions_of_a_broker_fenced_before_the_takeover_get_leaders() -> None:
     async def test() -> None:
         old = PartitionEnv()
         await old.begin(7, 8, 9)
@@ -59,7 +59,7 @@ def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None
     play(test)
 
 
-def test_a_broker_that_fell_silent_during_the_takeover_is_fenced() -> None:
+def test_broker_that_became_silent_during_the_takeover_is_fenced() -> None:
     async def test() -> None:
         old = PartitionEnv()
         await old.begin(7, 8)
@@ -76,7 +76,7 @@ def test_a_broker_that_fell_silent_during_the_takeover_is_fenced() -> None:
     play(test)
 
 
-def test_a_partition_without_a_leader_gets_the_broker_that_came_back_before() -> None:
+def test_leaderless_partition_gets_a_broker_that_returned_before_the_takeover() -> None:
     async def test() -> None:
         old = PartitionEnv()
         await old.begin(7, 8)
@@ -93,7 +93,7 @@ def test_a_partition_without_a_leader_gets_the_broker_that_came_back_before() ->
     play(test)
 
 
-def test_a_partition_without_a_leader_that_prefers_being_online_gets_any() -> None:
+def test_leaderless_partition_with_unclean_election_gets_any_broker() -> None:
     async def test() -> None:
         old = PartitionEnv()
         await old.begin(7, 8)
@@ -107,7 +107,7 @@ def test_a_partition_without_a_leader_that_prefers_being_online_gets_any() -> No
     play(test)
 
 
-def test_a_reassignment_goes_on() -> None:
+def test_reassignment_continues_after_the_takeover() -> None:
     async def test() -> None:
         old = PartitionEnv()
         await old.begin(7, 8)
@@ -166,7 +166,7 @@ def code(asked: Asked) -> int:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_change_of_topics_is_whole_or_absent(change: str, committed: bool) -> None:
+def test_topic_change_is_atomic_across_a_takeover(change: str, committed: bool) -> None:
     """Never a part of it; who asked for one that is absent hears so, and asks the next controller."""
 
     async def test() -> None:

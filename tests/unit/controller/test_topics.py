@@ -53,7 +53,7 @@ def numbered(name: str, partitions: int = 1, factor: int = 1) -> CreatableTopic:
 
 
 @pytest.mark.requirement("KV3-03")
-def test_a_topic_is_its_record_its_configs_and_its_partitions_in_this_order() -> None:
+def test_topic_records_are_written_in_the_order_topic_configs_partitions() -> None:
     cluster = ControlledCluster([1, 2, 3])
     (result,) = create(cluster, assigned("t", (2, 1), (3, 2), retention_ms="1000"))
     assert result.error_code == ErrorCode.NONE
@@ -74,7 +74,7 @@ def test_a_topic_is_its_record_its_configs_and_its_partitions_in_this_order() ->
     assert described["cleanup.policy"] == ("delete", 5)
 
 
-def test_numbers_that_are_left_open_are_the_controllers() -> None:
+def test_unspecified_counts_use_the_controller_defaults() -> None:
     cluster = ControlledCluster([1, 2, 3])
     cluster.with_settings(num_partitions=4, default_replication_factor=3)
     (result,) = create(cluster, numbered("t", -1, -1))
@@ -82,7 +82,7 @@ def test_numbers_that_are_left_open_are_the_controllers() -> None:
 
 
 @pytest.mark.requirement("KV3-03")
-def test_a_fenced_replica_is_not_in_sync_and_does_not_lead() -> None:
+def test_fenced_replica_is_not_in_sync_and_does_not_lead() -> None:
     cluster = ControlledCluster([1, 2])
     cluster.fence(1)
     create(cluster, assigned("t", (1, 2)))
@@ -90,7 +90,7 @@ def test_a_fenced_replica_is_not_in_sync_and_does_not_lead() -> None:
     assert (partition.leader, partition.isr, partition.replicas) == (2, (2,), (1, 2))
 
 
-def test_validating_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     cluster = ControlledCluster([1])
     (result,) = create(cluster, numbered("t"), validate_only=True)
     assert result.error_code == ErrorCode.NONE
@@ -131,7 +131,7 @@ BAD_TOPICS: list[tuple[str, dict[str, Any], ErrorCode]] = [
 @pytest.mark.parametrize(
     ("fields", "code"), [pytest.param(fields, code, id=name) for name, fields, code in BAD_TOPICS]
 )
-def test_an_invalid_topic_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_topic_is_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
     cluster = ControlledCluster([1, 2])
     create(cluster, numbered("a_b"))
     before = cluster.image
@@ -163,7 +163,7 @@ BAD_ASSIGNMENTS: list[tuple[str, tuple[tuple[int, tuple[int, ...]], ...]]] = [
 @pytest.mark.parametrize(
     "assignment", [pytest.param(assignment, id=name) for name, assignment in BAD_ASSIGNMENTS]
 )
-def test_an_invalid_assignment_is_refused(
+def test_invalid_assignment_is_rejected(
     assignment: tuple[tuple[int, tuple[int, ...]], ...],
 ) -> None:
     cluster = ControlledCluster([1, 2, 3])
@@ -180,7 +180,7 @@ def test_an_invalid_assignment_is_refused(
     assert cluster.decided == []
 
 
-def test_names_are_compared_within_a_request_too() -> None:
+def test_topic_names_are_compared_within_a_request_too() -> None:
     cluster = ControlledCluster([1])
     results = create(cluster, numbered("x"), numbered("a.b"), numbered("a_b"), numbered("x"))
     assert {each.name: each.error_code for each in results} == {
@@ -190,14 +190,14 @@ def test_names_are_compared_within_a_request_too() -> None:
     }
 
 
-def test_without_a_live_broker_no_topic_is_created() -> None:
+def test_topic_creation_without_live_brokers_is_rejected() -> None:
     cluster = ControlledCluster([1])
     cluster.change(1, in_controlled_shutdown=1)
     (result,) = create(cluster, numbered("t"))
     assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_a_request_makes_a_bounded_number_of_records() -> None:
+def test_records_per_request_are_limited() -> None:
     cluster = ControlledCluster([1])
     before = cluster.image
     for wanted in (
@@ -213,7 +213,7 @@ def test_a_request_makes_a_bounded_number_of_records() -> None:
 
 
 @pytest.mark.requirement("KV3-03")
-def test_replicas_are_striped_over_racks() -> None:
+def test_replicas_are_spread_over_racks() -> None:
     racks = {broker_id: "abc"[broker_id % 3] for broker_id in range(9)}
     cluster = ControlledCluster(range(9), racks=racks)
     create(cluster, numbered("t", 90, 3))
@@ -228,7 +228,7 @@ def test_replicas_are_striped_over_racks() -> None:
     assert set(holds.values()) == {30}
 
 
-def test_fenced_brokers_get_replicas_only_when_no_other_broker_is_left() -> None:
+def test_fenced_brokers_get_replicas_only_if_no_other_broker_is_left() -> None:
     cluster = ControlledCluster([1, 2, 3])
     cluster.fence(2)
     create(cluster, numbered("two", 12, 2), numbered("three", 12, 3))
@@ -239,7 +239,7 @@ def test_fenced_brokers_get_replicas_only_when_no_other_broker_is_left() -> None
         assert three.leader == three.replicas[0]
 
 
-def test_cordoned_brokers_take_nothing_new() -> None:
+def test_cordoned_brokers_get_no_new_replicas() -> None:
     cluster = ControlledCluster([1, 2])
     cluster.change(1, cordoned_log_dirs=(directory_of(1),))
     create(cluster, numbered("t", 8))
@@ -247,7 +247,7 @@ def test_cordoned_brokers_take_nothing_new() -> None:
 
 
 @pytest.mark.requirement("KV3-03")
-def test_a_topic_is_deleted_with_its_configs_and_made_again_as_another_one() -> None:
+def test_topic_is_deleted_with_its_configs_and_recreated_with_another_id() -> None:
     cluster = ControlledCluster([1])
     create(cluster, assigned("a.b", (1,), retention_ms="1000"))
     first_id = cluster.topic_id("a.b")
@@ -265,7 +265,7 @@ def test_a_topic_is_deleted_with_its_configs_and_made_again_as_another_one() -> 
     assert create(cluster, numbered("a_b"))[0].error_code == ErrorCode.NONE
 
 
-def test_invalid_deletions_are_refused() -> None:
+def test_invalid_deletions_are_rejected() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("t"), numbered("u"))
     before = cluster.image
@@ -291,7 +291,7 @@ def test_invalid_deletions_are_refused() -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_creation_and_deletion_without_rights_are_refused() -> None:
+def test_creation_and_deletion_without_rights_are_rejected() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("t"), numbered("seen"))
     before = cluster.image
@@ -320,7 +320,7 @@ CREATE, DELETE, DESCRIBE = 5, 6, 8
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_right_on_one_topic_is_enough_for_it() -> None:
+def test_right_on_one_topic_suffices_for_it() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("mine"), numbered("theirs"))
     cluster.authorizer = AuthorizerSettings(enabled=True)
@@ -339,7 +339,7 @@ def test_a_right_on_one_topic_is_enough_for_it() -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_errors_of_a_deletion_without_rights() -> None:
+def test_unauthorized_deletion_has_the_errors_of_stock_kafka() -> None:
     """As stock Kafka: who may describe a topic hears its name, and whether it is there; nobody else does."""
     cluster = ControlledCluster([1])
     create(cluster, numbered("seen"), numbered("hidden"))

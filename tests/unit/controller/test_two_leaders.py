@@ -19,7 +19,7 @@ def replicated(replicas: Replicas, leader: int, message: str, *followers: int) -
         assert replicas.fetch(follower)
 
 
-def test_case_3() -> None:
+def test_case_3_of_the_document() -> None:
     """A pauses, B leads with the ISR {B, C}; A wakes up, has not heard of it, and believes in {A, B, C}."""
     replicas = Replicas(A, B, C)
     replicated(replicas, A, "before", B, C)
@@ -63,7 +63,7 @@ def test_case_3() -> None:
     ]
 
 
-def test_the_old_leader_commits_alone_only_if_it_was_alone_before() -> None:
+def test_old_leader_commits_alone_only_if_it_was_the_whole_isr() -> None:
     """It shrinks its ISR before it pauses: then nobody else may lead, and what it commits is safe."""
     replicas = Replicas(A, B, C)
     assert replicas.alter(A, A) is ErrorCode.NONE
@@ -80,7 +80,7 @@ def test_the_old_leader_commits_alone_only_if_it_was_alone_before() -> None:
     assert replicas.brokers[B].log[0] == (0, "alone")
 
 
-def test_no_order_of_events_commits_twice_or_loses_what_is_committed() -> None:
+def test_no_order_of_events_commits_twice_or_loses_committed_records() -> None:
     """Brokers pause, learn late, write, fetch and ask for any ISR; `Replicas` refuses a second entry at an offset."""
     together = committed = elections = 0
     for seed in range(200):

@@ -27,7 +27,7 @@ async def alone_in_the_isr_and_gone(env: PartitionEnv, *replicas: int) -> None:
     await env.fail(replicas[0])
 
 
-def test_one_that_was_asked_for_is_counted() -> None:
+def test_requested_unclean_election_is_counted() -> None:
     async def test() -> None:
         env = PartitionEnv()
         await env.begin(7, 8)
@@ -40,7 +40,7 @@ def test_one_that_was_asked_for_is_counted() -> None:
     play(test)
 
 
-def test_one_that_a_failed_broker_makes_necessary_is_counted_for_every_partition() -> None:
+def test_unclean_election_after_a_broker_failure_is_counted_per_partition() -> None:
     async def test() -> None:
         env = PartitionEnv()
         await env.begin(7, 8)
@@ -53,7 +53,7 @@ def test_one_that_a_failed_broker_makes_necessary_is_counted_for_every_partition
     play(test)
 
 
-def test_the_next_one_is_counted_while_the_leader_still_recovers_from_the_first() -> None:
+def test_next_unclean_election_is_counted_while_the_leader_recovers_from_the_first() -> None:
     async def test() -> None:
         env = PartitionEnv()
         await env.begin(7, 8, 9)
@@ -77,7 +77,7 @@ async def reassign(env: PartitionEnv, replicas: tuple[int, ...] | None) -> None:
     await env.settle()
 
 
-def test_a_cancelled_move_that_goes_back_to_a_replica_out_of_sync_is_counted() -> None:
+def test_cancelled_move_to_an_out_of_sync_replica_is_counted() -> None:
     async def test() -> None:
         env = PartitionEnv()
         await env.begin(7, 8, 9)
@@ -112,7 +112,7 @@ def test_clean_elections_are_not_counted() -> None:
     play(test)
 
 
-def test_one_that_is_not_committed_is_not_counted() -> None:
+def test_uncommitted_unclean_election_is_not_counted() -> None:
     async def test() -> None:
         env = PartitionEnv()
         await env.begin(7, 8)

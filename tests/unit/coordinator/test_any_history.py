@@ -17,12 +17,12 @@ ACTS = st.one_of(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTS, max_size=40))
-def test_any_history_of_a_group(acts: list[tuple[str, int]]) -> None:
+def test_invariants_hold_for_any_history_of_a_group(acts: list[tuple[str, int]]) -> None:
     run(acts)
 
 
 @pytest.mark.long
 @settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTS, min_size=20, max_size=120))
-def test_thousands_of_histories_of_a_group(acts: list[tuple[str, int]]) -> None:
+def test_invariants_hold_for_thousands_of_histories_of_a_group(acts: list[tuple[str, int]]) -> None:
     run(acts)

@@ -171,19 +171,19 @@ def play(histories: int) -> None:
         run(history(seed))
 
 
-def test_the_same_histories_hold_without_a_break() -> None:
+def test_same_histories_pass_without_a_defect() -> None:
     play(HISTORIES // 10)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda each: each.__name__)
-def test_a_break_is_found(break_it: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_defect_is_detected(break_it: Callable[[Patch], None], monkeypatch: Patch) -> None:
     break_it(monkeypatch)
     with pytest.raises(AssertionError):
         play(HISTORIES)
 
 
-def test_a_break_of_what_is_stored_is_found(monkeypatch: Patch) -> None:
+def test_defect_in_stored_records_is_detected(monkeypatch: Patch) -> None:
     assign_without_storing(monkeypatch)
     with pytest.raises(AssertionError):
         play(HISTORIES)

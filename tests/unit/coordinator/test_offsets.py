@@ -31,14 +31,14 @@ def test_only_members_of_the_generation_commit() -> None:
     assert env.offset() == 5
 
 
-def test_a_consumer_with_manual_assignment_commits_while_the_group_is_empty() -> None:
+def test_consumer_with_manual_assignment_commits_while_the_group_is_empty() -> None:
     env = GroupEnv()
     assert env.committed(env.commit(7)) is GroupError.NONE
     assert env.offset() == 7
     assert env.taken_over().offset() == 7
 
 
-def test_a_generation_without_assignments_takes_no_offsets_and_one_that_ends_does() -> None:
+def test_generation_without_assignments_rejects_offsets_and_an_ending_one_accepts_them() -> None:
     env = GroupEnv()
     request, member = env.enter()
     generation = env.joined(request).generation
@@ -49,7 +49,7 @@ def test_a_generation_without_assignments_takes_no_offsets_and_one_that_ends_doe
     assert env.committed(env.commit(1, member, generation)) is GroupError.NONE
 
 
-def test_an_offset_counts_once_it_is_stored() -> None:
+def test_offset_is_visible_after_it_is_stored() -> None:
     env = GroupEnv(stores=False)
     request = env.commit(7)
     assert request not in env.answers
@@ -66,7 +66,7 @@ def test_an_offset_counts_once_it_is_stored() -> None:
     assert env.committed(large) is GroupError.INVALID_COMMIT_OFFSET_SIZE
 
 
-def test_metadata_of_an_offset_is_limited() -> None:
+def test_offset_metadata_is_limited() -> None:
     env = GroupEnv()
     assert env.committed(env.commit(1, metadata="x" * 4096)) is GroupError.NONE
     too_large = env.commit(2, metadata="é" * 4096)
@@ -74,7 +74,7 @@ def test_metadata_of_an_offset_is_limited() -> None:
     assert env.offset() == 1
 
 
-def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
+def test_transactional_offsets_are_visible_after_the_commit() -> None:
     env = GroupEnv()
     env.commit(1)
     transaction = Transaction(9, 0)
@@ -92,7 +92,7 @@ def test_offsets_of_a_transaction_count_when_it_is_committed() -> None:
     assert not other.shard.table.offsets.unstable(GROUP)
 
 
-def test_offsets_expire_after_the_group_was_empty_long_enough() -> None:
+def test_offsets_expire_after_the_group_was_empty_for_the_retention_time() -> None:
     env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=0))
     (member,) = env.stable(1, session_timeout_ms=1_800_000)
     env.commit(5, member, 1)
@@ -110,7 +110,7 @@ def test_offsets_expire_after_the_group_was_empty_long_enough() -> None:
     assert GROUP not in env.taken_over().shard.table.groups, "tombstones are in the log"
 
 
-def test_offsets_without_a_group_expire_by_their_own_time() -> None:
+def test_offsets_without_a_group_expire_individually() -> None:
     env = GroupEnv()
     env.wait(700_000)
     env.commit(1, partition=0)
@@ -120,7 +120,7 @@ def test_offsets_without_a_group_expire_by_their_own_time() -> None:
     assert (env.offset(0), env.offset(1)) == (None, 2)
 
 
-def test_a_group_with_members_is_not_deleted() -> None:
+def test_group_with_members_is_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
     env.commit(5, member, 1)
@@ -133,7 +133,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
     assert GROUP not in other.shard.table.groups
 
 
-def test_nothing_is_forgotten_before_its_tombstone_is_stored() -> None:
+def test_group_state_is_removed_after_its_tombstone_is_stored() -> None:
     env = GroupEnv()
     env.commit(5)
     env.stores = False
@@ -143,7 +143,7 @@ def test_nothing_is_forgotten_before_its_tombstone_is_stored() -> None:
     assert env.offset() == 5
 
 
-def test_a_commit_behind_a_tombstone_stays() -> None:
+def test_commit_after_a_tombstone_is_kept() -> None:
     env = GroupEnv()
     env.commit(5)
     env.stores = False
@@ -155,7 +155,7 @@ def test_a_commit_behind_a_tombstone_stays() -> None:
     assert env.taken_over().offset() == 6
 
 
-def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
+def test_offsets_of_topics_subscribed_by_a_member_are_not_deleted() -> None:
     env = GroupEnv()
     (member,) = env.stable()
     env.commit(5, member, 1)
@@ -166,7 +166,7 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
     assert env.offset() == 5
 
 
-def test_offsets_of_a_deleted_topic_go() -> None:
+def test_offsets_of_a_deleted_topic_are_removed() -> None:
     env = GroupEnv()
     env.commit(5)
     for append in env.shard.topics_deleted([TOPIC, "other"]):
@@ -175,7 +175,7 @@ def test_offsets_of_a_deleted_topic_go() -> None:
     assert env.offset() is None
 
 
-def test_a_group_is_full_by_members_and_by_bytes() -> None:
+def test_group_size_is_limited_in_members_and_bytes() -> None:
     settings = replace(
         GroupSettings(initial_rebalance_delay_ms=0), max_size=2, max_members_bytes=100
     )
@@ -190,7 +190,7 @@ def test_a_group_is_full_by_members_and_by_bytes() -> None:
     assert env.joined(large).error is GroupError.GROUP_MAX_SIZE_REACHED
 
 
-def test_session_timeouts_and_names_are_checked() -> None:
+def test_session_timeouts_and_names_are_validated() -> None:
     env = GroupEnv()
     for fields, code in (
         ({"session_timeout_ms": 5_999}, GroupError.INVALID_SESSION_TIMEOUT),

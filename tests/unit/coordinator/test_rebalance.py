@@ -7,7 +7,7 @@ from quorum_node.coordinator.settings import GroupSettings
 from support.group_env import GROUP, SUBSCRIPTION, GroupEnv
 
 
-def test_a_member_gets_an_id_then_a_generation_then_an_assignment() -> None:
+def test_member_gets_an_id_then_a_generation_then_an_assignment() -> None:
     env = GroupEnv()
     request, member = env.enter()
     joined = env.joined(request)
@@ -20,7 +20,7 @@ def test_a_member_gets_an_id_then_a_generation_then_an_assignment() -> None:
     assert env.heartbeat(member, 1) is GroupError.NONE
 
 
-def test_the_first_rebalance_waits_for_more_members() -> None:
+def test_initial_rebalance_waits_for_more_members() -> None:
     env = GroupEnv(GroupSettings(initial_rebalance_delay_ms=3000))
     first, _ = env.enter()
     env.wait(2000)
@@ -31,7 +31,7 @@ def test_the_first_rebalance_waits_for_more_members() -> None:
     assert env.joined(first).generation == env.joined(second).generation == 1
 
 
-def test_a_second_member_makes_the_first_one_join_again() -> None:
+def test_second_member_triggers_a_rebalance_of_the_first() -> None:
     env = GroupEnv()
     (first,) = env.stable()
     request, second = env.enter()
@@ -44,7 +44,7 @@ def test_a_second_member_makes_the_first_one_join_again() -> None:
     assert env.heartbeat(first, 1) is GroupError.ILLEGAL_GENERATION
 
 
-def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
+def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
     env = GroupEnv()
     first, second = env.stable(2, rebalance_timeout_ms=5000, session_timeout_ms=30_000)
     request, _ = env.enter(rebalance_timeout_ms=5000)
@@ -55,7 +55,7 @@ def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     assert env.heartbeat(second, 3) is GroupError.UNKNOWN_MEMBER_ID
 
 
-def test_a_session_ends_without_heartbeats_and_others_take_over() -> None:
+def test_session_expires_without_heartbeats_and_others_take_over() -> None:
     env = GroupEnv()
     first, second = env.stable(2)
     for _ in range(4):
@@ -66,7 +66,7 @@ def test_a_session_ends_without_heartbeats_and_others_take_over() -> None:
     assert env.joined(env.join(first)).generation == 3
 
 
-def test_a_member_that_waits_for_others_keeps_its_session() -> None:
+def test_member_waiting_for_others_keeps_its_session() -> None:
     env = GroupEnv()
     (first,) = env.stable(1, session_timeout_ms=30_000)
     request, second = env.enter(session_timeout_ms=6000)
@@ -94,7 +94,7 @@ def test_members_that_do_not_sync_are_removed() -> None:
     assert env.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_assignments_count_once_they_are_stored() -> None:
+def test_assignments_are_effective_after_they_are_stored() -> None:
     env = GroupEnv(stores=False)
     request, member = env.enter()
     generation = env.joined(request).generation
@@ -104,7 +104,7 @@ def test_assignments_count_once_they_are_stored() -> None:
     assert env.synced(sync).assignment == b"all"
 
 
-def test_assignments_that_can_not_be_stored_begin_another_rebalance() -> None:
+def test_assignments_that_cannot_be_stored_trigger_another_rebalance() -> None:
     env = GroupEnv(stores=False)
     request, member = env.enter()
     sync = env.sync(member, env.joined(request).generation, {member: b"all"})
@@ -114,7 +114,7 @@ def test_assignments_that_can_not_be_stored_begin_another_rebalance() -> None:
     assert env.joined(env.join(member)).generation == 2
 
 
-def test_assignments_of_a_generation_that_is_over_are_not_given_out() -> None:
+def test_assignments_of_an_ended_generation_are_not_returned() -> None:
     env = GroupEnv(stores=False)
     request, first = env.enter()
     late = env.sync(first, env.joined(request).generation, {first: b"all"})
@@ -128,7 +128,7 @@ def test_assignments_of_a_generation_that_is_over_are_not_given_out() -> None:
     assert second in env.group.members
 
 
-def test_the_protocol_that_all_support_and_most_like_is_chosen() -> None:
+def test_commonly_supported_protocol_with_most_votes_is_selected() -> None:
     env = GroupEnv()
     range_, sticky, other = (Protocol(name, SUBSCRIPTION) for name in ("range", "sticky", "other"))
     (first,) = env.stable(1, protocols=(other, sticky, range_))
@@ -141,7 +141,7 @@ def test_the_protocol_that_all_support_and_most_like_is_chosen() -> None:
     assert env.joined(refused).error is GroupError.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_stored() -> None:
+def test_group_becomes_empty_with_its_last_member_and_this_is_stored() -> None:
     env = GroupEnv()
     (member,) = env.stable()
     assert env.leave((member, None)) == (GroupError.NONE,)
@@ -152,7 +152,7 @@ def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_stored() -> Non
     assert env.leave((member, None)) == (GroupError.UNKNOWN_MEMBER_ID,)
 
 
-def test_an_unused_member_id_expires() -> None:
+def test_unused_member_id_expires() -> None:
     env = GroupEnv()
     env.join()
     assert env.group.pending
@@ -160,13 +160,13 @@ def test_an_unused_member_id_expires() -> None:
     assert GROUP not in env.shard.table.groups, "there never was such a group"
 
 
-def test_the_leader_gets_the_same_answer_when_it_asks_again_before_it_synced() -> None:
+def test_leader_gets_the_same_response_to_a_repeated_join_before_its_sync() -> None:
     env = GroupEnv()
     request, member = env.enter()
     assert env.joined(env.join(member)) == env.joined(request)
 
 
-def test_a_leader_that_joins_again_wants_another_generation_and_a_follower_does_not() -> None:
+def test_rejoining_leader_triggers_a_rebalance_and_a_follower_does_not() -> None:
     env = GroupEnv()
     leader, follower = env.stable(2)
     generation = env.group.generation

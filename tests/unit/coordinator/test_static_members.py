@@ -20,7 +20,7 @@ def static_group(env: GroupEnv) -> tuple[str, str]:
     return first, second
 
 
-def test_a_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_one() -> None:
+def test_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_one() -> None:
     env = GroupEnv()
     _, old = static_group(env)
     generation = env.group.generation
@@ -39,7 +39,7 @@ def test_a_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_on
     assert other.group.static["b"] == joined.member_id
 
 
-def test_a_leader_that_comes_back_is_told_to_leave_assignments_alone() -> None:
+def test_returning_leader_is_told_to_skip_the_assignment() -> None:
     env = GroupEnv()
     old, _ = static_group(env)
     joined = env.joined(env.join(instance_id="a"))
@@ -52,7 +52,7 @@ def test_a_leader_that_comes_back_is_told_to_leave_assignments_alone() -> None:
     assert older.members == ()
 
 
-def test_the_new_id_counts_once_it_is_stored() -> None:
+def test_new_member_id_is_effective_after_it_is_stored() -> None:
     env = GroupEnv()
     _, old = static_group(env)
     env.stores = False
@@ -64,7 +64,7 @@ def test_the_new_id_counts_once_it_is_stored() -> None:
     assert env.heartbeat(old, env.group.generation, "b") is GroupError.NONE
 
 
-def test_a_static_member_that_is_away_keeps_its_place_until_its_session_is_over() -> None:
+def test_absent_static_member_keeps_its_place_until_its_session_expires() -> None:
     env = GroupEnv(replace(GroupEnv().settings))
     leader, away = static_group(env)
     request = env.join(leader, instance_id="a", rebalance_timeout_ms=3000)
@@ -80,7 +80,7 @@ def test_a_static_member_that_is_away_keeps_its_place_until_its_session_is_over(
     assert away not in env.group.members
 
 
-def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
+def test_administrator_removes_a_static_member_by_instance_id() -> None:
     env = GroupEnv()
     _, gone = static_group(env)
     assert env.leave(("", "b"), ("", "c")) == (GroupError.NONE, GroupError.UNKNOWN_MEMBER_ID)

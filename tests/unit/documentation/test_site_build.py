@@ -18,7 +18,7 @@ from docs._site.pages.markdown import table
         "<style>a { background: url('https://x.example/y.png') }</style>",
     ],
 )
-def test_an_asset_of_another_host_is_found(text: str, tmp_path: Path) -> None:
+def test_asset_of_another_host_is_detected(text: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(f"<html>{text}</html>")
     assert len(foreign_assets(tmp_path)) == 1
 
@@ -26,10 +26,10 @@ def test_an_asset_of_another_host_is_found(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ['<a href="https://kafka.apache.org">Kafka</a>', '<script src="../x.js"></script>']
 )
-def test_links_and_own_assets_are_left_alone(text: str, tmp_path: Path) -> None:
+def test_links_and_own_assets_are_unchanged(text: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(f"<html>{text}</html>")
     assert foreign_assets(tmp_path) == []
 
 
-def test_a_bar_in_a_cell_does_not_end_it() -> None:
+def test_escaped_bar_in_a_cell_does_not_end_it() -> None:
     assert table(("a",), [("x | y\nz",)]) == ["| a |", "|---|", "| x \\| y z |", ""]

@@ -43,7 +43,7 @@ def test_ids_incarnations_and_addresses_are_not_part_of_a_purpose() -> None:
         assert kill_points.purpose(one) == kill_points.purpose(other)
 
 
-def test_different_acts_have_different_purposes() -> None:
+def test_different_actions_have_different_purposes() -> None:
     acts = [
         create("q-3-1"),
         annotate("q-3-1", failed="x"),
@@ -59,7 +59,7 @@ def test_different_acts_have_different_purposes() -> None:
     assert len({kill_points.purpose(each) for each in acts}) == len(acts)
 
 
-def test_every_act_is_a_point_and_only_the_first_telling_of_a_kind() -> None:
+def test_every_action_is_a_kill_point_and_only_the_first_repeated_report() -> None:
     calls = [create("q-4-1"), status("Scaling", "Wait"), status("Scaling", "Wait"), create("q-5-1")]
     found = kill_points.points(calls)
     assert [str(point) for point in found] == [
@@ -70,7 +70,7 @@ def test_every_act_is_a_point_and_only_the_first_telling_of_a_kind() -> None:
     assert kill_points.acts(found) == (found[0], found[2])
 
 
-def test_whether_a_node_takes_the_token_is_no_act() -> None:
+def test_token_check_of_a_node_is_no_action() -> None:
     """It is asked when objects are looked at, every so many seconds: two clean moves differ in it."""
     asked = call("POST", "/v1/node", target="127.16.1.2:8080")
     found = kill_points.points([asked, create("q-4-1"), asked, asked])
@@ -78,7 +78,7 @@ def test_whether_a_node_takes_the_token_is_no_act() -> None:
     assert kill_points.acts(found) == (found[1],)
 
 
-def test_a_matcher_picks_the_very_occurrence_once() -> None:
+def test_matcher_selects_the_exact_occurrence_once() -> None:
     wanted = kill_points.matcher(Point("POST statefulsets q-N-I", 2))
     calls = [create("q-4-1"), status("Scaling", "Wait"), create("q-5-1"), create("q-6-1")]
     assert [wanted(each) for each in calls] == [False, False, True, False]

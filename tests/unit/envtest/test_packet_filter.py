@@ -173,7 +173,7 @@ def reads(policies: list[Json], source: Pod, target: Pod, number: int, protocol:
 
 @settings(max_examples=300)
 @given(st.lists(policies, max_size=3), worlds, packets)
-def test_rules_say_what_the_sentences_say(
+def test_rules_match_their_descriptions(
     drawn: list[Json], pods: list[Pod], packet: tuple[int, str]
 ) -> None:
     number, protocol = packet
@@ -185,7 +185,7 @@ def test_rules_say_what_the_sentences_say(
 
 
 @given(policies, policies, worlds, packets)
-def test_policies_of_one_pod_add_up_in_any_order(
+def test_policies_of_one_pod_are_combined_in_any_order(
     one: Json, two: Json, pods: list[Pod], packet: tuple[int, str]
 ) -> None:
     for target in pods[1:]:
@@ -198,7 +198,7 @@ def test_policies_of_one_pod_add_up_in_any_order(
 
 
 @given(policies, worlds)
-def test_the_host_of_a_pod_and_the_pod_itself_always_pass(policy: Json, pods: list[Pod]) -> None:
+def test_host_of_a_pod_and_the_pod_itself_are_always_allowed(policy: Json, pods: list[Pod]) -> None:
     derived = derive([policy], pods, SPACES)
     for each in pods:
         assert derived.passes(Packet(each.host, each.address, 8080))
@@ -206,7 +206,7 @@ def test_the_host_of_a_pod_and_the_pod_itself_always_pass(policy: Json, pods: li
         assert derived.passes(Packet(each.address, each.address, 8080))
 
 
-def test_an_operator_that_is_none_is_an_error() -> None:
+def test_invalid_operator_is_an_error() -> None:
     selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
     policy = {"metadata": {"namespace": "a"}, "spec": {"podSelector": selector}}
     with pytest.raises(ValueError, match="Near"):

@@ -31,7 +31,7 @@ def resolve(found: list[tuple[str, str]], name: str) -> set[str]:
     return {address for address, spelling in found if spelling == name}
 
 
-def test_a_service_resolves_to_ready_pods_unless_it_publishes_all() -> None:
+def test_service_resolves_to_ready_pods_unless_it_publishes_all() -> None:
     pods = [pod("a", address="127.1.0.1"), pod("b", address="127.1.0.2", ready=False)]
     found = hosts.names(pods, [service("q-nodes", unready=True), service("q-admin")])
     assert resolve(found, "q-nodes.n.svc") == {"127.1.0.1", "127.1.0.2"}
@@ -40,11 +40,11 @@ def test_a_service_resolves_to_ready_pods_unless_it_publishes_all() -> None:
     assert resolve(found, "b.q-admin.n.svc") == set()
 
 
-def test_a_service_of_another_namespace_finds_nothing() -> None:
+def test_service_of_another_namespace_resolves_to_nothing() -> None:
     assert hosts.names([pod("a", address="127.1.0.1")], [service("x", namespace="m")]) == []
 
 
-def test_the_hosts_file_keeps_its_size_and_its_inode(tmp_path: Path) -> None:
+def test_hosts_file_keeps_its_size_and_its_inode(tmp_path: Path) -> None:
     file = HostsFile(tmp_path / "hosts")
     before = file.path.stat()
     file.write([("127.1.0.1", "a"), ("127.1.0.2", "b")])
@@ -56,7 +56,7 @@ def test_the_hosts_file_keeps_its_size_and_its_inode(tmp_path: Path) -> None:
     file.close()
 
 
-def test_the_emptiest_worker_is_chosen_and_a_cordoned_one_is_not() -> None:
+def test_least_loaded_node_is_chosen_and_a_cordoned_one_is_not() -> None:
     workers = [nodes.node(name) for name in ("w1", "w2", "w3")]
     placed = [pod("a", node="w1"), pod("b", node="w2")]
     assert nodes.choose(pod("c"), workers, placed, []) == "w3"
@@ -65,7 +65,7 @@ def test_the_emptiest_worker_is_chosen_and_a_cordoned_one_is_not() -> None:
     assert nodes.choose(pod("c"), [], placed, []) is None
 
 
-def test_a_required_spread_allows_as_many_more_as_it_says() -> None:
+def test_required_spread_allows_its_maximum_skew() -> None:
     rule = {"whenUnsatisfiable": "DoNotSchedule", "topologyKey": nodes.HOSTNAME, "maxSkew": 1}
     workers = [nodes.node(name) for name in ("w1", "w2")]
     placed = [pod("a", node="w1"), pod("b", node="w2")]
@@ -80,7 +80,7 @@ def test_a_required_spread_allows_as_many_more_as_it_says() -> None:
     assert nodes.choose(newcomer, workers, placed, []) == "w1"
 
 
-def test_a_pod_goes_where_its_volume_is_or_nowhere() -> None:
+def test_pod_is_scheduled_to_the_node_of_its_volume_or_not_at_all() -> None:
     workers = [nodes.node(name) for name in ("w1", "w2")]
     there = {"key": nodes.HOSTNAME, "operator": "In", "values": ["w2"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [there]}]}

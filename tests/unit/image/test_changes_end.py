@@ -17,7 +17,7 @@ RECORDS: list[md.AnyMetadata] = [
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_changes_are_gone_once_they_are_made(record: md.AnyMetadata) -> None:
+def test_change_objects_are_released_after_their_application(record: md.AnyMetadata) -> None:
     """They hold the image before them, which would wait, whole, until somebody looks for cycles."""
     changes = ImageChanges(ClusterImage())
     changes.replay(record)

@@ -25,7 +25,7 @@ from support.metadata_records import config, level
 BEGIN, END, ABORT = BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()
 
 
-def test_configs() -> None:
+def test_config_records_are_applied() -> None:
     image = ClusterImage().replay_all(
         (
             config(TOPIC, "a", "x", "1"),
@@ -62,7 +62,7 @@ def names(committed: CommittedImage) -> list[str]:
     return [key.name for key, _ in committed.image.configs.entries()]
 
 
-def test_a_transaction_takes_effect_at_its_end() -> None:
+def test_transaction_takes_effect_at_its_end() -> None:
     made = committed(put("before"), BEGIN, put("x"), put("before", None))
     assert names(made) == ["before"]
     assert made.in_transaction
@@ -74,7 +74,7 @@ def test_a_transaction_takes_effect_at_its_end() -> None:
     assert names(made) == ["after", "x"]
 
 
-def test_an_aborted_transaction_never_happened() -> None:
+def test_aborted_transaction_has_no_effect() -> None:
     made = committed(put("before"), BEGIN, put("x"), put("before", None), ABORT)
     made.replay((put("after"),))
     assert names(made) == ["after", "before"]
@@ -82,7 +82,7 @@ def test_an_aborted_transaction_never_happened() -> None:
     assert names(made) == ["after", "before", "y"]
 
 
-def test_a_topics_configs_end_with_it() -> None:
+def test_configs_of_a_topic_are_removed_with_it() -> None:
     made = committed(
         TopicRecord(name="a", topic_id=UUID(int=1)),
         put("x"),
@@ -96,7 +96,7 @@ def test_a_topics_configs_end_with_it() -> None:
 
 
 @pytest.mark.requirement("K631-04")
-def test_an_image_knows_what_it_left_out() -> None:
+def test_image_lists_the_records_it_omitted() -> None:
     made = committed(put("x"), NoOpRecord(), put("x", None), BEGIN, END, level("a", 2))
     assert made.image.left_out == frozenset()
     assert made.is_whole
@@ -119,7 +119,7 @@ def test_an_image_knows_what_it_left_out() -> None:
     assert not made.is_whole
 
 
-def test_an_image_becomes_another_all_at_once() -> None:
+def test_image_is_replaced_atomically() -> None:
     made = committed(put("x"))
     kept = made.image
     other = committed(put("z"))
@@ -136,7 +136,7 @@ def test_names_and_numbers() -> None:
     assert resource_type_name(77) == "77"
 
 
-def test_topics_whose_metrics_would_have_the_same_names_are_found() -> None:
+def test_topics_with_colliding_metric_names_are_found() -> None:
     """A log of an older version may have several of them: each goes on its own."""
     a, b = UUID(int=101), UUID(int=102)
     both = ClusterImage().replay_all(

@@ -42,7 +42,7 @@ def snapshot(image: ClusterImage) -> list[bytes]:
 
 @pytest.mark.requirement("K853-08")
 @given(history=HISTORIES)
-def test_a_loaded_snapshot_is_the_state_again(history: list[MetadataMessage]) -> None:
+def test_loaded_snapshot_gives_the_same_state(history: list[MetadataMessage]) -> None:
     image = image_of(history)
     records = snapshot(image)
     again = ClusterImage().replay_all(decode_metadata(data) for data in records)
@@ -52,7 +52,7 @@ def test_a_loaded_snapshot_is_the_state_again(history: list[MetadataMessage]) ->
 
 @pytest.mark.requirement("K595-30")
 @given(history=HISTORIES, seed=st.integers(0, 99))
-def test_one_state_gives_the_same_records_however_it_came_about(
+def test_state_gives_the_same_records_for_any_history(
     history: list[MetadataMessage], seed: int
 ) -> None:
     image = image_of(history)

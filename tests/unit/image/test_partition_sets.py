@@ -12,7 +12,7 @@ KEYS = st.tuples(st.sampled_from([5, 6, 1 << 127]), NUMBERS)
 
 
 @given(st.lists(st.lists(KEYS, max_size=12), max_size=12))
-def test_runs_of_changes(runs: list[list[IndexKey]]) -> None:
+def test_random_changes_of_a_set(runs: list[list[IndexKey]]) -> None:
     """What is in it is removed, what is not is added."""
     sets, plain = PartitionSet(), set[IndexKey]()
     for run in runs:

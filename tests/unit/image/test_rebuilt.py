@@ -43,7 +43,7 @@ def loaded(data: bytes) -> CommittedImage:
 @pytest.mark.requirement("K631-05", "K631-06")
 @ENTIRE
 @given(histories(), st.data())
-def test_a_snapshot_and_the_log_behind_it_are_the_image(
+def test_snapshot_and_following_log_give_the_image(
     values: list[bytes], data: st.DataObject
 ) -> None:
     live = replayed(values)
@@ -61,7 +61,9 @@ def test_a_snapshot_and_the_log_behind_it_are_the_image(
 @pytest.mark.requirement("K595-30", "K631-05")
 @ENTIRE
 @given(histories(), st.lists(st.integers(1, 5), max_size=40))
-def test_replay_in_batches_of_any_size_is_the_same(values: list[bytes], sizes: list[int]) -> None:
+def test_replay_in_batches_of_any_size_gives_the_same_image(
+    values: list[bytes], sizes: list[int]
+) -> None:
     """Replicas apply in other pieces than the leader wrote; some of them through batches of the log."""
     pieces, rest = CommittedImage(), values
     for size in sizes:
@@ -78,7 +80,7 @@ def test_replay_in_batches_of_any_size_is_the_same(values: list[bytes], sizes: l
 
 @ENTIRE
 @given(histories(transactions=False), st.integers(0, 40))
-def test_an_older_image_is_not_modified(values: list[bytes], cut: int) -> None:
+def test_older_image_is_not_modified(values: list[bytes], cut: int) -> None:
     kept = replayed(values[:cut])
     image, told = kept.image, snapshot(kept.image)
     replayed(values[cut:], kept)

@@ -16,7 +16,7 @@ RUNS = st.lists(st.dictionaries(ORDINALS, st.tuples(BROKERS, BROKERS), max_size=
 
 
 @given(RUNS)
-def test_runs_of_changes(runs: list[dict[int, tuple[set[int], set[int]]]]) -> None:
+def test_random_changes_of_assignments(runs: list[dict[int, tuple[set[int], set[int]]]]) -> None:
     index, plain = TopicsOfBrokers(), defaultdict[int, set[int]](set)
     for run in runs:
         changes = TopicsOfBrokersChanges(index)
@@ -35,12 +35,12 @@ def test_runs_of_changes(runs: list[dict[int, tuple[set[int], set[int]]]]) -> No
     assert set(index.brokers()) == {broker_id for broker_id in plain if plain[broker_id]}
 
 
-def test_nothing_changed_is_the_same_object() -> None:
+def test_unchanged_set_is_the_same_object() -> None:
     index = TopicsOfBrokers()
     assert TopicsOfBrokersChanges(index).finish() is index
 
 
-def test_a_topic_that_is_told_twice_begins_anew() -> None:
+def test_recreated_topic_replaces_its_assignments() -> None:
     topic = TopicRecord(name="t", topic_id=UUID(int=500))
     partition = PartitionRecord(
         partition_id=0, topic_id=topic.topic_id, replicas=(1, 2), isr=(1, 2), leader=1,

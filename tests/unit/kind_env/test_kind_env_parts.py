@@ -53,22 +53,22 @@ def test_three_of_three_live_voters_are_healthy() -> None:
         (["voters", 2, "id"], 1),
     ],
 )
-def test_anything_unsettled_is_not_healthy(path: list[str | int], value: object) -> None:
+def test_incomplete_state_is_not_healthy(path: list[str | int], value: object) -> None:
     assert not described(changed(path, value)).healthy(3)
 
 
-def test_a_timeout_reports_the_last_observed_state() -> None:
+def test_timeout_reports_the_last_observed_state() -> None:
     with pytest.raises(NotInTime, match="waited 0 s for the moon; seen last: clouds"):
         wait_for("the moon", lambda: None, timeout_s=0, seen=lambda: "clouds")
 
 
-def test_a_state_that_does_not_last_is_found() -> None:
+def test_state_that_does_not_last_is_detected() -> None:
     answers = iter([True, True, False])
     with pytest.raises(AssertionError, match="did not last"):
         stays("calm", lambda: next(answers), for_s=10, poll_s=0)
 
 
-def test_the_table_lines_up() -> None:
+def test_table_columns_are_aligned() -> None:
     text = table(["step", "took"], [["create", "1.0 s"], ["kill the leader", "12.0 s"]])
     assert text.splitlines() == [
         "step               took",

@@ -8,7 +8,7 @@ import pytest
 from support import ports
 
 
-def test_no_port_is_given_twice_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_port_is_returned_twice_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two listeners of one node had the same one when most of the block was busy."""
     (only,) = ports.free_ports(1)
     monkeypatch.setattr(ports, "_ports", lambda: itertools.repeat(only, 10_000))
@@ -18,14 +18,14 @@ def test_no_port_is_given_twice_in_a_call(monkeypatch: pytest.MonkeyPatch) -> No
         ports.free_ports(2)
 
 
-def test_a_port_in_use_is_not_free() -> None:
+def test_port_in_use_is_not_free() -> None:
     (port,) = ports.free_ports(1)
     with socket.create_server(("127.0.0.1", port)):
         assert not ports._is_free(port)
     assert ports._is_free(port)
 
 
-def test_a_port_is_free_when_its_server_has_closed_its_connections() -> None:
+def test_port_is_free_when_its_server_has_closed_its_connections() -> None:
     (port,) = ports.free_ports(1)
     with (
         socket.create_server(("127.0.0.1", port)) as server,

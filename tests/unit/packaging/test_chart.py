@@ -31,20 +31,20 @@ def rules(documents: list[Json], *kinds: str) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.requirement("OP-02")
-def test_lint_finds_nothing(helm: Path) -> None:
+def test_helm_lint_reports_nothing(helm: Path) -> None:
     done = chart.run_helm(helm, "lint", "--strict", str(chart.CHART))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.requirement("OP-02")
-def test_plain_manifests_are_what_the_chart_renders(helm: Path) -> None:
+def test_plain_manifests_equal_the_rendered_chart(helm: Path) -> None:
     rendered = chart.by_key(chart.render(helm, "crds.keep=false", hooks=False))
     plain = chart.by_key(chart.plain())
     assert plain.pop(("Namespace", "", chart.NAMESPACE))
     assert rendered == plain, "run `make manifests`"
 
 
-def test_definitions_are_kept_unless_told_otherwise(helm: Path) -> None:
+def test_crds_are_kept_by_default(helm: Path) -> None:
     definitions = chart.of_kind(chart.render(helm), "CustomResourceDefinition")
     for definition, file in zip(definitions, chart.CRDS, strict=True):
         assert definition["metadata"].pop("annotations") == KEPT
@@ -53,7 +53,7 @@ def test_definitions_are_kept_unless_told_otherwise(helm: Path) -> None:
     assert chart.of_kind(without, "CustomResourceDefinition") == []
 
 
-def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
+def test_named_namespaces_restrict_all_objects_to_them(helm: Path) -> None:
     everywhere = chart.render(helm, "watchNamespaces={*}")
     named = chart.render(helm, "watchNamespaces={blue,green}")
     assert {verb for *_, verb in rules(named, "ClusterRole")} <= chart.READ_VERBS
@@ -75,7 +75,7 @@ def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
     assert from_environment(environment(named)).namespaces == ("blue", "green")
 
 
-def test_without_names_it_watches_the_namespace_of_the_release(helm: Path) -> None:
+def test_operator_watches_the_release_namespace_by_default(helm: Path) -> None:
     rendered = chart.render(helm)
     assert from_environment(environment(rendered)).namespaces == (chart.NAMESPACE,)
     spaces = {role["metadata"]["namespace"] for role in chart.of_kind(rendered, "Role")}
@@ -83,7 +83,7 @@ def test_without_names_it_watches_the_namespace_of_the_release(helm: Path) -> No
     assert not [found for found in rules(rendered, "ClusterRole") if found[1] == "secrets"]
 
 
-def test_the_right_to_certificates_of_cert_manager_is_given_where_it_is_asked_for(
+def test_cert_manager_rights_are_granted_if_enabled(
     helm: Path,
 ) -> None:
     without = chart.granted(chart.of_kind(chart.render(helm), "Role", "ClusterRole"))
@@ -94,7 +94,7 @@ def test_the_right_to_certificates_of_cert_manager_is_given_where_it_is_asked_fo
     assert more == {("cert-manager.io", "certificates", each) for each in verbs}
 
 
-def test_an_asterisk_is_all_of_the_cluster(helm: Path) -> None:
+def test_asterisk_watches_all_namespaces(helm: Path) -> None:
     rendered = chart.render(helm, "watchNamespaces={*}")
     assert from_environment(environment(rendered)).namespaces == ()
     (lease,) = chart.of_kind(rendered, "Role")
@@ -102,12 +102,12 @@ def test_an_asterisk_is_all_of_the_cluster(helm: Path) -> None:
     assert ("", "secrets", "get") in rules(rendered, "ClusterRole")
 
 
-def test_an_asterisk_beside_names_is_refused_by_the_operator_as_well() -> None:
+def test_asterisk_with_names_is_rejected_by_the_operator_as_well() -> None:
     with pytest.raises(ValueError, match=r"WATCH_NAMESPACE=blue,\*: .*all namespaces"):
         from_environment({"WATCH_NAMESPACE": "blue,*"})
 
 
-def test_the_lease_that_is_named_is_the_one_that_may_be_written(helm: Path) -> None:
+def test_lease_right_covers_the_named_lease_only(helm: Path) -> None:
     rendered = chart.render(helm, "replicaCount=2")
     space, name = from_environment(environment(rendered)).lease or ("", "")
     (role,) = (
@@ -121,7 +121,7 @@ def test_the_lease_that_is_named_is_the_one_that_may_be_written(helm: Path) -> N
     assert bound == {"get": [name], "patch": [name], "create": None}
 
 
-def test_two_operators_are_spread_and_take_turns_in_an_upgrade(helm: Path) -> None:
+def test_two_replicas_are_spread_and_updated_in_turn(helm: Path) -> None:
     spec = chart.the(chart.render(helm, "replicaCount=2"), "Deployment")["spec"]
     assert spec["strategy"] == {"type": "RollingUpdate"}
     (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
@@ -135,12 +135,12 @@ def test_two_operators_are_spread_and_take_turns_in_an_upgrade(helm: Path) -> No
     assert identity["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
 
 
-def test_image_is_made_of_its_parts(helm: Path) -> None:
+def test_image_reference_is_composed_of_its_values(helm: Path) -> None:
     rendered = chart.render(helm, "image.repository=registry.example/op", "image.tag=dev")
     assert container(rendered)["image"] == "registry.example/op:dev"
 
 
-def test_two_releases_of_one_name_do_not_share_cluster_objects(helm: Path) -> None:
+def test_two_releases_with_one_name_do_not_share_cluster_objects(helm: Path) -> None:
     shared = [
         document["metadata"]["name"]
         for document in chart.render(helm)
@@ -150,7 +150,7 @@ def test_two_releases_of_one_name_do_not_share_cluster_objects(helm: Path) -> No
     assert all(chart.NAMESPACE in name for name in shared)
 
 
-def test_an_account_of_ones_own_is_used_and_not_made(helm: Path) -> None:
+def test_existing_service_account_is_used_and_not_created(helm: Path) -> None:
     rendered = chart.render(helm, "serviceAccount.create=false", "serviceAccount.name=mine")
     assert chart.of_kind(rendered, "ServiceAccount") == []
     spec = chart.the(rendered, "Deployment")["spec"]["template"]["spec"]
@@ -159,13 +159,13 @@ def test_an_account_of_ones_own_is_used_and_not_made(helm: Path) -> None:
     assert [subject["name"] for subject in subjects] == ["mine"]
 
 
-def test_rights_can_be_left_to_someone_else(helm: Path) -> None:
+def test_rbac_creation_can_be_disabled(helm: Path) -> None:
     rendered = chart.render(helm, "rbac.create=false", "watchNamespaces={blue}")
     kinds = {document["kind"] for document in rendered}
     assert kinds == {"CustomResourceDefinition", "ServiceAccount", "Deployment"}
 
 
-def test_metrics_service_leads_to_the_pod(helm: Path) -> None:
+def test_metrics_service_selects_the_pod(helm: Path) -> None:
     rendered = chart.render(helm, "metrics.service=true")
     service = chart.the(rendered, "Service")["spec"]
     labels = chart.the(rendered, "Deployment")["spec"]["template"]["metadata"]["labels"]
@@ -174,7 +174,7 @@ def test_metrics_service_leads_to_the_pod(helm: Path) -> None:
     assert {port["targetPort"] for port in service["ports"]} <= ports
 
 
-def test_network_policy_lets_the_operator_do_its_work(helm: Path) -> None:
+def test_network_policy_allows_the_traffic_of_the_operator(helm: Path) -> None:
     rendered = chart.render(helm, "networkPolicy.enabled=true")
     policy = chart.the(rendered, "NetworkPolicy")["spec"]
     labels = chart.the(rendered, "Deployment")["spec"]["template"]["metadata"]["labels"]
@@ -190,7 +190,7 @@ def test_network_policy_lets_the_operator_do_its_work(helm: Path) -> None:
     assert {port["port"] for port in incoming["ports"]} == ports
 
 
-def test_extras_reach_the_pod(helm: Path) -> None:
+def test_extra_values_are_set_in_the_pod(helm: Path) -> None:
     rendered = chart.render(
         helm,
         "imagePullSecrets[0].name=pull",
@@ -232,6 +232,6 @@ def test_extras_reach_the_pod(helm: Path) -> None:
         ("serviceAccount.create=false", "serviceAccount.name"),
     ],
 )
-def test_a_wrong_value_is_refused_by_its_name(helm: Path, setting: str, says: str) -> None:
+def test_invalid_value_is_rejected_with_its_name(helm: Path, setting: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         chart.render(helm, setting)

@@ -10,14 +10,14 @@ from support.kind_env.kafka import EXAMPLE, documents, identities
 from support.kind_env.testbed import KAFKA_IMAGE
 
 
-def test_the_example_runs_the_version_that_the_interop_tests_run() -> None:
+def test_example_uses_the_kafka_version_of_the_interop_tests() -> None:
     (version,) = re.findall(r"<kafka.version>(.+)</kafka.version>", stock_kafka.POM.read_text())
     assert f"apache/kafka:{version}" == KAFKA_IMAGE
     for name in ("brokers.yaml", "tools.yaml"):
         assert (EXAMPLE / name).read_text().count(f"image: {KAFKA_IMAGE}\n") == 1
 
 
-def test_another_quorum_and_image_are_put_in_everywhere() -> None:
+def test_quorum_and_image_are_replaced_in_all_files() -> None:
     text = yaml.safe_dump_all(documents("q", "here:1"))
     assert "demo" not in text
     assert KAFKA_IMAGE not in text
@@ -25,7 +25,7 @@ def test_another_quorum_and_image_are_put_in_everywhere() -> None:
     assert "name: q-identity" in text
 
 
-def test_every_broker_mounts_the_certificate_that_the_quorum_makes_for_it() -> None:
+def test_every_broker_mounts_the_certificate_issued_by_the_quorum() -> None:
     """A name of a Secret is that of the quorum and of the identity, as docs/how-to/certificates.md says."""
     holders = {each["name"]: each["nodeId"] for each in identities()["identities"]}
     (brokers,) = (each for each in documents("q", "i") if each["kind"] == "StatefulSet")
@@ -58,7 +58,7 @@ def test_clients_use_sasl_and_all_other_peers_certificates() -> None:
     assert lines["authorizer.class.name"].endswith("StandardAuthorizer")
 
 
-def test_scripts_are_shell_scripts() -> None:
+def test_example_scripts_are_valid_shell() -> None:
     scripts = [
         text
         for each in documents("q", "i")

@@ -19,7 +19,7 @@ _WITHOUT_PACKAGES = ("-I", "-S")
 
 
 @pytest.mark.parametrize("module", _COMMANDS)
-def test_the_extra_is_named(module: str, tmp_path: Path) -> None:
+def test_missing_extra_is_named(module: str, tmp_path: Path) -> None:
     extra, arguments = _COMMANDS[module]
     folders = [str(ROOT / each) for each in ("node", "operator", "pipeline")]
     program = (

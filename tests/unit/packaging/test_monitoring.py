@@ -90,21 +90,21 @@ def declared() -> dict[str, set[str]]:
     return declared_metrics.of_node() | declared_metrics.of_operator()
 
 
-def test_without_the_monitoring_crds_nothing_is_created_unless_enabled(helm: Path) -> None:
+def test_monitoring_objects_without_crds_are_created_only_if_enabled(helm: Path) -> None:
     assert chart.of_kind(rendered(helm, kinds=False), *KINDS) == []
     for value in ("metrics.monitors.enabled=true", "metrics.rules.enabled=true"):
         with pytest.raises(ValueError, match="install the Prometheus operator first"):
             rendered(helm, value, kinds=False)
 
 
-def test_with_the_monitoring_crds_objects_are_created_unless_disabled(helm: Path) -> None:
+def test_monitoring_objects_with_crds_are_created_unless_disabled(helm: Path) -> None:
     names = [each["metadata"]["name"] for each in chart.of_kind(rendered(helm), *KINDS)]
     assert names == [chart.RELEASE, f"{chart.RELEASE}-members", chart.RELEASE]
     off = rendered(helm, "metrics.monitors.enabled=false", "metrics.rules.enabled=false")
     assert chart.of_kind(off, *KINDS) == []
 
 
-def test_members_are_found_in_the_watched_namespaces(helm: Path) -> None:
+def test_members_are_scraped_in_the_watched_namespaces(helm: Path) -> None:
     def selected(*settings: str) -> Any:
         return chart.of_kind(rendered(helm, *settings), "PodMonitor")[1]["spec"][
             "namespaceSelector"
@@ -115,14 +115,14 @@ def test_members_are_found_in_the_watched_namespaces(helm: Path) -> None:
     assert selected("watchNamespaces={*}") == {"any": True}
 
 
-def test_the_series_of_the_operator_keep_the_quorum_that_they_name(helm: Path) -> None:
+def test_operator_metrics_keep_their_quorum_label(helm: Path) -> None:
     (operator, members) = chart.of_kind(rendered(helm), "PodMonitor")
     assert operator["spec"]["podMetricsEndpoints"][0]["honorLabels"] is True
     (endpoint,) = members["spec"]["podMetricsEndpoints"]
     assert {each["targetLabel"] for each in endpoint["relabelings"]} <= OF_A_SCRAPE
 
 
-def test_the_rule_holds_the_alerts_as_they_are_with_links_and_labels(helm: Path) -> None:
+def test_rule_contains_the_alerts_with_links_and_labels(helm: Path) -> None:
     made = rendered(
         helm, "metrics.rules.runbooks=https://docs.example.org/", "metrics.rules.labels.release=p"
     )
@@ -138,7 +138,7 @@ def test_the_rule_holds_the_alerts_as_they_are_with_links_and_labels(helm: Path)
         }
 
 
-def test_the_dashboard_is_handed_on_as_it_is(helm: Path) -> None:
+def test_dashboard_is_included_unchanged(helm: Path) -> None:
     assert not [
         each
         for each in chart.of_kind(rendered(helm), "ConfigMap")
@@ -155,9 +155,7 @@ def test_the_dashboard_is_handed_on_as_it_is(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_names_what_node_or_operator_declare(
-    query: str, declared: dict[str, set[str]]
-) -> None:
+def test_queries_use_declared_metrics_only(query: str, declared: dict[str, set[str]]) -> None:
     assert _METRIC.search(query)
     assert unknown(query, declared) == []
 
@@ -172,7 +170,7 @@ def test_a_query_names_what_node_or_operator_declare(
         "metadataquorum_operator_repairs",
     ],
 )
-def test_another_name_would_be_found(query: str, declared: dict[str, set[str]]) -> None:
+def test_undeclared_metric_name_is_detected(query: str, declared: dict[str, set[str]]) -> None:
     assert unknown(query, declared)
 
 
@@ -191,7 +189,7 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
         assert tuple(re.findall(r"^## (.+)$", page, re.MULTILINE)) == SECTIONS
 
 
-def test_every_metric_of_the_operator_is_in_the_table() -> None:
+def test_every_operator_metric_is_in_the_reference_table() -> None:
     text = (ROOT / "docs/how-to/monitoring.md").read_text()
     rows = dict(
         re.findall(r"^\| `(metadataquorum_operator_\w+)` \| \w+ \| (.*?) \|", text, re.MULTILINE)
@@ -305,12 +303,12 @@ def rule_test(rule: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_each_alert_has_a_cause() -> None:
+def test_each_alert_has_a_trigger_in_the_test() -> None:
     assert CAUSES.keys() == {rule["alert"] for rule in RULES}
 
 
 @pytest.mark.requirement("OP-11")
-def test_promtool_accepts_the_rules_and_each_fires_when_it_is_caused(tmp_path: Path) -> None:
+def test_promtool_accepts_the_rules_and_each_alert_fires_when_triggered(tmp_path: Path) -> None:
     program = promtool()
     rules = MONITORING / "alerts.yaml"
     checked = subprocess.run(

@@ -32,7 +32,7 @@ class Noted(Mapping[str, str]):
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["start"], 2)])
-def test_it_starts_only_without_arguments(
+def test_operator_rejects_arguments(
     arguments: list[str],
     code: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -58,7 +58,7 @@ def test_a_wrong_setting_ends_with_the_code_that_the_help_names(
     assert "METADATAQUORUM_OPERATOR_RESYNC_SECONDS" in capsys.readouterr().err
 
 
-def test_help_names_every_setting() -> None:
+def test_help_lists_every_setting() -> None:
     environment = Noted()
     from_environment(environment)
     assert environment.names == set(VARIABLES)

@@ -48,11 +48,11 @@ def executor_of(documents: list[Json]) -> Json:
     return found
 
 
-def test_a_release_has_none_unless_it_is_enabled(helm: Path) -> None:
+def test_release_has_no_pipeline_unless_enabled(helm: Path) -> None:
     assert added(helm, f"pipeline.bootstrap={BOOTSTRAP}") == []
 
 
-def test_lint_finds_nothing_when_it_is_enabled(helm: Path) -> None:
+def test_helm_lint_reports_nothing_with_the_pipeline_enabled(helm: Path) -> None:
     command = ["lint", "--strict", str(chart.CHART)]
     for setting in ON_KUBERNETES:
         command += ["--set", setting]
@@ -60,7 +60,7 @@ def test_lint_finds_nothing_when_it_is_enabled(helm: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_one_pod_does_all_by_default_and_has_no_rights(helm: Path) -> None:
+def test_default_pipeline_is_one_pod_without_rights(helm: Path) -> None:
     found = added(helm, *ENABLED)
     kinds = sorted(each["kind"] for each in found)
     assert kinds == ["ConfigMap", "Deployment", "PersistentVolumeClaim", "ServiceAccount"]
@@ -71,7 +71,7 @@ def test_one_pod_does_all_by_default_and_has_no_rights(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["", "0 * * * *"])
-def test_the_command_is_one_that_the_pipeline_takes(helm: Path, schedule: str) -> None:
+def test_command_is_accepted_by_the_pipeline(helm: Path, schedule: str) -> None:
     found = added(
         helm,
         *ENABLED,
@@ -92,7 +92,7 @@ def test_the_command_is_one_that_the_pipeline_takes(helm: Path, schedule: str) -
 
 
 @pytest.mark.parametrize("config", ["", "client.properties"])
-def test_driver_and_executors_have_the_certificate_that_is_named(helm: Path, config: str) -> None:
+def test_driver_and_executors_mount_the_named_certificate(helm: Path, config: str) -> None:
     settings = ("pipeline.tls.secret=demo-history-tls", f"pipeline.tls.commandConfig={config}")
     found = added(helm, *ON_KUBERNETES, *settings)
     parser = ArgumentParser()
@@ -109,7 +109,7 @@ def test_driver_and_executors_have_the_certificate_that_is_named(helm: Path, con
         assert {"name": "tls", "secret": secret} in pod["volumes"]
 
 
-def test_without_a_secret_it_speaks_clear_text(helm: Path) -> None:
+def test_pipeline_without_a_secret_uses_clear_text(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES)
     assert "--tls" not in driver(found)["args"]
     for pod in (pod_of(found)["spec"], executor_of(found)["spec"]):
@@ -118,13 +118,13 @@ def test_without_a_secret_it_speaks_clear_text(helm: Path) -> None:
         added(helm, *ON_KUBERNETES, "pipeline.tls.commandConfig=client.properties")
 
 
-def test_the_service_of_a_quorum_is_what_it_reads(helm: Path) -> None:
+def test_pipeline_reads_from_the_service_of_the_quorum(helm: Path) -> None:
     owner = names.Owner("demo", "default", "u")
     service = f"{owner.bootstrap_service}.{owner.namespace}.svc:{names.CONTROLLER_PORT}"
     assert service in driver(added(helm, *ENABLED))["args"]
 
 
-def test_a_schedule_makes_one_run_at_a_time_that_is_not_repeated_for_quarantine(helm: Path) -> None:
+def test_schedule_runs_one_job_at_a_time_without_retry_after_quarantine(helm: Path) -> None:
     found = added(helm, *ENABLED, "pipeline.schedule=@hourly")
     spec = chart.the(found, "CronJob")["spec"]
     assert (spec["schedule"], spec["concurrencyPolicy"]) == ("@hourly", "Forbid")
@@ -135,7 +135,7 @@ def test_a_schedule_makes_one_run_at_a_time_that_is_not_repeated_for_quarantine(
     assert pod_of(found)["spec"]["restartPolicy"] == "Never"
 
 
-def test_the_driver_on_kubernetes_makes_pods_in_its_namespace_and_no_more(helm: Path) -> None:
+def test_driver_role_only_manages_pods_in_its_namespace(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES)
     role = chart.the(found, "Role")
     assert role["metadata"]["namespace"] == chart.NAMESPACE
@@ -150,7 +150,7 @@ def test_the_driver_on_kubernetes_makes_pods_in_its_namespace_and_no_more(helm: 
     assert chart.of_kind(without, "Role", "RoleBinding") == []
 
 
-def test_executors_are_as_confined_as_the_driver_and_have_no_token(helm: Path) -> None:
+def test_executors_are_as_restricted_as_the_driver_and_have_no_token(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES, "pipeline.nodeSelector.disk=ssd")
     executor, pod = executor_of(found)["spec"], pod_of(found)["spec"]
     assert executor["automountServiceAccountToken"] is False
@@ -162,7 +162,7 @@ def test_executors_are_as_confined_as_the_driver_and_have_no_token(helm: Path) -
     assert executor["nodeSelector"] == pod["nodeSelector"] == {"disk": "ssd"}
 
 
-def test_executors_write_onto_the_volume_of_the_driver(helm: Path) -> None:
+def test_executors_write_to_the_volume_of_the_driver(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES, "pipeline.volume.existingClaim=mine")
     assert chart.of_kind(found, "PersistentVolumeClaim") == []
     for spec in (executor_of(found)["spec"], pod_of(found)["spec"]):
@@ -173,14 +173,14 @@ def test_executors_write_onto_the_volume_of_the_driver(helm: Path) -> None:
     assert "file:///archive" in driver(found)["args"]
 
 
-def test_no_deployment_takes_an_executor_for_its_driver(helm: Path) -> None:
+def test_deployment_selector_does_not_match_executors(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES)
     wanted = chart.the(found, "Deployment")["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= pod_of(found)["metadata"]["labels"].items()
     assert not wanted.items() <= executor_of(found)["metadata"]["labels"].items()
 
 
-def test_spark_is_told_where_it_is_and_who_may_talk_to_it(helm: Path) -> None:
+def test_spark_gets_its_addresses_and_authentication_secret(helm: Path) -> None:
     found = added(helm, *ON_KUBERNETES, "pipeline.image.tag=x", "pipeline.executors.count=3")
     settings = settings_of(found)
     assert settings["spark.authenticate"] == "true"
@@ -198,19 +198,19 @@ def test_spark_is_told_where_it_is_and_who_may_talk_to_it(helm: Path) -> None:
             assert value[6:-1] in environment
 
 
-def test_a_setting_of_ones_own_wins_and_makes_another_pod(helm: Path) -> None:
+def test_user_setting_overrides_the_default_and_changes_the_pod(helm: Path) -> None:
     before = added(helm, *ON_KUBERNETES)
     after = added(helm, *ON_KUBERNETES, r"pipeline.sparkConf.spark\.ui\.enabled=true")
     assert (settings_of(before) | {"spark.ui.enabled": "true"}) == settings_of(after)
     assert pod_of(before)["metadata"]["annotations"] != pod_of(after)["metadata"]["annotations"]
 
 
-def test_an_uninstall_leaves_the_archive(helm: Path) -> None:
+def test_uninstall_keeps_the_archive(helm: Path) -> None:
     claim = chart.the(added(helm, *ENABLED), "PersistentVolumeClaim")
     assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_network_policy_lets_driver_and_executors_reach_each_other(helm: Path) -> None:
+def test_network_policy_connects_driver_and_executors(helm: Path) -> None:
     found = chart.render(helm, *ON_KUBERNETES, "networkPolicy.enabled=true")
     policies = chart.by_key(chart.of_kind(found, "NetworkPolicy"))
     policy = policies["NetworkPolicy", chart.NAMESPACE, NAME]["spec"]
@@ -240,6 +240,8 @@ def test_network_policy_lets_driver_and_executors_reach_each_other(helm: Path) -
         ("pipeline.typo=1", "typo"),
     ],
 )
-def test_a_wrong_value_is_refused_by_its_name(helm: Path, setting: str, says: str) -> None:
+def test_invalid_pipeline_value_is_rejected_with_its_name(
+    helm: Path, setting: str, says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         chart.render(helm, *ENABLED, setting)

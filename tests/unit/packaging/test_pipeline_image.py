@@ -26,7 +26,7 @@ def environment(last_stage: list[str]) -> dict[str, str]:
     return dict(each.split("=", 1) for each in line.split()[1:])
 
 
-def test_it_is_prepared_with_the_settings_that_it_runs_with(last_stage: list[str]) -> None:
+def test_image_is_prepared_with_its_runtime_settings(last_stage: list[str]) -> None:
     """Behind the code and the settings, before the user who can't write there."""
     kinds = [line.split()[0] for line in last_stage]
     (prepared,) = (n for n, line in enumerate(last_stage) if "quorum-pipeline prepare" in line)
@@ -35,7 +35,7 @@ def test_it_is_prepared_with_the_settings_that_it_runs_with(last_stage: list[str
     assert "prepare" in _COMMANDS
 
 
-def test_what_is_kept_is_a_part_of_the_image_and_for_any_cpu(
+def test_compiled_cache_is_part_of_the_image_and_works_on_any_cpu(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not in a directory that is a volume of its own in a pod, nor for the CPU of the machine that built it."""

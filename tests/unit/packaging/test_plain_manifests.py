@@ -35,7 +35,7 @@ def environment() -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in container()["env"] if "value" in entry}
 
 
-def test_definitions_are_the_generated_ones_in_every_copy() -> None:
+def test_every_copy_of_the_crds_equals_the_generated_ones() -> None:
     for file in chart.CRDS:
         copy = chart.CHART / "files" / file.name
         assert copy.read_text() == file.read_text(), "make crds"
@@ -45,7 +45,7 @@ def test_definitions_are_the_generated_ones_in_every_copy() -> None:
     assert copies == generated, "make manifests"
 
 
-def test_what_is_needed_first_comes_first() -> None:
+def test_manifests_are_ordered_by_dependency() -> None:
     """kubectl applies from top to bottom."""
     order = ["Namespace", "ServiceAccount", *["CustomResourceDefinition"] * 2]
     order += [
@@ -58,7 +58,7 @@ def test_what_is_needed_first_comes_first() -> None:
     assert [document["kind"] for document in PLAIN] == order
 
 
-def test_everything_is_in_the_namespace_that_is_made() -> None:
+def test_all_objects_are_in_the_created_namespace() -> None:
     made = chart.the(PLAIN, "Namespace")["metadata"]
     assert made["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     for document in PLAIN:
@@ -68,7 +68,7 @@ def test_everything_is_in_the_namespace_that_is_made() -> None:
             assert document["metadata"]["namespace"] == made["name"]
 
 
-def test_pod_is_allowed_by_the_restricted_standard() -> None:
+def test_pod_satisfies_the_restricted_pod_security_standard() -> None:
     pod, one = pod_spec(), container()
     assert pod["securityContext"] == {
         "runAsNonRoot": True,
@@ -86,7 +86,7 @@ def test_pod_is_allowed_by_the_restricted_standard() -> None:
     assert [list(volume) for volume in pod["volumes"]] == [["name", "emptyDir"]]
 
 
-def test_pod_has_bounds_and_probes() -> None:
+def test_pod_has_limits_and_probes() -> None:
     one = container()
     assert one["resources"]["requests"].keys() >= {"cpu", "memory"}
     assert "memory" in one["resources"]["limits"]
@@ -96,14 +96,14 @@ def test_pod_has_bounds_and_probes() -> None:
         assert one[probe]["httpGet"]["port"] in ports
 
 
-def test_image_has_a_tag_that_stays() -> None:
+def test_image_has_a_fixed_tag() -> None:
     repository, _, tag = container()["image"].rpartition(":")
     assert repository
     assert re.fullmatch(r"\d+\.\d+\.\d+", tag)
     assert container()["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_environment_is_what_the_operator_reads() -> None:
+def test_environment_variables_are_those_of_the_operator() -> None:
     lease = (chart.NAMESPACE, chart.RELEASE)
     assert from_environment(environment()) == Settings(
         (chart.NAMESPACE,), lease=lease, home=chart.NAMESPACE
@@ -119,7 +119,7 @@ def test_deployment_selects_its_own_pods() -> None:
     assert wanted <= spec["template"]["metadata"]["labels"].items()
 
 
-def test_roles_are_bound_to_the_account_that_runs() -> None:
+def test_roles_are_bound_to_the_service_account_of_the_pod() -> None:
     account = chart.the(PLAIN, "ServiceAccount")["metadata"]
     subject = {
         "kind": "ServiceAccount",
@@ -135,7 +135,7 @@ def test_roles_are_bound_to_the_account_that_runs() -> None:
 
 
 @pytest.mark.requirement("OP-02")
-def test_of_the_cluster_it_only_reads_what_has_no_namespace() -> None:
+def test_cluster_role_only_reads_cluster_scoped_resources() -> None:
     of_cluster = chart.granted(chart.of_kind(PLAIN, "ClusterRole"))
     assert {verb for *_, verb in of_cluster} <= chart.READ_VERBS
     kinds = {(group, resource) for group, resource, _ in of_cluster}
@@ -158,7 +158,7 @@ def test_another_namespace_is_watched_with_the_same_rights() -> None:
     assert kinds == ["Role", "RoleBinding"]
 
 
-def test_no_rule_says_everything() -> None:
+def test_no_rule_has_wildcards() -> None:
     assert not [rule for rule in GRANTED if "*" in rule]
     for role in ROLES:
         assert not [rule for rule in role["rules"] if "nonResourceURLs" in rule]
@@ -183,9 +183,7 @@ def test_no_rule_says_everything() -> None:
         (GROUP, f"{REASSIGNMENT_PLURAL}/status", {"patch"}),
     ],
 )
-def test_what_could_do_harm_is_granted_sparingly(
-    group: str, resource: str, verbs: set[str]
-) -> None:
+def test_dangerous_rights_are_restricted(group: str, resource: str, verbs: set[str]) -> None:
     assert {verb for g, r, verb in GRANTED if (g, r) == (group, resource)} == verbs
 
 
@@ -206,7 +204,7 @@ def _named_by_the_operator() -> set[tuple[str, str]]:
     return named | {_group_and_resource(paths.storage_class("x"))}
 
 
-def test_roles_name_what_the_operator_names_and_nothing_else() -> None:
+def test_roles_contain_exactly_the_resources_used_by_the_operator() -> None:
     """The verbs are tried in tests/envtest, where the operator acts as its own account."""
     named = {(group, resource) for group, resource, _ in GRANTED}
     statuses = {(GROUP, f"{plural}/status") for plural in (PLURAL, REASSIGNMENT_PLURAL)}

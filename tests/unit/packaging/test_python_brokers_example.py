@@ -43,7 +43,7 @@ def started_config(tmp_path: Path, pod: str) -> str:
     return done.stdout
 
 
-def test_each_pod_starts_a_broker_that_the_node_takes(tmp_path: Path) -> None:
+def test_each_pod_starts_a_broker_with_a_valid_configuration(tmp_path: Path) -> None:
     brokers = of_kind("StatefulSet")
     first = brokers["spec"]["ordinals"]["start"]
     for number in range(first, first + brokers["spec"]["replicas"]):
@@ -64,7 +64,7 @@ def test_each_pod_starts_a_broker_that_the_node_takes(tmp_path: Path) -> None:
         assert any(config.broker.log_dir.is_relative_to(each) for each in mounted - {"/tmp"})
 
 
-def test_pods_are_those_of_stock_brokers_but_for_tls() -> None:
+def test_pods_equal_those_of_stock_brokers_except_for_tls() -> None:
     """The Services, the labels that network policies ask for, and what a pod may do."""
     ours, stock = of_kind("StatefulSet"), of_kind("StatefulSet", "brokers.yaml")
     for path in (
@@ -88,7 +88,7 @@ def test_pods_are_those_of_stock_brokers_but_for_tls() -> None:
     assert container["image"] == quorum["spec"]["image"]
 
 
-def test_another_quorum_is_put_in_everywhere_and_the_tools_need_no_certificate() -> None:
+def test_quorum_name_is_replaced_everywhere_and_the_tools_need_no_certificate() -> None:
     found = python_documents("q", "node:1", "kafka:1")
     text = yaml.safe_dump_all(found)
     assert "demo" not in text

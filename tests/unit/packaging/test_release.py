@@ -32,12 +32,12 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def test_the_version_is_the_same_everywhere() -> None:
+def test_version_is_the_same_everywhere() -> None:
     assert versions.one_version(ROOT)
 
 
 @pytest.mark.parametrize("name", NAMED[1:])
-def test_another_version_anywhere_is_named(name: str, tmp_path: Path) -> None:
+def test_version_mismatch_is_named(name: str, tmp_path: Path) -> None:
     folder = copied(tmp_path)
     text = (folder / name).read_text()
     (folder / name).write_text(text.replace(versions.one_version(ROOT), "9.9.9"))
@@ -93,7 +93,7 @@ def made(folder: Path, names: list[str], mtime: int, created: str) -> images.Arc
     return images.rewritten(docker, "node", "1.2.3", TIME_S, folder)
 
 
-def test_an_image_depends_on_its_content_alone(tmp_path: Path) -> None:
+def test_image_digest_depends_only_on_its_content(tmp_path: Path) -> None:
     names = ["opt/b", "var/lib/dpkg/status", "opt/a"]
     first = made(tmp_path / "1", names, TIME_S + 5, "2026-01-01T00:00:00Z")
     second = made(tmp_path / "2", names[::-1], TIME_S + 99, "2026-02-02T00:00:00Z")
@@ -104,7 +104,7 @@ def test_an_image_depends_on_its_content_alone(tmp_path: Path) -> None:
     assert third.digest == first.digest != second.digest
 
 
-def test_an_image_is_an_oci_layout_whose_digests_hold(tmp_path: Path) -> None:
+def test_image_is_an_oci_layout_with_valid_digests(tmp_path: Path) -> None:
     archive = made(tmp_path / "1", ["opt/b", "var/lib/dpkg/status"], 0, "2026-01-01T00:00:00Z")
     assert archive.debian == {"libc6": "2.36-9"}
     with tarfile.open(archive.path) as packed:
@@ -143,7 +143,7 @@ def test_an_image_is_an_oci_layout_whose_digests_hold(tmp_path: Path) -> None:
     assert not any(each.uname for each in entries)
 
 
-def test_a_chart_depends_on_its_content_alone(tmp_path: Path) -> None:
+def test_chart_archive_depends_only_on_its_content(tmp_path: Path) -> None:
     for name, mtime in (("1.tgz", 5), ("2.tgz", 99)):
         data = layer(["chart/values.yaml", "chart/Chart.yaml"], mtime=mtime, owner=name)
         (tmp_path / name).write_bytes(archives.zipped(data))
@@ -151,7 +151,7 @@ def test_a_chart_depends_on_its_content_alone(tmp_path: Path) -> None:
     assert (tmp_path / "1.tgz").read_bytes() == (tmp_path / "2.tgz").read_bytes()
 
 
-def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
+def test_checksums_equal_those_of_sha256sum(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"b")
     (tmp_path / "a").write_bytes(b"a")
     checksums.write(tmp_path)

@@ -40,7 +40,7 @@ def packed(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def test_the_wheel_puts_the_kubectl_plugin_on_the_path(wheel: Path) -> None:
+def test_wheel_installs_the_kubectl_plugin(wheel: Path) -> None:
     """kubectl finds `kubectl-quorum` there, for `kubectl quorum`."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (each for each in archive.namelist() if each.endswith("/entry_points.txt"))
@@ -48,14 +48,14 @@ def test_the_wheel_puts_the_kubectl_plugin_on_the_path(wheel: Path) -> None:
     assert "kubectl-quorum = quorum_operator.plugin.main:main" in text.splitlines()
 
 
-def test_the_wheel_holds_no_simulation(packed: set[str]) -> None:
+def test_wheel_contains_no_simulation(packed: set[str]) -> None:
     assert not [name for name in packed if "simulation" in name]
     assert {name.split("/")[0] for name in packed if name.endswith(".py")} == {
         Path(package).name for package in SHIPPED
     }
 
 
-def test_the_wheel_holds_every_module_of_its_packages(packed: set[str]) -> None:
+def test_wheel_contains_every_module_of_its_packages(packed: set[str]) -> None:
     wanted = {
         str(path.relative_to((ROOT / package).parent).as_posix())
         for package in map(Path, SHIPPED)

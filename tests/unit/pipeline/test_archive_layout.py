@@ -15,7 +15,7 @@ from quorum_pipeline.archive.layout import (
 RANGE = OffsetRange(10, 20)
 
 
-def test_what_is_merged_takes_the_place_of_its_parts() -> None:
+def test_merged_range_replaces_its_parts() -> None:
     first, second, both, far = (OffsetRange(*each) for each in ((0, 5), (5, 9), (0, 9), (12, 14)))
     assert tiles([first, second, far]) == ([first, second], [far])
     assert tiles([first, second, both]) == ([both], [first, second])
@@ -35,14 +35,14 @@ def test_what_is_merged_takes_the_place_of_its_parts() -> None:
         ([*range(10, 21)], {16}, 21),
     ],
 )
-def test_records_may_be_missing_behind_damage_and_nowhere_else(
+def test_missing_records_are_allowed_after_damage_only(
     offsets: range | list[int], quarantined: set[int], expected: int | None
 ) -> None:
     """Damage is one row for all that it hides; whatever else is missing, or there twice, is named."""
     assert unexplained(RANGE, offsets, quarantined) == expected
 
 
-def test_neighbours_are_merged_as_far_as_they_are_small() -> None:
+def test_adjacent_ranges_are_merged_up_to_the_size_limit() -> None:
     """Up to so many offsets together; what stays alone is left as it is."""
     a, b, c, large, d = (
         OffsetRange(*each) for each in ((0, 5), (5, 9), (9, 12), (12, 40), (40, 41))
@@ -52,7 +52,7 @@ def test_neighbours_are_merged_as_far_as_they_are_small() -> None:
     assert merges([a], 100) == merges([large, d], 10) == merges([], 10) == []
 
 
-def test_names_and_markers_are_read_as_they_are_written() -> None:
+def test_names_and_markers_are_parsed_as_written() -> None:
     assert parse_directory(RANGE.directory) == RANGE
     for name in ("offsets=1-2", OffsetRange(5, 5).directory, "_temporary", f"{RANGE.directory}x"):
         assert parse_directory(name) is None
@@ -63,7 +63,7 @@ def test_names_and_markers_are_read_as_they_are_written() -> None:
 
 
 @pytest.mark.requirement("SP-02")
-def test_whichever_bit_of_a_marker_is_flipped_nothing_else_is_read_in_it() -> None:
+def test_any_flipped_bit_of_a_marker_is_detected() -> None:
     sound = Marker(70, 2, 31)
     text = sound.text().encode()
     told = 0

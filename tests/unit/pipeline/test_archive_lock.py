@@ -17,7 +17,7 @@ from support.written_log import LogWriter
 
 
 @pytest.mark.requirement("SP-02")
-def test_a_second_writer_is_refused_until_the_first_one_ends(tmp_path: Path) -> None:
+def test_second_writer_is_rejected_until_the_first_one_ends(tmp_path: Path) -> None:
     archive = tmp_path / "new" / "archive"
     with (
         only_writer(archive),
@@ -29,7 +29,7 @@ def test_a_second_writer_is_refused_until_the_first_one_ends(tmp_path: Path) -> 
         assert os.listdir(archive) == [LOCK]
 
 
-def test_a_place_where_no_archive_can_be_is_told(tmp_path: Path) -> None:
+def test_unusable_archive_location_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(PipelineError, match=f"{file} can't be written to: File exists"):
@@ -50,7 +50,7 @@ def log(path: Path, records: int, elected_at: int = -1) -> Path:
 
 
 @pytest.mark.requirement("SP-02")
-def test_an_archive_goes_on_with_the_log_that_it_is_of_and_no_other(tmp_path: Path) -> None:
+def test_archive_continues_only_with_its_own_log(tmp_path: Path) -> None:
     """What a directory holds at its end may never be committed: other records can be there the next time."""
     archived = log(tmp_path / "archived", 20)
     root = tmp_path / "archive"
@@ -79,7 +79,7 @@ def test_an_archive_goes_on_with_the_log_that_it_is_of_and_no_other(tmp_path: Pa
         check(writer.directory)
 
 
-def test_a_log_that_begins_behind_the_archive_is_not_compared(tmp_path: Path) -> None:
+def test_log_that_starts_after_the_archive_is_not_compared(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=100)
     writer.append(md.NoOpRecord())
     write_archive(tmp_path / "archive", writer.directory, 0, 1)
@@ -95,7 +95,7 @@ def test_a_log_that_begins_behind_the_archive_is_not_compared(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("SP-02")
-def test_a_directory_that_was_taken_out_of_the_middle_is_missed(tmp_path: Path) -> None:
+def test_missing_range_within_the_archive_is_detected(tmp_path: Path) -> None:
     """What is behind it would else count for nothing, and merging would delete it."""
     root = tmp_path / "archive"
     _, second, _ = write_archive(root, log(tmp_path / "node", 20), 0, 7, 12, 20)
@@ -106,9 +106,7 @@ def test_a_directory_that_was_taken_out_of_the_middle_is_missed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("inside", [".", "archive", "__cluster_metadata-0/archive"])
-def test_a_log_is_only_read(
-    tmp_path: Path, inside: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_is_only_read(tmp_path: Path, inside: str, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "node", 4)
     before = sorted(tmp_path.rglob("*"))
     target = f"file://{tmp_path}/node/{inside}"
@@ -117,7 +115,9 @@ def test_a_log_is_only_read(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_difference_goes_forward(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_difference_requires_ascending_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log(tmp_path / "node", 4)
     assert main(["diff", "--log", str(tmp_path / "node"), "--from", "4", "--to", "2"]) == 2
     assert "--from 4 is greater than --to 2" in capsys.readouterr().err

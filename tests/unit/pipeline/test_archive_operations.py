@@ -49,7 +49,7 @@ def size_of(*directories: Path) -> int:
     return sum(path.stat().st_size for each in directories for path in each.iterdir())
 
 
-def test_one_row_for_each_complete_range_and_state(root: Path) -> None:
+def test_one_row_per_complete_range_and_state(root: Path) -> None:
     found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), f"{root}/")
     second, state, first = found
     assert [(each.kind, each.start_offset, each.end_offset) for each in found] == [
@@ -67,7 +67,7 @@ def test_one_row_for_each_complete_range_and_state(root: Path) -> None:
     assert times == [0, 1000, 2000], "markers of older versions have no time of their own"
 
 
-def test_a_merge_takes_the_place_of_what_it_merged(root: Path) -> None:
+def test_merged_range_replaces_the_original_ranges(root: Path) -> None:
     merged = root / RECORDS / OffsetRange(0, 40).directory
     merged.mkdir()
     (merged / MARKER).write_text(Marker(38, 2, 7, merged=2, written_ms=WRITTEN_MS).text())
@@ -81,7 +81,7 @@ def test_a_merge_takes_the_place_of_what_it_merged(root: Path) -> None:
     assert first.size_bytes == size_of(merged) + 5
 
 
-def test_the_command_prints_a_table_or_json(
+def test_command_prints_a_table_or_json(
     root: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     # No record is decoded: the files of records may be damaged.
@@ -105,13 +105,13 @@ def test_the_command_prints_a_table_or_json(
     assert "is not an archive, or is empty" in capsys.readouterr().err
 
 
-def test_a_damaged_marker_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_marker_is_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / STATES / f"offset={30:020d}" / MARKER).write_text("{}")
     assert main(["history", "--archive", str(root)]) == 2
     assert f"offset={30:020d}/_COMPLETE is damaged" in capsys.readouterr().err
 
 
-def test_a_state_without_a_marker_does_not_count(root: Path) -> None:
+def test_state_without_a_marker_is_ignored(root: Path) -> None:
     (root / STATES / f"offset={30:020d}" / MARKER).unlink()
     found = operations(ArchiveReader(LocalFiles(), str(root)), LocalFiles(), str(root))
     assert [each.kind for each in found] == [APPEND, APPEND]

@@ -41,7 +41,7 @@ def writer(tmp_path: Path) -> LogWriter:
     return LogWriter(tmp_path / "node")
 
 
-def test_what_can_not_be_decoded_is_apart(writer: LogWriter, tmp_path: Path) -> None:
+def test_undecodable_records_are_written_separately(writer: LogWriter, tmp_path: Path) -> None:
     write_history(writer)
     writer.append_bytes([KNOWN, UNKNOWN])
     writer.close()
@@ -57,7 +57,7 @@ def test_what_can_not_be_decoded_is_apart(writer: LogWriter, tmp_path: Path) -> 
     assert apart["problem"] == "NoOpRecord version 99 is not known"
 
 
-def test_types_have_files_of_their_own(
+def test_each_type_has_its_own_file(
     writer: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Together they hold what one file would: every row once, with all that is in it, damaged ones apart."""
@@ -90,7 +90,7 @@ def read(directory: Path) -> list[dict[str, object]]:
     return rows
 
 
-def test_without_good_records_there_is_no_file(writer: LogWriter, tmp_path: Path) -> None:
+def test_no_file_is_written_without_valid_records(writer: LogWriter, tmp_path: Path) -> None:
     writer.append_bytes([UNKNOWN])
     writer.close()
     part = write_part(blocks(writer), SCHEMA, "p", tmp_path / "r", tmp_path / "q")
@@ -100,7 +100,7 @@ def test_without_good_records_there_is_no_file(writer: LogWriter, tmp_path: Path
     assert (nothing.least, nothing.quarantine, names(tmp_path / "m")) == (None, (), [])
 
 
-def test_a_source_that_fails_leaves_nothing(writer: LogWriter, tmp_path: Path) -> None:
+def test_failing_source_leaves_no_files(writer: LogWriter, tmp_path: Path) -> None:
     writer.append_bytes([KNOWN, UNKNOWN])
     writer.close()
 
@@ -113,7 +113,9 @@ def test_a_source_that_fails_leaves_nothing(writer: LogWriter, tmp_path: Path) -
     assert names(tmp_path / "r") == names(tmp_path / "q") == []
 
 
-def test_what_lost_attempts_left_goes_and_what_counts_has_to_be_there(tmp_path: Path) -> None:
+def test_files_of_failed_attempts_are_removed_and_committed_ones_are_required(
+    tmp_path: Path,
+) -> None:
     for name in ("a", "b", ".c"):
         (tmp_path / name).touch()
     keep_only(tmp_path, {"a"}, SCHEMA)

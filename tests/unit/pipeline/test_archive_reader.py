@@ -42,7 +42,7 @@ def image(root: Path, moment: Moment) -> bytes:
 
 
 @pytest.mark.requirement("SP-03")
-def test_at_every_batch_it_is_what_a_node_would_write(writer: LogWriter, root: Path) -> None:
+def test_state_at_every_batch_equals_that_of_a_node(writer: LogWriter, root: Path) -> None:
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
@@ -58,7 +58,7 @@ def test_at_every_batch_it_is_what_a_node_would_write(writer: LogWriter, root: P
         image(root, Moment(offset=end + 1))
 
 
-def test_only_what_is_whole_counts(writer: LogWriter, root: Path) -> None:
+def test_only_complete_ranges_count(writer: LogWriter, root: Path) -> None:
     images = write_history(writer)
     writer.close()
     first, second, third = write_archive(root, writer.directory, 0, 3, 7, 51)
@@ -77,7 +77,7 @@ def test_only_what_is_whole_counts(writer: LogWriter, root: Path) -> None:
         reader(root).contents()
 
 
-def test_behind_a_snapshot(writer: LogWriter, root: Path) -> None:
+def test_state_after_a_snapshot(writer: LogWriter, root: Path) -> None:
     write_history(writer)
     begins = writer.snapshot(drop_log=True)
     writer.elect(3)
@@ -98,7 +98,7 @@ def test_behind_a_snapshot(writer: LogWriter, root: Path) -> None:
         image(root, Moment())
 
 
-def test_a_record_that_contradicts_the_others_is_told_with_directory_and_offset(
+def test_contradicting_record_is_reported_with_directory_and_offset(
     writer: LogWriter, root: Path
 ) -> None:
     write_history(writer)
@@ -112,7 +112,7 @@ def test_a_record_that_contradicts_the_others_is_told_with_directory_and_offset(
     assert replay_archive(reader(root), Moment(offset=wrong)).end_offset == wrong
 
 
-def test_an_invalid_state_is_refused(
+def test_invalid_archive_is_rejected(
     writer: LogWriter, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No archive, one with nothing in it, and one with records in quarantine."""
@@ -130,9 +130,7 @@ def test_an_invalid_state_is_refused(
 
 
 @pytest.mark.parametrize("left_bytes", [0, 4, 50, -3])
-def test_a_damaged_file_is_told_with_its_name(
-    writer: LogWriter, root: Path, left_bytes: int
-) -> None:
+def test_damaged_file_is_reported_by_name(writer: LogWriter, root: Path, left_bytes: int) -> None:
     write_history(writer)
     writer.close()
     _, second = write_archive(root, writer.directory, 0, 7, writer.end_offset)
@@ -146,7 +144,7 @@ def test_a_damaged_file_is_told_with_its_name(
         image(root, Moment())
 
 
-def test_spark_is_not_even_imported(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+def test_spark_is_not_imported(writer: LogWriter, root: Path, tmp_path: Path) -> None:
     images = write_history(writer)
     writer.close()
     write_archive(root, writer.directory, 0, writer.end_offset)

@@ -79,12 +79,12 @@ def log_rows(writer: LogWriter) -> list[dict[str, Any]]:
 # -- batch
 
 
-def test_the_rows_are_those_of_the_log_in_every_column(writer: LogWriter, root: Path) -> None:
+def test_rows_equal_those_of_the_log_in_every_column(writer: LogWriter, root: Path) -> None:
     write_archive(root, writer.directory, 0, 7, 30, writer.end_offset)
     assert rows_of(batch_reader(root, SCHEMA)) == log_rows(writer)
 
 
-def test_files_of_single_types_give_the_same_rows(tmp_path: Path, root: Path) -> None:
+def test_files_per_type_give_the_same_rows(tmp_path: Path, root: Path) -> None:
     """Large blocks are written by type, each file with the columns of its type."""
     writer = LogWriter(tmp_path / "many")
     for number in range(4):
@@ -105,7 +105,7 @@ def test_files_of_single_types_give_the_same_rows(tmp_path: Path, root: Path) ->
     assert rows_of(batch_reader(root, asked)) == rows_of(log)
 
 
-def test_offsets_are_chosen_as_of_a_log(writer: LogWriter, root: Path) -> None:
+def test_offsets_are_selected_as_in_a_log(writer: LogWriter, root: Path) -> None:
     end = writer.end_offset
     write_archive(root, writer.directory, 0, 7, 30, end)
     assert offsets_of(batch_reader(root)) == list(range(end))
@@ -117,7 +117,7 @@ def test_offsets_are_chosen_as_of_a_log(writer: LogWriter, root: Path) -> None:
         batch_reader(root, startOffset=str(end + 1)).partitions()
 
 
-def test_only_what_counts_is_read(writer: LogWriter, root: Path) -> None:
+def test_only_complete_ranges_are_read(writer: LogWriter, root: Path) -> None:
     """Parts of a merged range, and ranges without a marker, are passed over."""
     end = writer.end_offset
     *_, last = write_archive(root, writer.directory, 0, 3, 7, end)
@@ -138,7 +138,7 @@ def test_only_what_counts_is_read(writer: LogWriter, root: Path) -> None:
         ({"path": "/a"}, "/a is not an archive, or is empty"),
     ],
 )
-def test_wrong_options_are_explained(given: dict[str, str], says: str) -> None:
+def test_invalid_options_are_explained(given: dict[str, str], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         MetadataArchive(given).reader(OFFSETS).partitions()  # type: ignore[attr-defined]
 
@@ -175,7 +175,7 @@ def last_byte_of(path: Path, column: str) -> int:
     return int(chunk.data_page_offset + chunk.total_compressed_size) - 1
 
 
-def test_records_in_quarantine_fail_the_query_unless_they_are_kept(
+def test_quarantined_records_fail_the_query_unless_they_are_kept(
     tmp_path: Path, root: Path
 ) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=700)
@@ -196,7 +196,7 @@ def test_records_in_quarantine_fail_the_query_unless_they_are_kept(
         offsets_of(batch_reader(root, onProblem="keep"))
 
 
-def test_offsets_that_are_gone_when_the_task_runs(writer: LogWriter, root: Path) -> None:
+def test_offsets_removed_before_the_task_runs_are_reported(writer: LogWriter, root: Path) -> None:
     first, *_ = write_archive(root, writer.directory, 0, 7, writer.end_offset)
     reader = batch_reader(root)
     tasks = reader.partitions()
@@ -215,9 +215,7 @@ def merge(root: Path, log: Path, *borders: int) -> None:
         shutil.rmtree(root / RECORDS / OffsetRange(start, end).directory)
 
 
-def test_a_task_reads_ranges_that_were_merged_since_it_was_planned(
-    writer: LogWriter, root: Path
-) -> None:
+def test_task_reads_ranges_merged_after_its_planning(writer: LogWriter, root: Path) -> None:
     end = writer.end_offset
     write_archive(root, writer.directory, 0, 7, 30, end)
     reader = batch_reader(root)
@@ -227,7 +225,7 @@ def test_a_task_reads_ranges_that_were_merged_since_it_was_planned(
     assert sorted(found) == list(range(end))
 
 
-def test_a_merge_between_two_looks_is_noticed_and_one_after_them_does_no_harm(
+def test_merge_between_listing_and_opening_is_detected_and_a_later_one_is_harmless(
     writer: LogWriter, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First after the ranges were listed and before files are opened, then while rows are read."""
@@ -254,7 +252,7 @@ def test_a_merge_between_two_looks_is_noticed_and_one_after_them_does_no_harm(
 # -- stream
 
 
-def test_a_stream_follows_the_archive_through_growth_merges_and_a_restart(
+def test_stream_follows_the_archive_through_growth_merges_and_a_restart(
     writer: LogWriter, root: Path
 ) -> None:
     end = writer.end_offset
@@ -289,7 +287,7 @@ def test_a_stream_follows_the_archive_through_growth_merges_and_a_restart(
     assert sorted(found) == list(range(end))
 
 
-def test_a_stream_that_would_pass_over_records_fails(writer: LogWriter, root: Path) -> None:
+def test_stream_that_would_skip_records_fails(writer: LogWriter, root: Path) -> None:
     write_archive(root, writer.directory, 7, writer.end_offset)
     reader = stream_reader(root)
     with pytest.raises(PipelineError, match="has no offset 3: it begins at 7"):

@@ -47,7 +47,7 @@ def kept(root: Path, least_rows: int = 1) -> int | None:
 
 
 @pytest.mark.requirement("SP-03")
-def test_at_every_batch_and_time_it_is_what_a_node_would_write(
+def test_state_at_every_batch_and_time_equals_that_of_a_node(
     writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
     images = write_history(writer)
@@ -92,7 +92,7 @@ def growing(root: Path, writer: LogWriter, rounds: int) -> None:
 
 
 @pytest.mark.requirement("SP-03")
-def test_a_question_costs_what_changed_since_the_last_state(
+def test_query_cost_is_proportional_to_changes_since_the_last_state(
     writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
     writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
@@ -113,7 +113,7 @@ def test_a_question_costs_what_changed_since_the_last_state(
 
 
 @pytest.mark.requirement("SP-03")
-def test_deltas_of_neighbours_are_composed(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+def test_adjacent_deltas_are_composed(writer: LogWriter, root: Path, tmp_path: Path) -> None:
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
@@ -139,7 +139,7 @@ def test_deltas_of_neighbours_are_composed(writer: LogWriter, root: Path, tmp_pa
 
 
 @pytest.mark.requirement("SP-02", "SP-03")
-def test_what_is_not_whole_does_not_count(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+def test_incomplete_deltas_are_ignored(writer: LogWriter, root: Path, tmp_path: Path) -> None:
     images = write_history(writer)
     writer.close()
     end = writer.end_offset
@@ -166,7 +166,7 @@ def test_what_is_not_whole_does_not_count(writer: LogWriter, root: Path, tmp_pat
 
 
 @pytest.mark.requirement("SP-02")
-def test_damage_in_a_delta_is_noticed_and_records_say_the_same(
+def test_damaged_delta_is_detected_and_records_give_the_same_state(
     writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
     images = write_history(writer)
@@ -193,7 +193,7 @@ def refused(root: Path, scratch: Path, moment: Moment) -> str:
 
 
 @pytest.mark.requirement("SP-02")
-def test_of_a_delta_that_can_not_be_opened_the_records_say_the_same(
+def test_records_replace_a_delta_that_cannot_be_opened(
     writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
     """As while another process merges deltas: it is deleted after the query was planned."""
@@ -210,7 +210,7 @@ def test_of_a_delta_that_can_not_be_opened_the_records_say_the_same(
 
 @pytest.mark.requirement("SP-02")
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number: int) -> None:
+def test_range_with_a_missing_file_is_reported(root: Path, tmp_path: Path, number: int) -> None:
     """The first, one in the middle, or the last: without it the state would be an older one."""
     writer = LogWriter(tmp_path / "node", segment_bytes=1)
     for count in range(3):
@@ -231,7 +231,7 @@ def test_a_range_that_has_lost_a_file_is_told(root: Path, tmp_path: Path, number
 
 
 @pytest.mark.requirement("SP-02")
-def test_an_archive_that_has_lost_its_beginning_is_told(
+def test_archive_with_a_missing_beginning_is_reported(
     writer: LogWriter, root: Path, tmp_path: Path
 ) -> None:
     images = write_history(writer)

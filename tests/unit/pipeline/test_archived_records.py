@@ -67,7 +67,7 @@ def write_files(directory: Path, rows: Rows) -> None:
     pq.write_metadata(schema, directory / "_common_metadata")
 
 
-def test_they_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
+def test_records_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
     rows, image = written
     write_files(tmp_path / "part", rows)
     (found,) = read_records(tmp_path / "part", 2)
@@ -89,7 +89,7 @@ def replayed(directory: Path) -> Replayed:
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_no_more_is_read_at_a_time_than_files_overlap(
+def test_memory_is_limited_by_the_overlap_of_files(
     tmp_path: Path, written: tuple[Rows, bytes], said: bool
 ) -> None:
     """Files of three tasks, whose names say nothing of their order; with and without bounds in them."""
@@ -116,7 +116,7 @@ def test_files_that_overlap_by_one_record_are_read_together(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("is_spark", [False, True])
 @pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MOST_TIMESTAMP_MS])
-def test_times_are_those_of_the_log_whoever_wrote_them(
+def test_timestamps_are_those_of_the_log_for_any_writer(
     tmp_path: Path, time_ms: int, is_spark: bool
 ) -> None:
     times = pa.array([1000 * time_ms], pa.timestamp("us", tz="UTC"))
@@ -126,7 +126,9 @@ def test_times_are_those_of_the_log_whoever_wrote_them(
     assert found.timestamps_ms.tolist() == [time_ms]
 
 
-def test_what_is_missing_or_no_record_is_told(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
+def test_missing_and_invalid_records_are_reported(
+    tmp_path: Path, written: tuple[Rows, bytes]
+) -> None:
     rows, _ = written
     write_files(tmp_path / "part", [each for each in rows if each["offset"] != 12])
     with pytest.raises(PipelineError, match="offset 13 where 12 is expected"):
@@ -140,7 +142,7 @@ def test_what_is_missing_or_no_record_is_told(tmp_path: Path, written: tuple[Row
         state.finish()
 
 
-def test_an_empty_directory_and_one_that_holds_something_else(tmp_path: Path) -> None:
+def test_empty_and_foreign_directories_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     assert not list(read_records(tmp_path / "part", 1))
     (tmp_path / "part" / "a.parquet").write_bytes(b"PAR1")
@@ -151,7 +153,7 @@ def test_an_empty_directory_and_one_that_holds_something_else(tmp_path: Path) ->
         list(read_records(tmp_path / "part", 1))
 
 
-def test_a_flipped_bit_is_told_where_pages_have_checksums(tmp_path: Path) -> None:
+def test_flipped_bit_is_reported_if_pages_have_checksums(tmp_path: Path) -> None:
     """Without them it would be a record like any other."""
     path = tmp_path / "a.parquet"
     table = pa.table({"offset": [0], "epoch": [1], "timestamp": [5], "value": [b"the value"]})
@@ -206,7 +208,7 @@ def with_another_marker(first: Path, second: Path) -> None:
         (with_another_marker, "files were removed, added or replaced"),
     ],
 )
-def test_files_that_are_not_those_of_the_marker_are_not_read(
+def test_files_not_listed_in_the_marker_are_rejected(
     ranges: list[Path], change: Callable[[Path, Path], None], told: str
 ) -> None:
     """Otherwise records are missing in a timeline or in differences, without a word."""
@@ -219,7 +221,7 @@ def test_files_that_are_not_those_of_the_marker_are_not_read(
     assert list(read_records(second, 2))
 
 
-def test_a_damaged_footer_is_told_with_its_file(ranges: list[Path]) -> None:
+def test_damaged_footer_is_reported_with_its_file(ranges: list[Path]) -> None:
     """Arrow does not check names and statistics itself: some damage shows as a name that is no UTF-8."""
     file = min(ranges[0].glob("*.parquet"))
     data = file.read_bytes()

@@ -33,7 +33,7 @@ AFTERWARDS = [
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
 @pytest.mark.parametrize("in_transaction", [False, True])
 @pytest.mark.requirement("SP-03")
-def test_an_excessive_count_is_reported_where_a_node_finds_it(
+def test_excessive_count_is_reported_at_the_position_found_by_a_node(
     wrong: bytes, afterwards: bytes, in_transaction: bool
 ) -> None:
     begin, end = encoded(md.BeginTransactionRecord()), encoded(md.EndTransactionRecord())

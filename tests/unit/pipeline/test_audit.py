@@ -51,7 +51,7 @@ def findings(replicas: list[Path]) -> tuple[Finding, ...]:
     return audit(replicas).findings
 
 
-def test_sound_replicas(replicas: list[Path]) -> None:
+def test_audit_of_valid_replicas_finds_nothing(replicas: list[Path]) -> None:
     found = audit(replicas)
     assert found.findings == ()
     log = open_log(replicas[0])
@@ -62,7 +62,7 @@ def test_sound_replicas(replicas: list[Path]) -> None:
 
 
 @pytest.mark.requirement("SP-04")
-def test_a_flipped_bit_in_a_segment_is_named(replicas: list[Path]) -> None:
+def test_flipped_bit_in_a_segment_is_reported(replicas: list[Path]) -> None:
     """In every byte of one batch: the checksum covers most, log matching the rest."""
     segment = open_log(replicas[1]).segments[1]
     original = segment.path.read_bytes()
@@ -80,7 +80,7 @@ def test_a_flipped_bit_in_a_segment_is_named(replicas: list[Path]) -> None:
 
 
 @pytest.mark.requirement("SP-04")
-def test_a_flipped_bit_in_a_snapshot_is_named(replicas: list[Path]) -> None:
+def test_flipped_bit_in_a_snapshot_is_reported(replicas: list[Path]) -> None:
     for replica in replicas:
         log = open_log(replica)
         path = log.path / log.snapshots[0].file_name
@@ -96,7 +96,9 @@ def test_a_flipped_bit_in_a_snapshot_is_named(replicas: list[Path]) -> None:
 
 
 @pytest.mark.requirement("SP-04")
-def test_a_sound_snapshot_of_another_state_is_named(replicas: list[Path], tmp_path: Path) -> None:
+def test_valid_snapshot_with_a_different_state_is_reported(
+    replicas: list[Path], tmp_path: Path
+) -> None:
     """Every checksum in it is right; only what it says is not what the log says."""
     named = open_log(replicas[2]).snapshots[0]
     other = LogWriter(tmp_path / "other")
@@ -119,7 +121,7 @@ def rewritten(path: Path, other: LogWriter, voters: VotersRecord | None = None) 
 
 
 @pytest.mark.requirement("SP-04", "K595-30")
-def test_of_three_snapshots_of_one_offset_the_odd_one_is_named(tmp_path: Path) -> None:
+def test_differing_snapshot_among_three_of_one_offset_is_reported(tmp_path: Path) -> None:
     """Also where no log goes back to it: then only the others tell. Voters are a part of the state."""
     writer = LogWriter(tmp_path / "a", segment_bytes=300)
     write_history(writer)
@@ -150,7 +152,7 @@ def test_of_three_snapshots_of_one_offset_the_odd_one_is_named(tmp_path: Path) -
     assert {each.replica for each in audit(paths[:2]).findings} == set()
 
 
-def test_a_log_in_which_something_was_found_judges_no_snapshot(replicas: list[Path]) -> None:
+def test_log_with_findings_judges_no_snapshot(replicas: list[Path]) -> None:
     """The longest of the others does."""
     flip(open_log(replicas[0]).segments[1].path, 70)
     found = audit(replicas)
@@ -159,9 +161,7 @@ def test_a_log_in_which_something_was_found_judges_no_snapshot(replicas: list[Pa
     assert found.replayed == 3
 
 
-def test_the_log_that_goes_back_farthest_judges_all_snapshots(
-    replicas: list[Path], tmp_path: Path
-) -> None:
+def test_log_that_starts_first_judges_all_snapshots(replicas: list[Path], tmp_path: Path) -> None:
     first = tmp_path / "0"
     shutil.copytree(replicas[0], first)
     log = open_log(first)
@@ -175,7 +175,7 @@ def test_the_log_that_goes_back_farthest_judges_all_snapshots(
     assert (found.snapshots, found.replayed) == (4, 4)
 
 
-def test_a_batch_of_another_history_is_named(tmp_path: Path) -> None:
+def test_batch_of_another_history_is_reported(tmp_path: Path) -> None:
     """All checksums are right; one replica has other records where the others agree."""
     paths = []
     for name in ("a", "b", "c"):
@@ -192,7 +192,7 @@ def test_a_batch_of_another_history_is_named(tmp_path: Path) -> None:
     assert {each.replica for each in both} == {str(paths[0]), str(paths[1])}
 
 
-def test_what_was_never_committed_may_differ(tmp_path: Path) -> None:
+def test_uncommitted_records_may_differ(tmp_path: Path) -> None:
     paths = []
     for number, name in enumerate(("a", "b", "c")):
         writer = LogWriter(tmp_path / name)
@@ -208,7 +208,7 @@ def test_what_was_never_committed_may_differ(tmp_path: Path) -> None:
     assert len(found.matching.tails) == 2
 
 
-def test_lists_that_mean_the_same_in_any_order_are_told_in_one() -> None:
+def test_lists_in_different_order_have_one_canonical_form() -> None:
     """As two replicas of stock Kafka may write them; what differs in more than that, differs."""
     features = tuple(
         md.SupportedFeature(name=name, min_supported_version=0, max_supported_version=1)
@@ -234,7 +234,7 @@ def test_lists_that_mean_the_same_in_any_order_are_told_in_one() -> None:
     assert in_one_order(plain) == plain
 
 
-def test_a_missing_segment_is_named(replicas: list[Path]) -> None:
+def test_missing_segment_is_reported(replicas: list[Path]) -> None:
     segments = open_log(replicas[2]).segments
     segments[2].path.unlink()
     found = findings(replicas)
@@ -243,7 +243,7 @@ def test_a_missing_segment_is_named(replicas: list[Path]) -> None:
     assert len(found) == 1
 
 
-def test_the_command(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_command(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     names = [str(each) for each in replicas]
     assert main(["audit", *names]) == 0
     assert "no problems found" in capsys.readouterr().out

@@ -23,7 +23,7 @@ def node(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("SP-04")
-def test_a_sound_archive_wherever_its_ranges_end(node: Path, tmp_path: Path) -> None:
+def test_valid_archive_with_any_range_boundaries_passes(node: Path, tmp_path: Path) -> None:
     log = open_log(node)
     end = log.end_offset()
     whole = audit([node])
@@ -39,7 +39,7 @@ def test_a_sound_archive_wherever_its_ranges_end(node: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("SP-04")
-def test_an_archive_of_another_history_is_named(node: Path, tmp_path: Path) -> None:
+def test_archive_of_another_history_is_reported(node: Path, tmp_path: Path) -> None:
     root, other = tmp_path / "archive", tmp_path / "other"
     writer = LogWriter(other)
     write_history(writer)
@@ -60,7 +60,7 @@ def test_an_archive_of_another_history_is_named(node: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("SP-04")
-def test_a_flipped_bit_in_an_archive_is_named(node: Path, tmp_path: Path) -> None:
+def test_flipped_bit_in_an_archive_is_reported(node: Path, tmp_path: Path) -> None:
     """In any page of a file, also of a column that is not compared."""
     root = tmp_path / "archive"
     log = open_log(node)
@@ -85,7 +85,7 @@ def test_a_flipped_bit_in_an_archive_is_named(node: Path, tmp_path: Path) -> Non
     assert audit([node], (root,)).findings == ()
 
 
-def test_what_is_in_quarantine_is_found(node: Path, tmp_path: Path) -> None:
+def test_quarantined_records_are_reported(node: Path, tmp_path: Path) -> None:
     root = tmp_path / "archive"
     log = open_log(node)
     end = log.end_offset()
@@ -100,7 +100,9 @@ def test_what_is_in_quarantine_is_found(node: Path, tmp_path: Path) -> None:
     assert "checksum differs" in found.what
 
 
-def test_the_command(node: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_audit_command(
+    node: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = tmp_path / "archive"
     log = open_log(node)
     write_archive(root, log.path, 0, log.end_offset())

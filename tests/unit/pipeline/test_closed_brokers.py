@@ -32,7 +32,7 @@ BROKERS = st.builds(
     st.booleans(),
 )
 @pytest.mark.requirement("SP-06")
-def test_a_closed_broker_gets_neither_replicas_nor_leaders(
+def test_excluded_broker_gets_neither_replicas_nor_leaders(
     brokers: list[Broker], placed: list[list[int]], leaders: bool
 ) -> None:
     made = [replace(each, id=number) for number, each in enumerate(brokers)]
@@ -57,7 +57,7 @@ def test_a_closed_broker_gets_neither_replicas_nor_leaders(
 
 
 @pytest.mark.requirement("SP-06")
-def test_a_closed_broker_stays_out_of_the_balance_of_the_others() -> None:
+def test_excluded_broker_is_ignored_in_the_balance_of_the_others() -> None:
     brokers = [Broker(1), Broker(2), Broker(3, closed="fenced"), Broker(4)]
     partitions = [Partition("t", n, (1, 2)) for n in range(8)]
     partitions += [Partition("t", 8, (3, 1)), Partition("t", 9, (2, 3))]
@@ -71,7 +71,7 @@ def test_a_closed_broker_stays_out_of_the_balance_of_the_others() -> None:
 
 
 @pytest.mark.requirement("SP-06")
-def test_what_has_to_go_may_share_a_rack_while_the_other_racks_are_closed() -> None:
+def test_moved_replicas_may_share_a_rack_while_the_other_racks_are_excluded() -> None:
     brokers = [
         Broker(1, "a"), Broker(2, "a"), Broker(3, "b", closed="fenced"), Broker(4, "c", usable=False),
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_what_has_to_go_may_share_a_rack_while_the_other_racks_are_closed() -> N
         ({"cordoned_log_dirs": (UUID(int=2003),)}, "all log directories cordoned"),
     ],
 )
-def test_the_command_names_them(
+def test_command_excludes_named_brokers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], why: str
 ) -> None:
     writer = LogWriter(tmp_path)

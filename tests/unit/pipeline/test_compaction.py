@@ -106,7 +106,7 @@ SETTINGS = settings(
 
 @SETTINGS
 @given(histories(max_size=60, newer=False), BORDERS, st.integers(1, 30))
-def test_what_is_left_gives_the_same_image(
+def test_compacted_records_give_the_same_image(
     no_way_back: None, values: list[bytes], borders: list[int], block: int
 ) -> None:
     found, expected = compacting(values, borders, block), replayed(values)
@@ -150,7 +150,7 @@ def test_superseded_broker_records_have_no_effect_on_the_image(
     assert_same(compacting(values, borders, block).image, replayed(values).image)
 
 
-def test_a_transaction_that_was_taken_back_leaves_nothing(no_way_back: None) -> None:
+def test_aborted_transaction_leaves_nothing(no_way_back: None) -> None:
     begin, abort, end = (
         md.BeginTransactionRecord(name="n"), md.AbortTransactionRecord(), md.EndTransactionRecord()
     )  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_transaction_that_was_taken_back_leaves_nothing(no_way_back: None) -> 
             assert found.in_transaction == expected.in_transaction
 
 
-def test_a_transaction_goes_on_behind_a_block_whose_records_lie_in_another_order(
+def test_transaction_continues_after_a_block_with_another_record_order(
     no_way_back: None,
 ) -> None:
     begin, end = md.BeginTransactionRecord(name="n"), md.EndTransactionRecord()
@@ -181,7 +181,7 @@ def test_a_transaction_goes_on_behind_a_block_whose_records_lie_in_another_order
     assert_same(found.image, replayed(values).image)
 
 
-def test_a_topic_that_is_gone_leaves_nothing(no_way_back: None) -> None:
+def test_deleted_topic_leaves_nothing(no_way_back: None) -> None:
     records = [
         *created(), config(), change(isr=(2,)), md.RemoveTopicRecord(topic_id=A),
         *created(B), change(B, leader=2),
@@ -194,7 +194,7 @@ def test_a_topic_that_is_gone_leaves_nothing(no_way_back: None) -> None:
     assert not found.image.configs.by_resource
 
 
-def test_every_change_counts_for_the_epochs(no_way_back: None) -> None:
+def test_every_change_counts_for_the_partition_epochs(no_way_back: None) -> None:
     changes = [change(isr=(1,)), change(leader=2), change(leader=-2), change(), change(leader=2)]
     found = compacting(encoded(*created(), *changes)).image.topics.partition(A, 0)
     assert found is not None
@@ -211,7 +211,7 @@ def test_every_change_counts_for_the_epochs(no_way_back: None) -> None:
         ([*created(), change(replicas=(1, 2), directories=(B,))], "1 directories for 2 replicas"),
     ],
 )
-def test_what_contradicts_itself_is_told_with_its_offset(
+def test_contradiction_is_reported_with_its_offset(
     records: list[md.AnyMetadata], reason: str
 ) -> None:
     values = encoded(*records, *created(UUID(int=3), "u"))
@@ -234,13 +234,13 @@ def test_what_contradicts_itself_is_told_with_its_offset(
         "name of two", "twice", "newer field", "unknown", "no directories", "long names", "long arrays",
     ],
 )  # fmt: skip
-def test_what_is_unusual_is_as_replay_has_it(records: list[md.AnyMetadata]) -> None:
+def test_unusual_records_give_the_result_of_the_replay(records: list[md.AnyMetadata]) -> None:
     values = encoded(*records)
     assert_same(compacting(values).image, replayed(values).image)
 
 
 @pytest.mark.parametrize("place", [1, 2], ids=["type", "version"])
-def test_a_head_that_is_longer_than_it_need_be_is_as_replay_has_it(place: int) -> None:
+def test_overlong_encoding_gives_the_result_of_the_replay(place: int) -> None:
     begin, end = md.BeginTransactionRecord(name="n"), md.EndTransactionRecord()
     values = encoded(
         *created(), config(), begin, config(value=None), end, md.RemoveTopicRecord(topic_id=A)
@@ -265,7 +265,7 @@ def test_oversized_records_are_found_even_if_superseded(value: bytes) -> None:
         compacting(values, block=100).finish()
 
 
-def test_the_block_length_grows_with_the_remaining_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_length_grows_with_the_remaining_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else most of the work would be to go through what is left, again and again."""
     monkeypatch.setattr(replaying, "BLOCK_RECORDS", 2)
     monkeypatch.setattr(replaying, "BLOCK_TIMES_LEFT", 4)
@@ -285,17 +285,17 @@ def test_the_block_length_grows_with_the_remaining_records(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("source", [merging, batches, resource_types, topic_records, record])
-def test_what_was_compiled_with_other_numbers_of_records_is_not_used(source: ModuleType) -> None:
+def test_cache_compiled_for_other_record_counts_is_not_used(source: ModuleType) -> None:
     assert source.__file__ in map(str, compiled._SOURCES)
 
 
-def test_no_room_is_made_for_more_records_than_fit_into_a_batch() -> None:
+def test_allocation_is_limited_by_the_records_that_fit_into_a_batch() -> None:
     batch = batch_of(encoded(config()))
     with pytest.raises(Unusual):
         run_of_batches(bytearray(batch.data), 1 << 60)
 
 
-def test_an_epoch_beyond_its_type_is_as_replay_has_it() -> None:
+def test_epoch_beyond_its_type_gives_the_result_of_the_replay() -> None:
     last = created(partition_epoch=(1 << 31) - 1, last_known_elr=(1,))
     values = encoded(*last, md.ClearElrRecord(topic_name="t"))
     assert compacting(values).image == replayed(values).image
@@ -314,7 +314,7 @@ def test_invalid_utf_8_is_found_at_any_position(place: int) -> None:
     assert_same(compacting(values).image, replayed(values).image)
 
 
-def test_an_invalid_record_is_found_even_if_superseded() -> None:
+def test_invalid_record_is_found_even_if_superseded() -> None:
     values = encoded(*created(), change(isr=(1,)), change(isr=(2,)), config())
     for index in range(2, len(values)):
         for cut in range(len(values[index])):
@@ -326,7 +326,7 @@ def test_an_invalid_record_is_found_even_if_superseded() -> None:
 
 @SETTINGS
 @given(histories(max_size=30), st.data())
-def test_flipped_bits_are_told_by_both_ways_or_by_none(
+def test_flipped_bits_give_the_same_result_in_both_implementations(
     values: list[bytes], data: st.DataObject
 ) -> None:
     index = data.draw(st.integers(0, len(values) - 1))

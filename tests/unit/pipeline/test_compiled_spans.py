@@ -84,7 +84,7 @@ def as_a_node(values: list[bytes], cuts: list[int], block: int, count: int, roun
 @SHORT
 @given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
 @pytest.mark.requirement("SP-03")
-def test_merged_by_bucket_compiled_spans_are_what_a_node_has(
+def test_compiled_spans_merged_by_bucket_give_the_state_of_a_node(
     values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
 ) -> None:
     as_a_node(values, cuts, block, count, rounds)
@@ -94,7 +94,7 @@ def test_merged_by_bucket_compiled_spans_are_what_a_node_has(
 @given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
-def test_merged_by_bucket_compiled_spans_are_what_a_node_has_many_times(
+def test_compiled_spans_merged_by_bucket_give_the_state_of_a_node_for_many_examples(
     values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
 ) -> None:
     as_a_node(values, cuts, block, count, rounds)
@@ -103,7 +103,7 @@ def test_merged_by_bucket_compiled_spans_are_what_a_node_has_many_times(
 @settings(SHORT, max_examples=40)
 @given(histories(max_size=60, newer=False), CUTS, st.integers(1, 70), st.integers(1, 4))
 @pytest.mark.requirement("SP-03")
-def test_what_controllers_write_is_for_the_loops(
+def test_controller_records_are_handled_by_compiled_loops(
     values: list[bytes], cuts: list[int], block: int, count: int
 ) -> None:
     whole = cuts if not _has_aborted(values) else []
@@ -116,7 +116,7 @@ def _has_aborted(values: list[bytes]) -> bool:
     return any(isinstance(md.decode_metadata(each), kinds) for each in values)
 
 
-def test_a_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
+def test_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
     change = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2), leader=1)
     values = [md.encode_metadata(change, 2), md.encode_metadata(md.NoOpRecord(), 0)] * 150_000
     span = CompiledSpan()
@@ -127,7 +127,7 @@ def test_a_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
     assert len(again) == 1
 
 
-def test_configs_of_a_removed_topic_are_gone_and_those_of_the_next_one_stay() -> None:
+def test_configs_of_a_deleted_topic_are_removed_and_those_of_its_successor_stay() -> None:
     """Topics and configs are in other buckets, the removal tells only an id, and each record is in a span of its own."""
 
     def named(value: str) -> md.ConfigRecord:
@@ -148,7 +148,7 @@ def test_configs_of_a_removed_topic_are_gone_and_those_of_the_next_one_stay() ->
         assert configs == left
 
 
-def test_a_transaction_over_five_spans_counts_when_it_ends() -> None:
+def test_transaction_across_five_spans_counts_when_it_ends() -> None:
     begin, end = md.BeginTransactionRecord(name="t"), md.EndTransactionRecord()
     topics = [
         md.TopicRecord(name=f"t{number}", topic_id=type(TOPIC_ID)(int=number))

@@ -31,7 +31,7 @@ def command_config(root: Path) -> Path:
     return file
 
 
-def test_a_task_carries_text_and_reads_the_files_where_it_runs(tmp_path: Path) -> None:
+def test_task_contains_text_and_reads_the_files_where_it_runs(tmp_path: Path) -> None:
     folder, config = folder_of_an_archiver(tmp_path), command_config(tmp_path)
     for made in (
         controllers_of(AT),
@@ -45,7 +45,7 @@ def test_a_task_carries_text_and_reads_the_files_where_it_runs(tmp_path: Path) -
     assert b"PRIVATE KEY" not in pickle.dumps(controllers_of(AT, tls=str(folder)))
 
 
-def test_files_that_can_not_be_used_are_named(tmp_path: Path) -> None:
+def test_unusable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(
         PipelineError, match=r"ca\.crt, the file of the trusted authorities, is missing"
     ):
@@ -60,7 +60,7 @@ def test_files_that_can_not_be_used_are_named(tmp_path: Path) -> None:
         controllers_of(AT, str(folder), str(tmp_path / "x")).open()
 
 
-def test_a_directory_needs_no_certificate(tmp_path: Path) -> None:
+def test_directory_needs_no_certificate(tmp_path: Path) -> None:
     parser = ArgumentParser()
     archive.add_arguments(parser)
     parsed = parser.parse_args(["--log", str(tmp_path), "--to", "x", "--tls", "y"])

@@ -54,11 +54,11 @@ def flip(path: Path, position: int, bit: int = 0) -> None:
     change(path, position, bytes([path.read_bytes()[position] ^ (1 << bit)]))
 
 
-def test_an_undamaged_log_has_no_damage(log: LogDirectory) -> None:
+def test_undamaged_log_has_no_damage(log: LogDirectory) -> None:
     assert damages(log) == []
 
 
-def test_a_flipped_bit_costs_one_batch(log: LogDirectory) -> None:
+def test_flipped_bit_loses_one_batch(log: LogDirectory) -> None:
     second = log.segments[1]
     size = 2 * (log.segments[1].size_bytes // 16)
     flip(second.path, 70)
@@ -71,7 +71,7 @@ def test_a_flipped_bit_costs_one_batch(log: LogDirectory) -> None:
     assert set(offsets(log)) == set(range(40)) - lost
 
 
-def test_every_flipped_bit_of_a_batch_is_found(log: LogDirectory) -> None:
+def test_every_flipped_bit_of_a_batch_is_detected(log: LogDirectory) -> None:
     """In the checksum's own field, too; the epoch is not covered by it and is compared by the audit."""
     path, original = log.segments[1].path, log.segments[1].path.read_bytes()
     for position in range(60):
@@ -84,7 +84,7 @@ def test_every_flipped_bit_of_a_batch_is_found(log: LogDirectory) -> None:
 
 
 @pytest.mark.parametrize("batch", [0, 2])
-def test_a_flipped_bit_in_the_last_segment_costs_one_batch(log: LogDirectory, batch: int) -> None:
+def test_flipped_bit_in_the_last_segment_loses_one_batch(log: LogDirectory, batch: int) -> None:
     """Be it in the length or in an offset: the end of the log stays where it is, and what is behind is read."""
     last = log.segments[-1]
     original = last.path.read_bytes()
@@ -103,7 +103,7 @@ def test_a_flipped_bit_in_the_last_segment_costs_one_batch(log: LogDirectory, ba
             last.path.write_bytes(original)
 
 
-def test_the_last_batch_of_a_log_counts_if_its_checksum_is_right(log: LogDirectory) -> None:
+def test_last_batch_of_a_log_counts_if_its_checksum_is_valid(log: LogDirectory) -> None:
     """Behind it nothing says how far it went; a length that is too long is told as a batch that is being written."""
     last = log.segments[-1]
     original = last.path.read_bytes()
@@ -121,7 +121,7 @@ def test_the_last_batch_of_a_log_counts_if_its_checksum_is_right(log: LogDirecto
     assert damaged_tail(open_log(log.path)) is None
 
 
-def test_damage_is_a_row_of_every_piece_that_it_reaches_into(log: LogDirectory) -> None:
+def test_damage_is_a_row_in_every_partition_that_it_overlaps(log: LogDirectory) -> None:
     """A micro batch may begin within a batch that can't be read."""
     flip(log.segments[1].path, 70)
     lost = log.segments[1].base_offset
@@ -137,7 +137,7 @@ def test_damage_is_a_row_of_every_piece_that_it_reaches_into(log: LogDirectory) 
             list(span_rows(span, start, end, keep_problems=False))
 
 
-def test_a_row_of_damage_says_where_it_is(log: LogDirectory) -> None:
+def test_damage_row_contains_its_location(log: LogDirectory) -> None:
     path = log.segments[1].path
     size = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
     flip(path, 70 + size)
@@ -151,7 +151,7 @@ def test_a_row_of_damage_says_where_it_is(log: LogDirectory) -> None:
     assert place == (lost, lost, size, str(path))
 
 
-def test_older_batches_in_a_later_place_are_not_what_follows(tmp_path: Path) -> None:
+def test_older_batches_at_a_later_position_do_not_count_as_continuation(tmp_path: Path) -> None:
     """As a disk may leave them: whole, with right checksums, one behind the other."""
     writer = LogWriter(tmp_path)
     for _ in range(8):
@@ -166,7 +166,7 @@ def test_older_batches_in_a_later_place_are_not_what_follows(tmp_path: Path) -> 
     assert offsets(log) == [*range(8), *range(12, 16)]
 
 
-def test_a_gap_is_told_once_and_what_follows_is_read(tmp_path: Path) -> None:
+def test_gap_is_reported_once_and_later_batches_are_read(tmp_path: Path) -> None:
     """Two batches are cut out of the middle of a file; what is left fits together again behind them."""
     writer = LogWriter(tmp_path)
     for _ in range(6):
@@ -183,7 +183,7 @@ def test_a_gap_is_told_once_and_what_follows_is_read(tmp_path: Path) -> None:
     assert open_log(tmp_path).end_offset() == 12
 
 
-def test_a_segment_cut_short_is_damage_except_at_the_end_of_the_log(log: LogDirectory) -> None:
+def test_truncated_segment_is_damage_except_at_the_end_of_the_log(log: LogDirectory) -> None:
     first, last = log.segments[0], log.segments[-1]
     last.path.write_bytes(last.path.read_bytes()[:-5])
     assert damages(log) == []
@@ -195,14 +195,14 @@ def test_a_segment_cut_short_is_damage_except_at_the_end_of_the_log(log: LogDire
     assert cut.offset == log.segments[1].base_offset - 2
 
 
-def test_a_missing_segment_is_a_gap(log: LogDirectory) -> None:
+def test_missing_segment_is_a_gap(log: LogDirectory) -> None:
     log.segments[1].path.unlink()
     (damage,) = damages(log)
     assert damage.path == str(log.segments[0].path)
     assert f"offset {log.segments[2].base_offset} is expected" in str(damage)
 
 
-def test_a_log_goes_on_from_the_oldest_snapshot_that_reaches_it(tmp_path: Path) -> None:
+def test_log_continues_from_the_oldest_snapshot_that_reaches_it(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=100)
     writer.append(md.NoOpRecord())
     assert first_snapshot(open_log(tmp_path)) is None
@@ -224,7 +224,7 @@ def test_a_log_goes_on_from_the_oldest_snapshot_that_reaches_it(tmp_path: Path) 
         first_snapshot(open_log(tmp_path))
 
 
-def test_what_is_no_log_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_invalid_log_directory_is_rejected_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="does not exist"):
         open_log(tmp_path / "nowhere")
     with pytest.raises(PipelineError, match=r"neither segments .* nor snapshots"):
@@ -235,7 +235,7 @@ def test_what_is_no_log_is_refused_with_what_to_do(tmp_path: Path) -> None:
         open_log(file)
 
 
-def test_a_snapshot_without_footer_or_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
+def test_snapshot_without_footer_or_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path)
     write_history(writer)
     name = writer.snapshot().file_name
@@ -255,7 +255,7 @@ def test_a_snapshot_without_footer_or_with_a_flipped_bit_is_named(tmp_path: Path
 
 
 @pytest.mark.parametrize("left_bytes", range(60, 300, 40))
-def test_a_file_that_became_shorter_is_damaged(log: LogDirectory, left_bytes: int) -> None:
+def test_file_that_became_shorter_is_damaged(log: LogDirectory, left_bytes: int) -> None:
     span = next(log.spans(0, 1 << 30))
     path = Path(span.path)
     path.write_bytes(path.read_bytes()[:left_bytes])

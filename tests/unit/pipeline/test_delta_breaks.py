@@ -120,7 +120,7 @@ def is_caught(each: Break, count: int = MANY, drawn: Sequence[Example] = ()) -> 
 
 
 @pytest.mark.requirement("SP-03")
-def test_a_broken_rule_is_caught() -> None:
+def test_defective_rule_is_detected() -> None:
     """By one example that is always the same: two values of one config in two spans."""
     values = [
         md.encode_metadata(
@@ -134,18 +134,18 @@ def test_a_broken_rule_is_caught() -> None:
     assert not is_caught(Break("delta", line, line), drawn=drawn)
 
 
-def test_rules_that_are_not_broken_are_not_caught() -> None:
+def test_rules_without_defect_are_not_reported() -> None:
     """Else it would not be the break that is caught."""
     assert not is_caught(Break("span", "class Boundary:", "class Boundary:"), FEW)
 
 
 @pytest.mark.long
-def test_rules_that_are_not_broken_are_not_caught_by_many_examples() -> None:
+def test_rules_without_defect_are_not_reported_for_many_examples() -> None:
     assert not is_caught(Break("span", "class Boundary:", "class Boundary:"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("each", BREAKS)
 @pytest.mark.requirement("SP-03")
-def test_every_broken_rule_is_caught(each: Break) -> None:
+def test_every_defective_rule_is_detected(each: Break) -> None:
     assert is_caught(each)

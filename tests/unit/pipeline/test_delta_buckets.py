@@ -56,7 +56,7 @@ def without(outcome: Outcome, nameless: list[int]) -> ClusterImage:
 @SHORT
 @given(LOGS.filter(bool), CUTS, st.integers(1, 4))
 @pytest.mark.requirement("SP-03")
-def test_merged_by_bucket_it_is_what_a_node_has(
+def test_state_merged_by_bucket_equals_that_of_a_node(
     values: list[bytes], cuts: list[int], count: int
 ) -> None:
     expected = node_state(values)
@@ -83,13 +83,13 @@ def test_merged_by_bucket_it_is_what_a_node_has(
 @given(LOGS.filter(bool), CUTS, st.integers(1, 4))
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
-def test_merged_by_bucket_it_is_what_a_node_has_many_times(
+def test_state_merged_by_bucket_equals_that_of_a_node_for_many_examples(
     values: list[bytes], cuts: list[int], count: int
 ) -> None:
-    test_merged_by_bucket_it_is_what_a_node_has.hypothesis.inner_test(values, cuts, count)  # type: ignore[attr-defined]
+    test_state_merged_by_bucket_equals_that_of_a_node.hypothesis.inner_test(values, cuts, count)  # type: ignore[attr-defined]
 
 
-def test_summaries_join_up() -> None:
+def test_adjacent_summaries_are_combined() -> None:
     first = Summary(0, 5, epoch=1, timestamp_ms=10, records=5, leader_id=1)
     second = Summary(5, 9, epoch=2, timestamp_ms=20, records=4, kraft_version=1)
     both = first.then(second)
@@ -103,7 +103,7 @@ def test_summaries_join_up() -> None:
     assert missing.then(second) == missing
 
 
-def test_control_records_say_who_leads_and_who_votes() -> None:
+def test_control_records_give_leader_and_voters() -> None:
     def told(
         at: Summary, offset: int, record: LeaderChange | KRaftVersion | VotersRecord
     ) -> Summary:

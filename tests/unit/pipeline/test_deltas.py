@@ -11,7 +11,9 @@ from support.delta_records import LOGS
 @SHORT
 @given(LOGS, CUTS, st.integers(0, 99))
 @pytest.mark.requirement("SP-03")
-def test_any_cut_and_any_order_of_merging(values: list[bytes], cuts: list[int], seed: int) -> None:
+def test_any_split_and_merge_order_gives_the_same_state(
+    values: list[bytes], cuts: list[int], seed: int
+) -> None:
     assert_as_a_node(values, merged(values, cuts, seed))
 
 
@@ -19,7 +21,7 @@ def test_any_cut_and_any_order_of_merging(values: list[bytes], cuts: list[int], 
 @given(LOGS, CUTS, st.integers(0, 99))
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
-def test_any_cut_and_any_order_of_merging_many_times(
+def test_any_split_and_merge_order_gives_the_same_state_for_many_examples(
     values: list[bytes], cuts: list[int], seed: int
 ) -> None:
     assert_as_a_node(values, merged(values, cuts, seed))

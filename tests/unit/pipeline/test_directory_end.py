@@ -37,7 +37,7 @@ def shown_brokers(capsys: pytest.CaptureFixture[str], *arguments: str | Path) ->
     return [json.loads(line)["broker_id"] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_the_state_is_that_of_the_committed_records(
+def test_state_contains_the_committed_records(
     writer: LogWriter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     everything = list(range(1, END))
@@ -52,7 +52,7 @@ def test_the_state_is_that_of_the_committed_records(
     assert shown_brokers(capsys, *late) == everything[: COMMITTED - 1]
 
 
-def test_everything_is_read_once_it_is_committed(
+def test_all_records_are_read_once_committed(
     writer: LogWriter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer.record_committed(END)
@@ -61,7 +61,7 @@ def test_everything_is_read_once_it_is_committed(
     assert "note:" not in capsys.readouterr().err
 
 
-def test_a_snapshot_contains_only_committed_records(writer: LogWriter) -> None:
+def test_snapshot_contains_only_committed_records(writer: LogWriter) -> None:
     writer.snapshot()
     assert open_log(writer.directory).committed_end_offset() == END
 
@@ -94,7 +94,7 @@ def with_the_state_of_other_software(directory: Path) -> None:
         with_the_state_of_other_software,
     ],
 )
-def test_a_directory_that_does_not_say_what_is_committed_is_read_to_its_end(
+def test_directory_without_a_committed_end_is_read_to_its_log_end(
     writer: LogWriter, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
 ) -> None:
     """As of stock Kafka, with a note."""
@@ -110,7 +110,7 @@ def read_offsets(log: LogDirectory, limit: int | None) -> list[int]:
     return [each.batch.header.base_offset for each in found]  # type: ignore[union-attr]
 
 
-def test_spans_end_at_a_limit(writer: LogWriter) -> None:
+def test_spans_end_at_the_limit(writer: LogWriter) -> None:
     log = open_log(writer.directory)
     for limit in range(1, END + 1):
         assert read_offsets(log, limit) == list(range(limit))
@@ -118,14 +118,14 @@ def test_spans_end_at_a_limit(writer: LogWriter) -> None:
     assert list(log.spans(0, 100, 0)) == []
 
 
-def test_the_data_source_reads_committed_records(writer: LogWriter) -> None:
+def test_data_source_reads_committed_records(writer: LogWriter) -> None:
     path = str(writer.directory)
     assert origin_of(log_options({"path": path})).bounds() == (0, COMMITTED)
     named = log_options({"path": path, "endOffset": str(END)})
     assert origin_of(named).bounds() == (0, END)
 
 
-def test_a_timeline_ends_with_the_committed_records(
+def test_timeline_ends_with_the_committed_records(
     writer: LogWriter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["timeline", "--log", str(writer.directory)]) == 0
@@ -150,7 +150,7 @@ def shortened(writer: LogWriter) -> Path:
     return writer.directory
 
 
-def test_a_log_that_is_shorter_than_what_was_synced_is_damaged(
+def test_log_shorter_than_its_synced_end_is_damaged(
     shortened: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = open_log(shortened)
@@ -171,19 +171,19 @@ def test_a_log_that_is_shorter_than_what_was_synced_is_damaged(
     assert shown_brokers(capsys, "--log", shortened, "--at-offset", "5") == [1, 2, 3, 4]
 
 
-def test_the_archive_reports_the_loss(shortened: Path) -> None:
+def test_archive_reports_the_loss(shortened: Path) -> None:
     with pytest.raises(PipelineError, match=f"synced it up to offset {END}"):
         origin_of(log_options({"path": str(shortened)})).check_end()
 
 
-def test_a_segment_that_is_missing_at_the_end_is_damage(writer: LogWriter) -> None:
+def test_missing_last_segment_is_damage(writer: LogWriter) -> None:
     open_log(writer.directory).segments[-1].path.unlink()
     damage = lost_records(open_log(writer.directory))
     assert damage is not None
     assert damage.end_offset == END
 
 
-def test_a_truncation_by_the_node_is_no_loss(writer: LogWriter) -> None:
+def test_truncation_by_the_node_is_no_loss(writer: LogWriter) -> None:
     """The node lowers its record first; the log may be read in between."""
     before = open_log(writer.directory)
     found = read_synced_end(writer.directory)

@@ -41,18 +41,18 @@ def test_every_setting_reaches_the_process() -> None:
     }
 
 
-def test_classes_of_ones_own_come_before_those_of_spark() -> None:
+def test_user_classes_precede_those_of_spark() -> None:
     command = java_command(ENVIRONMENT | {"SPARK_CLASSPATH": "/more/*"}, Path("/jars"))
     assert "/opt/spark/conf:/more/*:/jars/*" in command
 
 
 @pytest.mark.parametrize("name", ["SPARK_DRIVER_URL", "SPARK_EXECUTOR_MEMORY"])
-def test_what_spark_did_not_start_is_refused(name: str) -> None:
+def test_process_not_started_by_spark_is_rejected(name: str) -> None:
     environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
     with pytest.raises(PipelineError, match=name):
         java_command(environment, Path("/jars"))
 
 
-def test_a_manual_call_is_refused_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
+def test_manual_start_is_rejected_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["executor"]) == 2
     assert "only Spark starts this command" in capsys.readouterr().err

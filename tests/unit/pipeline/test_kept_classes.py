@@ -18,7 +18,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_another_java_or_other_jars_have_another_file(java: Path, tmp_path: Path) -> None:
+def test_different_java_or_jars_use_a_different_file(java: Path, tmp_path: Path) -> None:
     first = classes_file(tmp_path / "jars")
     assert first is not None
     assert first.parent == tmp_path / "cache" / "spark-classes"
@@ -28,7 +28,7 @@ def test_another_java_or_other_jars_have_another_file(java: Path, tmp_path: Path
     assert classes_file(tmp_path / "jars") is None
 
 
-def test_only_a_file_that_is_there_is_used(java: Path, tmp_path: Path) -> None:
+def test_only_an_existing_file_is_used(java: Path, tmp_path: Path) -> None:
     file = classes_file(tmp_path / "jars")
     assert file is not None
     assert options_to_use(file) == options_to_use(None) == ""

@@ -49,9 +49,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (directory / "rows_1").chmod(0o755)
 
 
-def test_a_process_has_a_copy_that_it_can_write_to(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_gets_a_writable_copy(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[tuple[object, ...]] = []
     monkeypatch.setattr(kept_loops.atexit, "register", lambda *each: ends.append(each))
     use_kept_loops()
@@ -69,15 +67,13 @@ def test_a_process_has_a_copy_that_it_can_write_to(
     assert not copy.exists()
 
 
-def test_a_directory_that_can_be_written_to_is_used_itself(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writable_directory_is_used_directly(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: True)
     use_kept_loops()
     assert os.environ[NAME] == str(kept)
 
 
-def test_without_room_for_a_copy_nothing_changes(
+def test_missing_space_for_a_copy_changes_nothing(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(kept / "nowhere"))
@@ -89,7 +85,7 @@ def test_without_room_for_a_copy_nothing_changes(
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may all")
-def test_numba_takes_what_is_kept_where_nothing_can_be_written_to(tmp_path: Path) -> None:
+def test_numba_uses_the_cache_on_a_read_only_file_system(tmp_path: Path) -> None:
     """As in a container with a read-only root: only the directory for what is temporary is writable."""
     code, kept, temporary = (tmp_path / name for name in ("code", "kept", "tmp"))
     for each in (code, temporary):

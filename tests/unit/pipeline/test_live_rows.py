@@ -45,7 +45,7 @@ def quorum(tmp_path: Path) -> Quorum:
 @pytest.mark.parametrize(
     ("start", "end"), [(0, 56), (10, 50), (10, 49), (11, 50), (15, 30), (12, 51)]
 )
-def test_a_range_begins_and_ends_where_it_was_asked_to(
+def test_range_starts_and_ends_at_the_requested_offsets(
     quorum: Quorum, start: int, end: int
 ) -> None:
     found = list(live_rows(quorum, start, end, keep_problems=False))
@@ -54,7 +54,7 @@ def test_a_range_begins_and_ends_where_it_was_asked_to(
     assert {rows.source for rows in found} == {"controller-1:9093"}
 
 
-def test_what_was_committed_and_is_not_there_is_told(quorum: Quorum) -> None:
+def test_missing_committed_records_are_reported(quorum: Quorum) -> None:
     with pytest.raises(
         PipelineError, match=r"returned no records at offset 56, although 57 was committed"
     ):

@@ -28,11 +28,11 @@ from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
         ("", None),
     ],
 )
-def test_a_name_means_what_it_means_to_hadoop(uri: str, path: str | None) -> None:
+def test_file_name_has_the_same_meaning_as_in_hadoop(uri: str, path: str | None) -> None:
     assert local_path(uri) == (None if path is None else Path(path))
 
 
-def test_what_a_path_without_a_scheme_means_may_be_a_setting_of_spark() -> None:
+def test_path_without_scheme_may_depend_on_a_spark_setting() -> None:
     settings = {"HADOOP_CONF_DIR": "/etc/hadoop"}
     assert lies_here("/a", {})
     assert not lies_here("/a", settings)

@@ -76,7 +76,7 @@ def found(*replicas: Log) -> list[Finding]:
     return list(match_logs(list(replicas)).findings)
 
 
-def test_a_batch_that_one_lacks_within_its_log_is_missing() -> None:
+def test_batch_missing_within_one_log_is_reported() -> None:
     """As a disk leaves it that lost a write between two others: the log itself is read as one with a gap."""
     a, b = (replica(name, (0, 2), (2, 4), (4, 6)) for name in "ab")
     c = replica("c", (0, 2), (4, 6))
@@ -85,7 +85,7 @@ def test_a_batch_that_one_lacks_within_its_log_is_missing() -> None:
     assert found(a, b, c) == [], "it was told with the reason"
 
 
-def test_what_a_replica_does_not_have_yet_or_any_more_is_not_missing() -> None:
+def test_records_before_the_log_start_or_after_the_log_end_are_not_missing() -> None:
     a, b = (replica(name, (0, 2), (2, 4), (4, 6)) for name in "ab")
     behind = replica("c", (0, 2), (2, 4))
     begun_later = replica("c", (4, 6), start=4)
@@ -96,7 +96,7 @@ def test_what_a_replica_does_not_have_yet_or_any_more_is_not_missing() -> None:
         assert outcome.compared == 3
 
 
-def test_two_of_three_are_right_and_file_byte_and_offset_of_the_third_are_told() -> None:
+def test_majority_of_three_decides_and_file_and_offset_of_the_third_are_reported() -> None:
     a, b = (replica(name, (0, 2), (2, 4), (4, 6)) for name in "ab")
     c = replica("c", (0, 2), (2, 4), (4, 6))
     c.marks[1] = c.marks[1]._replace(crc=1)
@@ -105,7 +105,7 @@ def test_two_of_three_are_right_and_file_byte_and_offset_of_the_third_are_told()
     assert finding == Finding("c", "0.log", 100, 2, what)
 
 
-def test_an_epoch_never_goes_back() -> None:
+def test_decreasing_epoch_is_reported() -> None:
     """Also where there is no other replica to be compared with."""
     log = replica("a", (0, 2), (2, 4), (4, 6))
     log.marks[0] = log.marks[0]._replace(epoch=3)
@@ -129,7 +129,7 @@ def long_log(name: str, blocks: int = 4, size: int = 64) -> Log:
 
 
 @pytest.mark.requirement("SP-04")
-def test_only_blocks_that_differ_are_looked_at() -> None:
+def test_only_differing_blocks_are_compared() -> None:
     """Any field that differs does it, and nothing else does; the digests of parts add up."""
     a, b, c = (long_log(name) for name in "abc")
     ranges = [each.range() for each in (a, b, c)]
@@ -149,14 +149,14 @@ def test_only_blocks_that_differ_are_looked_at() -> None:
     assert (finding.replica, finding.offset) == ("c", 64 * place)
 
 
-def test_two_batches_that_changed_places_have_another_digest() -> None:
+def test_swapped_batches_change_the_digest() -> None:
     a, b = (long_log(name, 1) for name in "ab")
     first, second = b.marks[:2]
     b.marks[0], b.marks[1] = first._replace(crc=second.crc), second._replace(crc=first.crc)
     assert {each.offset for each in found(a, b)} == {0, 64}
 
 
-def test_an_archive_may_end_within_a_batch() -> None:
+def test_archive_may_end_within_a_batch() -> None:
     a, b = (replica(name, (0, 2), (2, 6)) for name in "ab")
     archive = replica("archive", (0, 2), (2, 4))
     archive.marks[1] = archive.marks[1]._replace(crc=a.marks[1].crc)
@@ -168,7 +168,7 @@ def test_an_archive_may_end_within_a_batch() -> None:
 
 
 @pytest.mark.requirement("SP-04")
-def test_of_a_block_in_which_everything_differs_the_first_batches_are_told() -> None:
+def test_first_batches_of_a_completely_different_block_are_reported() -> None:
     a, b = long_log("a", 2, 16), long_log("b", 2, 16)
     c = Log("c", 0, [each._replace(crc=1) for each in a.marks])
     told = found(a, b, c)

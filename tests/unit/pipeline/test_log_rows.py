@@ -49,7 +49,7 @@ def problems(found: list[Rows]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("span_bytes", [1, 300, 1 << 30])
-def test_every_record_once_however_the_log_is_cut(writer: LogWriter, span_bytes: int) -> None:
+def test_every_record_is_read_once_for_any_split(writer: LogWriter, span_bytes: int) -> None:
     write_history(writer)
     writer.close()
     log = open_log(writer.directory.parent)
@@ -61,7 +61,7 @@ def test_every_record_once_however_the_log_is_cut(writer: LogWriter, span_bytes:
 
 
 @pytest.mark.parametrize(("start", "end"), [(15, 30), (10, 30), (10, 49), (11, 50), (10, 50)])
-def test_a_range_begins_and_ends_within_batches(writer: LogWriter, start: int, end: int) -> None:
+def test_range_starts_and_ends_within_batches(writer: LogWriter, start: int, end: int) -> None:
     """Or with one: that of forty records."""
     write_history(writer)
     writer.close()
@@ -70,14 +70,14 @@ def test_a_range_begins_and_ends_within_batches(writer: LogWriter, start: int, e
     assert offsets(found) == list(range(start, end))
 
 
-def test_what_no_version_knows_and_what_is_no_record_is_a_problem() -> None:
+def test_unknown_version_or_invalid_record_is_a_problem() -> None:
     """Control records have a type in their key; a metadata record has to have a value."""
     unknown = DecodedRecord(0, 0, b"\0\0\0\x63", b"\0\7")
     assert control_content(unknown).problem == "control type 99 version 7 is not known"
     assert metadata_content(None).problem == "a metadata record without a value"
 
 
-def test_columns_are_those_of_the_declarations(writer: LogWriter) -> None:
+def test_columns_equal_the_declarations(writer: LogWriter) -> None:
     write_history(writer)
     writer.close()
     schema = pa.schema(
@@ -127,7 +127,7 @@ def test_every_declared_record_has_its_column() -> None:
     assert "iterations" in secret
 
 
-def test_an_unknown_record_is_told_and_its_bytes_are_kept(writer: LogWriter) -> None:
+def test_unknown_record_is_reported_and_its_bytes_are_kept(writer: LogWriter) -> None:
     writer.append(md.NoOpRecord())
     unknown = md.UnknownMetadata(99, 3, b"\1\2")
     writer.append(unknown, md.NoOpRecord())

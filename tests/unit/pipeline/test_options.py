@@ -55,12 +55,12 @@ def test_defaults_and_given_options() -> None:
         ({"path": "/node", "tls": "/tls"}, "specify them with bootstrap"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_name(given: dict[str, str], says: str) -> None:
+def test_invalid_option_is_reported_by_name(given: dict[str, str], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         log_options(given)
 
 
-def test_a_path_is_a_path_or_a_uri_of_a_file() -> None:
+def test_path_is_a_path_or_a_file_uri() -> None:
     for text in ("/a/node", "file:/a/node", "file:///a/node/"):
         assert log_options({"path": text}).path == Path("/a/node")
         assert state_options({"path": text, "table": "topics"}).path == Path("/a/node")
@@ -76,6 +76,6 @@ def test_a_path_is_a_path_or_a_uri_of_a_file() -> None:
         ({"path": "hdfs://h/node"}, "is not in a mounted file system"),
     ],
 )
-def test_what_is_wrong_with_options_of_snapshots(given: dict[str, str], says: str) -> None:
+def test_invalid_snapshot_options_are_reported(given: dict[str, str], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         snapshot_tasks(given)

@@ -52,7 +52,7 @@ def check(brokers: list[Broker], partitions: list[Partition], plan: Plan) -> Non
             assert len({rack[each] for each in replicas}) == len(replicas)
 
 
-def test_an_even_cluster_stays_as_it_is() -> None:
+def test_balanced_cluster_is_unchanged() -> None:
     brokers = [Broker(number, f"r{number % 3}") for number in range(6)]
     partitions = [Partition("t", n, (n % 6, (n + 1) % 6, (n + 2) % 6)) for n in range(60)]
     plan = make_plan(brokers, partitions)
@@ -61,7 +61,7 @@ def test_an_even_cluster_stays_as_it_is() -> None:
 
 
 @pytest.mark.requirement("SP-06")
-def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
+def test_drained_broker_is_emptied_and_nothing_else_moves() -> None:
     brokers, partitions = cluster(12, 4, 2_000, 3)
     settled = make_plan(brokers, partitions)
     placed = [
@@ -80,7 +80,7 @@ def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
 
 
 @pytest.mark.requirement("SP-06")
-def test_new_brokers_get_their_share_with_as_few_moves_as_can_be() -> None:
+def test_new_brokers_get_their_share_with_the_fewest_moves() -> None:
     old, partitions = cluster(12, 4, 3_000, 3)
     settled = after(make_plan(old, partitions), partitions)
     placed = [Partition("t", n, replicas) for n, replicas in enumerate(settled)]
@@ -93,7 +93,7 @@ def test_new_brokers_get_their_share_with_as_few_moves_as_can_be() -> None:
 
 
 @pytest.mark.requirement("SP-06")
-def test_crowded_racks_are_mended() -> None:
+def test_overloaded_racks_are_corrected() -> None:
     brokers = [Broker(number, f"r{number // 4}") for number in range(12)]
     partitions = [Partition("t", n, (0, 1, 2)) for n in range(100)]
     plan = make_plan(brokers, partitions)
@@ -127,7 +127,7 @@ def test_bytes_are_balanced_with_the_same_number_of_moves() -> None:
     assert with_sizes.moved_bytes == moved
 
 
-def test_a_partition_with_two_replicas_that_move_is_copied_twice() -> None:
+def test_partition_with_two_moving_replicas_is_copied_twice() -> None:
     brokers = [Broker(number, usable=number > 2) for number in range(1, 5)]
     plan = make_plan(brokers, [Partition("t", 0, (1, 2), 100)])
     assert (plan.moved_replicas, plan.moved_bytes) == (2, 200)
@@ -136,7 +136,7 @@ def test_a_partition_with_two_replicas_that_move_is_copied_twice() -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 40), st.integers(1, 3), st.data())
 @pytest.mark.requirement("SP-06")
-def test_any_cluster(
+def test_invariants_hold_for_any_cluster(
     brokers: int, racks: int, count: int, replicas: int, data: st.DataObject
 ) -> None:
     made = [Broker(n, f"r{data.draw(st.integers(0, racks - 1))}") for n in range(brokers)]
@@ -156,14 +156,14 @@ def test_any_cluster(
     assert plan.after.crowded <= plan.before.crowded + plan.before.misplaced
 
 
-def test_without_a_broker_or_enough_of_them_there_is_no_plan() -> None:
+def test_no_plan_without_enough_brokers() -> None:
     with pytest.raises(ValueError, match="no broker is usable"):
         make_plan([Broker(1, usable=False)], [Partition("t", 0, (1,))])
     with pytest.raises(NoRoom, match="3 replicas, but only 2 brokers"):
         make_plan([Broker(1), Broker(2)], [Partition("t", 0, (1, 2, 3))])
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_placement_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = LogWriter(tmp_path)
     writer.append(*(broker(number, f"r{number}") for number in (1, 2, 3)))
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
@@ -206,7 +206,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no column 'bytes'" in capsys.readouterr().err
 
 
-def test_racks_sizes_and_moves_on_their_way_are_those_of_the_state(tmp_path: Path) -> None:
+def test_racks_sizes_and_running_moves_come_from_the_state(tmp_path: Path) -> None:
     """Two racks with two brokers each: replicas have to be apart. What is being removed is not counted any more."""
     writer = LogWriter(tmp_path)
     writer.append(*(broker(number, "ab"[number % 2]) for number in (1, 2, 3, 4)))

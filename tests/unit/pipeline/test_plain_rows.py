@@ -107,20 +107,20 @@ def check(batches: list[Batch]) -> list[AnyRows]:
 
 @EVERYTHING
 @given(st.lists(values_of_any_type(), min_size=1, max_size=12))
-def test_all_types_in_one_block(values: list[bytes]) -> None:
+def test_all_record_types_in_one_block(values: list[bytes]) -> None:
     (rows,) = check([written(values)])
     assert isinstance(rows, PlainRows)
 
 
 @EVERYTHING
 @given(many_of_one_type())
-def test_many_of_one_type(values: list[bytes]) -> None:
+def test_many_records_of_one_type(values: list[bytes]) -> None:
     check([written(values)])
 
 
 @EVERYTHING
 @given(histories())
-def test_histories(values: list[bytes]) -> None:
+def test_random_histories(values: list[bytes]) -> None:
     half = max(1, len(values) // 2)
     parts = [part for part in (values[:half], values[half:]) if part]
     check([written(part, BASE + n * half) for n, part in enumerate(parts)])
@@ -128,7 +128,7 @@ def test_histories(values: list[bytes]) -> None:
 
 @EVERYTHING
 @given(st.lists(values_of_any_type(), min_size=1, max_size=6), st.data())
-def test_damage_within_a_record_is_what_the_reference_says(
+def test_damage_within_a_record_equals_the_reference_result(
     values: list[bytes], data: st.DataObject
 ) -> None:
     index = data.draw(st.integers(0, len(values) - 1))
@@ -142,16 +142,14 @@ def test_damage_within_a_record_is_what_the_reference_says(
 
 @EVERYTHING
 @given(st.lists(values_of_any_type(), min_size=1, max_size=6), st.data())
-def test_damage_of_the_frames_is_what_the_reference_says(
-    values: list[bytes], data: st.DataObject
-) -> None:
+def test_frame_damage_equals_the_reference_result(values: list[bytes], data: st.DataObject) -> None:
     raw = bytearray(written(values).data)
     raw[data.draw(st.integers(HEADER_BYTES, len(raw) - 1))] = data.draw(st.integers(0, 255))
     before, behind = written([b"\1\x14\0\0"], 0), written(values, BASE + len(values))
     check([before, batch_of(bytes(raw)), behind])
 
 
-def test_what_all_writers_write_is_decoded_type_by_type() -> None:
+def test_records_of_all_writers_are_decoded_type_by_type() -> None:
     change = md.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2), leader=2)
     partition = md.PartitionRecord(
         partition_id=1,
@@ -171,7 +169,7 @@ def test_what_all_writers_write_is_decoded_type_by_type() -> None:
     assert len(rows.groups) == 4
 
 
-def test_other_batches_are_left_to_the_reference() -> None:
+def test_other_batches_are_decoded_by_the_reference() -> None:
     def batch(record: Record, control: bool = False) -> Batch:
         parts = {"base_offset": 0, "leader_epoch": 1, "timestamp_ms": 5}
         return batch_of(encode_batch(records=[record], control=control, **parts))
@@ -186,7 +184,7 @@ def test_other_batches_are_left_to_the_reference() -> None:
     assert kinds == [PlainRows, Rows, PlainRows]
 
 
-def test_no_room_is_made_for_more_records_than_fit_into_a_batch() -> None:
+def test_allocation_is_limited_by_the_records_that_fit_into_a_batch() -> None:
     batch = written([b"\1\x14\0\0"])
     assert may_be_plain(batch)
     most = (1 << 31) - 1
@@ -215,14 +213,14 @@ def test_offsets_of_several_bytes(count: int) -> None:
     [(-1, True), (MOST_TIMESTAMP_MS, True), (-MOST_TIMESTAMP_MS, True)]
     + [(each, False) for each in (MOST_TIMESTAMP_MS + 1, 2**63 - 1, -(2**63))],
 )
-def test_a_time_that_the_column_can_not_hold_is_null(timestamp_ms: int, is_shown: bool) -> None:
+def test_timestamp_out_of_the_column_range_is_null(timestamp_ms: int, is_shown: bool) -> None:
     (rows,) = check([written([b"\1\x14\0\0"], timestamp_ms=timestamp_ms)])
     assert isinstance(rows, PlainRows)
     (found,) = record_batch(rows, SCHEMA).column("timestamp").cast(pa.int64()).to_pylist()
     assert found == (timestamp_ms * 1000 if is_shown else None)
 
 
-def test_long_records_make_a_block_as_many_do() -> None:
+def test_long_records_limit_a_block_as_many_short_ones_do() -> None:
     gathering, batch = Gathering("file"), written([b"x" * (1 << 20)] * 8)
     most = BYTES_AT_ONCE // batch.header.size_bytes + 1
     for number in range(most):
@@ -252,7 +250,7 @@ def test_all_loops_are_compiled_before_workers_are_forked(tmp_path: Path) -> Non
     ] * 10
 
 
-def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(
+def test_loops_are_compiled_without_a_writable_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
@@ -273,7 +271,7 @@ def twice(number: int) -> int:
         *[(b"\x80", UNUSUAL), (b"", UNUSUAL)],
     ],
 )
-def test_a_number_has_one_plain_form(number: bytes, plain: int) -> None:
+def test_overlong_or_truncated_number_is_left_to_the_reference(number: bytes, plain: int) -> None:
     """One that is longer than it needs, or cut off, is for the reference path, in every loop."""
     data = np.frombuffer(number + b"\x01", np.uint8)
     found, behind = plain_uvarint(data, 0, len(number))

@@ -43,7 +43,7 @@ def placed_in(documents: list[dict[str, Any]]) -> Placed:
 
 @pytest.mark.requirement("OP-08")
 @pytest.mark.parametrize("count", [1, 999, 1000, 1001, 2000, 3001])
-def test_the_operator_reads_what_was_planned_in_its_order(count: int) -> None:
+def test_operator_reads_planned_moves_in_order(count: int) -> None:
     placed: Placed = [("t.x_y-1", number, (3, 1, 2)) for number in range(count)]
     texts = list(resource.documents("drain", "q", placed))
     documents = read(texts)
@@ -55,7 +55,7 @@ def test_the_operator_reads_what_was_planned_in_its_order(count: int) -> None:
     assert resource.MAX_PARTITIONS == MAX_PARTITIONS
 
 
-def test_long_names_make_smaller_documents_that_kubectl_can_keep() -> None:
+def test_long_names_give_smaller_documents_within_the_kubectl_limit() -> None:
     placed: Placed = [
         ("t" * 249, number, tuple(range(10**6, 10**6 + 16))) for number in range(1500)
     ]
@@ -66,18 +66,18 @@ def test_long_names_make_smaller_documents_that_kubectl_can_keep() -> None:
         assert len(json.dumps(document, separators=(",", ":"))) < KUBECTL_NOTE_BYTES * 0.9
 
 
-def test_nothing_to_do_is_no_document() -> None:
+def test_empty_plan_gives_no_document() -> None:
     assert list(resource.documents("n", "q", [])) == []
 
 
 @pytest.mark.parametrize("name", ["", "Drain", "a b", "-a", "a-", "a" * 201])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="not a valid resource name"):
         resource.check_name(name)
 
 
 @pytest.mark.requirement("OP-08")
-def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_the_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = LogWriter(tmp_path)
     writer.append(*(broker(number, f"r{number}") for number in (1, 2, 3)))
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
@@ -107,7 +107,7 @@ def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "40 at most" in capsys.readouterr().err
 
 
-def test_a_plan_that_moves_nothing_says_so_in_its_file(tmp_path: Path) -> None:
+def test_empty_plan_is_stated_in_its_file(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path)
     writer.append(*(broker(number, f"r{number}") for number in (1, 2)))
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)

@@ -20,17 +20,17 @@ def stack(error: Exception) -> PySparkException:
 
 
 @pytest.mark.parametrize("kind", [PipelineError, QuorumUnread])
-def test_what_this_package_raised_is_the_reason_whatever_its_class(kind: type[Exception]) -> None:
+def test_exception_of_this_package_is_the_reason_for_any_class(kind: type[Exception]) -> None:
     assert (
         reason_of(stack(kind("no leader answered within 30 s"))) == "no leader answered within 30 s"
     )
 
 
-def test_what_python_raised_comes_before_where_it_was() -> None:
+def test_reason_of_a_python_exception_ends_with_its_class_and_message() -> None:
     assert reason_of(stack(ValueError("two"))).endswith("ValueError: two")
 
 
-def test_without_a_cause_it_is_the_first_line() -> None:
+def test_first_line_is_the_reason_without_a_cause() -> None:
     assert (
         reason_of(PySparkException("the query was stopped\nby its owner"))
         == "the query was stopped"

@@ -31,7 +31,7 @@ def fields(*names: str) -> StructType:
     return StructType([StructField(name, StringType()) for name in names])
 
 
-def test_fewer_columns_and_fewer_fields_may_be_asked_for() -> None:
+def test_subset_of_columns_and_fields_can_be_selected() -> None:
     found = asked_columns(only("topic", fields("name")), table_columns())
     assert [str(each.type) for each in found] == ["struct<name: string>"]
     assert len(asked_columns(StructType([]), table_columns())) == 0
@@ -48,13 +48,13 @@ def test_fewer_columns_and_fewer_fields_may_be_asked_for() -> None:
         ("type", ArrayType(IntegerType()), "so it can't be read as array<int>"),
     ],
 )
-def test_others_are_told(name: str, kind: DataType, says: str) -> None:
+def test_unknown_columns_are_reported(name: str, kind: DataType, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         asked_columns(only(name, kind), table_columns())
 
 
 @pytest.mark.requirement("SP-01")
-def test_every_source_tells_them(tmp_path: Path) -> None:
+def test_every_source_reports_unknown_columns(tmp_path: Path) -> None:
     """Also one that would have no rows."""
     writer = LogWriter(tmp_path)
     writer.elect(1)
@@ -75,7 +75,7 @@ def test_every_source_tells_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SP-01")
-def test_offsets_that_a_log_does_not_have_are_told(tmp_path: Path) -> None:
+def test_offsets_outside_of_the_log_are_reported(tmp_path: Path) -> None:
     """It would else be taken for a log without records."""
     writer = LogWriter(tmp_path, segment_bytes=300)
     write_history(writer)

@@ -20,7 +20,7 @@ UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
 
 
 @pytest.mark.requirement("SP-07")
-def test_a_directory_that_the_node_opens(
+def test_restored_directory_is_opened_by_the_node(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = LogWriter(tmp_path / "old")
@@ -57,7 +57,7 @@ def test_a_directory_that_the_node_opens(
 
 
 @pytest.mark.requirement("SP-07")
-def test_what_is_read_back_has_to_be_what_was_wanted(
+def test_restored_data_must_equal_the_requested_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a disk that takes one thing and gives another: every checksum is right."""
@@ -76,7 +76,7 @@ def test_what_is_read_back_has_to_be_what_was_wanted(
 
 @pytest.mark.requirement("K595-07", "SP-07")
 @pytest.mark.parametrize("epoch", [MAX_EPOCH, 2**31 - 2, 2**31 - 1])
-def test_an_epoch_that_can_not_be_raised_stays_behind(
+def test_epoch_that_cannot_be_raised_requires_a_new_cluster(
     epoch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the same cluster nothing is restored; in a new one epochs begin anew, and the node opens it."""

@@ -24,7 +24,7 @@ def read(path: Path) -> pa.Table:
 
 
 @pytest.mark.requirement("SP-02")
-def test_whichever_bit_of_a_footer_is_flipped_the_file_is_told(tmp_path: Path) -> None:
+def test_any_flipped_bit_of_a_footer_is_detected(tmp_path: Path) -> None:
     path = tmp_path / seal(written(tmp_path / ".p.parquet"), "p")
     assert read(path).equals(TABLE)
     sound = path.read_bytes()
@@ -42,7 +42,7 @@ def test_whichever_bit_of_a_footer_is_flipped_the_file_is_told(tmp_path: Path) -
             read(path)
 
 
-def test_a_footer_without_checksum_is_read_and_what_is_wrong_with_it_has_its_name(
+def test_footer_without_checksum_is_read_and_its_errors_name_the_file(
     tmp_path: Path,
 ) -> None:
     """As Spark and older versions write them: whatever is raised about such a file is one line with its name."""
@@ -73,6 +73,6 @@ def test_files_of_another_program_get_checksums(tmp_path: Path) -> None:
         assert read(only).equals(TABLE)
 
 
-def test_names() -> None:
+def test_sealed_file_names() -> None:
     assert stem_of("part-0-0.0123abcd.parquet") == stem_of("part-0-0.parquet") == "part-0-0"
     assert stem_of("part-00000-c000.snappy.parquet") == "part-00000-c000.snappy"

@@ -52,19 +52,21 @@ def download(ids: list[SnapshotId], gone_after: int, directory: Path) -> list[st
 
 
 @pytest.mark.parametrize("gone_after", [0, 1, 2])
-def test_the_newest_is_taken_when_the_one_before_goes(gone_after: int, tmp_path: Path) -> None:
+def test_newest_snapshot_is_downloaded_when_the_previous_one_was_deleted(
+    gone_after: int, tmp_path: Path
+) -> None:
     ids = [SnapshotId(10, 1), SnapshotId(20, 1), SnapshotId(30, 2)]
     assert download(ids, gone_after, tmp_path) == [ids[-1].file_name]
 
 
-def test_it_gives_up_when_they_always_go(tmp_path: Path) -> None:
+def test_download_fails_if_every_snapshot_is_deleted(tmp_path: Path) -> None:
     ids = [SnapshotId(10 * number, 1) for number in range(1, 9)]
     with pytest.raises(SnapshotGone, match="no snapshot"):
         download(ids, 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_download_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_download_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = SnapshotId(10, 1)
     *begin, last = snapshot(named)
     monkeypatch.setitem(globals(), "snapshot", lambda _: bytes([*begin, last ^ 1]))

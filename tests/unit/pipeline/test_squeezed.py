@@ -41,7 +41,7 @@ def compiled(values: list[bytes], start: int, borders: list[int]) -> Span:
 @SHORT
 @given(LOGS, CUTS, CUTS)
 @pytest.mark.requirement("SP-03")
-def test_compiled_loops_records_and_a_node_agree(
+def test_compiled_loops_records_and_node_agree(
     values: list[bytes], cuts: list[int], borders: list[int]
 ) -> None:
     places = sorted({0, len(values), *(each for each in cuts if each < len(values))})
@@ -63,16 +63,16 @@ def test_compiled_loops_records_and_a_node_agree(
 @given(LOGS, CUTS, CUTS)
 @pytest.mark.long
 @pytest.mark.requirement("SP-03")
-def test_compiled_loops_records_and_a_node_agree_many_times(
+def test_compiled_loops_records_and_node_agree_for_many_examples(
     values: list[bytes], cuts: list[int], borders: list[int]
 ) -> None:
-    test_compiled_loops_records_and_a_node_agree.hypothesis.inner_test(values, cuts, borders)  # type: ignore[attr-defined]
+    test_compiled_loops_records_and_node_agree.hypothesis.inner_test(values, cuts, borders)  # type: ignore[attr-defined]
 
 
 @settings(SHORT, max_examples=40)
 @given(histories(max_size=60, newer=False))
 @pytest.mark.requirement("SP-03")
-def test_what_controllers_write_is_not_unusual(values: list[bytes]) -> None:
+def test_controller_records_are_not_treated_as_unusual(values: list[bytes]) -> None:
     assert _squeezed(Span(), batches_of(values, [], 0), len(values))
 
 
@@ -81,7 +81,7 @@ def change(**fields: object) -> bytes:
     return md.encode_metadata(record, record.HIGHEST_VERSION)
 
 
-def test_a_hundred_thousand_changes_of_one_partition_are_one() -> None:
+def test_hundred_thousand_changes_of_one_partition_are_one_row() -> None:
     values = [change(isr=(1, 2), leader=number % 3) for number in range(100)] * 1_000
     ((index, left),) = squeezed(run_of_values(values))
     assert isinstance(left, Changed)
@@ -94,6 +94,6 @@ def test_a_hundred_thousand_changes_of_one_partition_are_one() -> None:
     assert (left.change.leader, left.change.isr) == (0, (1, 2))
 
 
-def test_a_field_of_a_newer_version_is_not_decided_by_the_loops() -> None:
+def test_unknown_field_is_not_decoded_by_the_compiled_loops() -> None:
     with pytest.raises(Unusual):
         squeezed(run_of_values([*BEGUN, change(tagged_fields=((900, b"newer"),))]))

@@ -19,7 +19,7 @@ def looked_at(steps: list[object], from_s: float = 0.0) -> list[str]:
     return told
 
 
-def test_a_long_wait_is_reported_repeatedly() -> None:
+def test_long_wait_is_reported_repeatedly() -> None:
     count = int(TOLD_AFTER_SECONDS)
     assert looked_at(["a"] * count) == []
     assert looked_at(["a"] * (2 * count + 1), 1e6) == [
@@ -28,14 +28,14 @@ def test_a_long_wait_is_reported_repeatedly() -> None:
     ]
 
 
-def test_a_step_or_nothing_to_do_begins_anew() -> None:
+def test_progress_or_idle_state_resets_the_wait() -> None:
     count = int(TOLD_AFTER_SECONDS)
     assert looked_at((["a"] * count + ["b"] * count) * 2) == []
     assert looked_at([None] * (5 * count)) == []
     assert looked_at(["a"] * count + [None] + ["a"] * count) == []
 
 
-def test_waiting_ends_with_the_awaited_event() -> None:
+def test_wait_ends_with_the_awaited_event() -> None:
     enough = int(GIVEN_UP_AFTER_SECONDS)
     assert len(looked_at(["a"] * enough)) == enough // TOLD_AFTER_SECONDS - 1
     with pytest.raises(PipelineError, match=rf"given up after {enough} s .*: where it is"):

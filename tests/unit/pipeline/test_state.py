@@ -64,7 +64,7 @@ def rows(state: Replayed, name: str) -> list[Row]:
     return list(next(table for table in STATE_TABLES if table.name == name).rows(state))
 
 
-def test_at_every_batch_it_is_what_a_node_would_write(
+def test_state_at_every_batch_equals_that_of_a_node(
     written: tuple[Path, dict[int, bytes]],
 ) -> None:
     path, images = written
@@ -76,7 +76,7 @@ def test_at_every_batch_it_is_what_a_node_would_write(
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(histories(), st.data())
-def test_record_by_record_is_the_image_of_the_node(
+def test_replay_record_by_record_gives_the_image_of_the_node(
     values: list[bytes], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(values)))
@@ -94,7 +94,7 @@ def test_record_by_record_is_the_image_of_the_node(
 
 
 @pytest.mark.parametrize("parallel_stages", [1, 3])
-def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
+def test_contradicting_record_is_reported_with_file_and_offset(
     tmp_path: Path, parallel_stages: int
 ) -> None:
     writer = LogWriter(tmp_path, segment_bytes=300)
@@ -110,7 +110,7 @@ def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
     assert by_jobs(writer.directory, Moment(offset=wrong)).end_offset == wrong
 
 
-def test_within_a_batch_only_what_was_before_counts(written: tuple[Path, dict[int, bytes]]) -> None:
+def test_only_earlier_records_count_within_a_batch(written: tuple[Path, dict[int, bytes]]) -> None:
     path, _ = written
     begin = 1 + 2 + 1 + 3 + 3
     for more in (0, 1, 17, 40):
@@ -119,7 +119,7 @@ def test_within_a_batch_only_what_was_before_counts(written: tuple[Path, dict[in
         assert state.end_offset == begin + more
 
 
-def test_from_a_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
+def test_state_from_a_snapshot_and_the_following_log(tmp_path: Path) -> None:
     """The log begins behind the snapshot; what was before is told to be gone."""
     writer = LogWriter(tmp_path, segment_bytes=300)
     write_history(writer)
@@ -136,7 +136,7 @@ def test_from_a_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
         replay_directory(writer.directory, Moment(offset=3))
 
 
-def test_the_newest_snapshot_that_is_not_too_new(tmp_path: Path) -> None:
+def test_newest_snapshot_not_above_the_offset_is_used(tmp_path: Path) -> None:
     """With the whole log beside it a snapshot only saves time; without, it has to be the right one."""
     writer = LogWriter(tmp_path, segment_bytes=300)
     images = write_history(writer)
@@ -173,7 +173,7 @@ def told_voters(*records: VotersRecord) -> VotersRecord | None:
     return reader.finish().voters
 
 
-def test_a_quorum_that_has_shrunk_had_formed_before() -> None:
+def test_shrunken_quorum_counts_as_formed() -> None:
     """A newcomer would else wait for voters that were removed since."""
     voters = tuple(voter(number, 100 + number) for number in (1, 2, 3))
     whole, shrunk = VotersRecord(voters, "c", 3), VotersRecord(voters[:2], "c", 3)
@@ -183,7 +183,7 @@ def test_a_quorum_that_has_shrunk_had_formed_before() -> None:
         assert found.initial_voters == needed
 
 
-def test_the_level_of_the_quorum_is_that_of_the_log_or_of_the_snapshot() -> None:
+def test_kraft_version_comes_from_the_log_or_the_snapshot() -> None:
     """A static quorum of stock Kafka has none."""
     encoded = encode_control(KRaftVersion(0))
     state = Replayed()
@@ -194,7 +194,7 @@ def test_the_level_of_the_quorum_is_that_of_the_log_or_of_the_snapshot() -> None
     assert (state.end_offset, state.epoch, state.kraft_version) == (7, 2, 2)
 
 
-def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> None:
+def test_snapshot_error_is_reported_with_its_file_name(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=200)
     for number in range(6):
         writer.append(config(TOPIC, "t", "k" * 100, str(number)))
@@ -210,7 +210,7 @@ def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> No
         by_jobs(writer.directory, Moment())
 
 
-def test_a_snapshot_that_is_cut_off_is_told_with_its_byte(tmp_path: Path) -> None:
+def test_truncated_snapshot_is_reported_with_its_position(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
     named = writer.snapshot(drop_log=True)
@@ -222,7 +222,7 @@ def test_a_snapshot_that_is_cut_off_is_told_with_its_byte(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("parallel_stages", [1, 2])
-def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, parallel_stages: int) -> None:
+def test_damage_does_not_affect_earlier_records(tmp_path: Path, parallel_stages: int) -> None:
     writer = LogWriter(tmp_path / "node")
     images = write_history(writer)
     writer.close()
@@ -241,13 +241,13 @@ def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, parallel_stages:
     assert last > before
 
 
-def test_records_that_are_missing_or_doubled_are_refused() -> None:
+def test_missing_or_duplicate_records_are_rejected() -> None:
     for numbers in ((0, 2), (0, 0), (1,)):
         with pytest.raises(PipelineError, match="is expected"):
             Replayed().records(LogRecord(n, 1, 5, False, None, b"\1\x14\0\0") for n in numbers)
 
 
-def test_tables(written: tuple[Path, dict[int, bytes]]) -> None:
+def test_state_tables(written: tuple[Path, dict[int, bytes]]) -> None:
     path, images = written
     before_removal = sorted(images)[-2]
     state = replay_directory(path, Moment(offset=before_removal))
@@ -268,7 +268,7 @@ def test_tables(written: tuple[Path, dict[int, bytes]]) -> None:
         assert table.count(state) == len(found)
 
 
-def test_tables_of_a_cluster_in_trouble(tmp_path: Path) -> None:
+def test_state_tables_of_a_degraded_cluster(tmp_path: Path) -> None:
     """What most clusters have none of, most of the time."""
     writer = LogWriter(tmp_path)
     writer.append(*(broker(number) for number in (1, 2, 3)))
@@ -301,7 +301,7 @@ def test_tables_of_a_cluster_in_trouble(tmp_path: Path) -> None:
     assert (set(str(entity).split(",")), value) == ({"user=<default>", "ip=b"}, 1.5)
 
 
-def test_by_time_it_ends_behind_the_last_record_up_to_then(
+def test_state_at_a_time_ends_with_the_last_record_up_to_it(
     written: tuple[Path, dict[int, bytes]],
 ) -> None:
     path, images = written
@@ -315,7 +315,7 @@ def test_by_time_it_ends_behind_the_last_record_up_to_then(
         parsed_time_ms("yesterday")
 
 
-def test_differences(written: tuple[Path, dict[int, bytes]]) -> None:
+def test_state_differences(written: tuple[Path, dict[int, bytes]]) -> None:
     path, images = written
     ends = sorted(images)
     before, after = (replay_directory(path, Moment(offset=ends[n])) for n in (5, 8))
@@ -328,7 +328,7 @@ def test_differences(written: tuple[Path, dict[int, bytes]]) -> None:
     assert list(differences(after, after)) == []
 
 
-def test_a_difference_in_words_and_as_json(
+def test_difference_as_text_and_json(
     written: tuple[Path, dict[int, bytes]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, images = written
@@ -345,7 +345,7 @@ def test_a_difference_in_words_and_as_json(
     assert (told["before"]["leader"], told["after"]["leader"]) == (1, 2)
 
 
-def test_the_commands(
+def test_state_commands(
     written: tuple[Path, dict[int, bytes]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, images = written

@@ -37,7 +37,7 @@ def asked(path: Path, table: str, **more: str) -> Mapping[str, str]:
 
 
 @pytest.mark.requirement("SP-03")
-def test_a_table_at_an_offset_and_at_a_time(places: list[Path]) -> None:
+def test_table_at_an_offset_and_at_a_time(places: list[Path]) -> None:
     expected = replay_directory(places[0], Moment(offset=52))
     for path in places:
         for table in STATE_TABLES:
@@ -52,7 +52,7 @@ def test_a_table_at_an_offset_and_at_a_time(places: list[Path]) -> None:
 
 
 @pytest.mark.requirement("SP-03")
-def test_what_changed_as_rows_of_a_change_feed(places: list[Path]) -> None:
+def test_changes_as_rows_of_a_change_feed(places: list[Path]) -> None:
     before, after = (replay_directory(places[0], Moment(offset=each)) for each in (10, 52))
     found = [each for each in differences(before, after) if each.table == "partitions"]
     for path in places:
@@ -88,12 +88,12 @@ def test_what_changed_as_rows_of_a_change_feed(places: list[Path]) -> None:
         ),
     ],
 )
-def test_options_of_a_state(given: dict[str, str], said: str) -> None:
+def test_state_options(given: dict[str, str], said: str) -> None:
     with pytest.raises(PipelineError, match=said):
         state_options(given)
 
 
-def test_options_of_changes() -> None:
+def test_change_options() -> None:
     given = {"path": "/x", "table": "topics"}
     with pytest.raises(PipelineError, match="specify startingVersion"):
         changes_options(given)
@@ -101,7 +101,7 @@ def test_options_of_changes() -> None:
         changes_options({**given, "startingVersion": "2", "endingVersion": "1"})
 
 
-def test_the_reference_has_the_columns_of_this_version() -> None:
+def test_reference_lists_the_columns_of_this_version() -> None:
     text = REFERENCE.read_text()
     assert f"Version {SCHEMA_VERSION} of the schema" in text
     for table in STATE_TABLES:

@@ -68,7 +68,7 @@ def durations(path: Path, kind: str) -> list[tuple[str, int | None]]:
 
 
 @pytest.mark.requirement("SP-05")
-def test_what_happened_and_how_long_it_took(written: Path) -> None:
+def test_timeline_lists_events_with_durations(written: Path) -> None:
     assert durations(written, "election") == [("node 1", 0), ("node 2", 0)]
     assert [each.at_most_ms for each in found(written, "election")] == [0, 7_500]
     assert durations(written, "voter replaced") == [("node 1", 3_000)]
@@ -86,7 +86,7 @@ def test_what_happened_and_how_long_it_took(written: Path) -> None:
 
 
 @pytest.mark.requirement("SP-05")
-def test_the_command_writes_a_page_and_a_table(
+def test_command_writes_a_page_and_a_table(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, table = tmp_path / "timeline.html", tmp_path / "timeline.parquet"
@@ -141,7 +141,7 @@ def change(**fields: Any) -> md.PartitionChangeRecord:
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_voter_is_replaced_whichever_of_the_two_records_comes_first() -> None:
+def test_voter_replacement_is_detected_in_either_record_order() -> None:
     told = Told()
     told(0, VotersRecord((voter(1, 101), voter(2, 102))))
     told(1, VotersRecord((voter(2, 102),)))
@@ -153,7 +153,7 @@ def test_a_voter_is_replaced_whichever_of_the_two_records_comes_first() -> None:
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_broker_is_down_until_it_is_back_or_gone() -> None:
+def test_broker_is_down_until_it_returns_or_is_removed() -> None:
     registered, again = broker(1), replace(broker(1), fenced=True)
     told = Told()(0, registered)(1, again)(3, registered)
     assert told.of("broker down") == [("broker 1", 2)]
@@ -168,7 +168,7 @@ def test_a_broker_is_down_until_it_is_back_or_gone() -> None:
 
 
 @pytest.mark.requirement("SP-05")
-def test_what_a_partition_goes_through_ends_when_the_log_says_so() -> None:
+def test_partition_conditions_end_as_recorded_in_the_log() -> None:
     told = Told()(0, md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2)))
     told(1, change(leader=-1))(3, change(isr=(2,)))(6, change(leader=2))
     assert told.of("partition offline") == [("orders-0", 5)]
@@ -183,7 +183,7 @@ def test_what_a_partition_goes_through_ends_when_the_log_says_so() -> None:
         assert told.of(kind)[-1:] == [("orders-0", 6)], kind
 
 
-def test_what_a_log_spans_and_whose_epoch_it_was(written: Path) -> None:
+def test_timeline_covers_the_log_range_and_its_leader_epochs(written: Path) -> None:
     timeline = read_timeline(written)
     assert (timeline.begin_ms, timeline.start_offset) == (BEGAN_MS, 0)
     assert timeline.end_ms == max(each.begin_ms for each in timeline.events)
@@ -191,13 +191,13 @@ def test_what_a_log_spans_and_whose_epoch_it_was(written: Path) -> None:
     assert details == ["epoch 2, after nobody", "epoch 3, after node 1"]
 
 
-def test_the_median_is_in_the_middle() -> None:
+def test_median_of_durations() -> None:
     took = (1, 9, 5)
     events = [Event("broker down", "n", 0, ms, 2 * n, 2 * n + 1) for n, ms in enumerate(took)]
     assert summary(events) == [("broker down", 3, 5, 9, False)]
 
 
-def test_what_takes_no_time_has_no_duration(written: Path) -> None:
+def test_instantaneous_event_has_no_duration(written: Path) -> None:
     found = {kind: durations for kind, *durations in summary(read_timeline(written).events)}
     assert found["topic created"] == [1, None, None, False]
     assert found["election"] == [2, 7_500, 7_500, True]
@@ -208,14 +208,14 @@ def test_what_takes_no_time_has_no_duration(written: Path) -> None:
     ("span_ms", "second_tick"),
     [(10_000, "22:13:22.000"), (60_000, "22:13:32"), (500_000_000, "2023-11-16 02:00")],
 )
-def test_times_tell_two_ticks_apart(span_ms: int, second_tick: str) -> None:
+def test_time_labels_distinguish_adjacent_ticks(span_ms: int, second_tick: str) -> None:
     page = "".join(html_report("a page", [], BEGAN_MS, BEGAN_MS + span_ms))
     ticks = [each.text for each in ElementTree.fromstring(picture_of(page)).iter("text")]
     assert ticks[1] == second_tick
     assert len(set(ticks)) == len(ticks) == 6
 
 
-def test_a_long_name_keeps_its_ends() -> None:
+def test_long_name_is_shortened_in_the_middle() -> None:
     """Partitions of a topic differ at the end."""
     name = "a-topic-with-a-name-that-is-long-enough-"
     events = [Event(TOPIC_CREATED, f"{name}{n}", BEGAN_MS, BEGAN_MS, n, n) for n in (1, 2)]
@@ -232,7 +232,7 @@ def picture_of(page: str) -> str:
     return page[page.index("<svg") : page.index("</svg>") + 6]
 
 
-def test_durations_for_people() -> None:
+def test_durations_are_human_readable() -> None:
     assert [shown(each) for each in (None, 1, 59_999, 61_000, 7_260_000)] == [
         "goes on", "0.001 s", "59.999 s", "1 min 1 s", "2 h 1 min",
     ]  # fmt: skip

@@ -49,7 +49,9 @@ def check(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) 
 @pytest.mark.requirement("SP-05")
 @settings(SHORT, max_examples=40)
 @given(values=histories(max_size=60, newer=False), more=MORE, cuts=CUTS)
-def test_any_cut(values: list[bytes], more: list[tuple[int, object]], cuts: list[int]) -> None:
+def test_timeline_is_the_same_for_any_split(
+    values: list[bytes], more: list[tuple[int, object]], cuts: list[int]
+) -> None:
     check(values, more, cuts)
 
 
@@ -57,14 +59,14 @@ def test_any_cut(values: list[bytes], more: list[tuple[int, object]], cuts: list
 @pytest.mark.requirement("SP-05")
 @settings(SHORT, max_examples=300)
 @given(values=histories(max_size=120, newer=False), more=MORE, cuts=CUTS)
-def test_any_cut_many_times(
+def test_timeline_is_the_same_for_many_splits(
     values: list[bytes], more: list[tuple[int, object]], cuts: list[int]
 ) -> None:
     check(values, more, cuts)
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_topic_that_is_made_again_begins_anew() -> None:
+def test_recreated_topic_starts_a_new_history() -> None:
     """Also where both of its lives are in one span: an edge says nothing new only as long as the topic lives."""
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
     gone = md.RemoveTopicRecord(topic_id=TOPIC_ID)
@@ -79,7 +81,7 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_condition_that_a_whole_partition_record_ends_may_begin_again() -> None:
+def test_condition_ended_by_a_whole_partition_record_may_start_again() -> None:
     """Such a record without any condition ends all of them."""
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
     sound = partition(0, (1, 2))
@@ -94,7 +96,7 @@ def test_a_condition_that_a_whole_partition_record_ends_may_begin_again() -> Non
 
 
 @pytest.mark.requirement("SP-05")
-def test_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=800)
     write_history(writer)
     writer.append(md.FenceBrokerRecord(id=1, epoch=1))
@@ -119,7 +121,9 @@ def test_from_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert f"in this process: {log.end_offset()} records in 5 tasks" in told
 
 
-def test_damage_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_reported_with_its_location(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     writer = LogWriter(tmp_path, segment_bytes=800)
     write_history(writer)
     writer.close()

@@ -36,7 +36,7 @@ def of(kind: str, events: list[Event]) -> list[tuple[str, int, int | None]]:
 
 @pytest.mark.requirement("SP-05")
 @pytest.mark.parametrize(("end", "counts"), [(END, True), (ABORT, False), (BEGIN, False)])
-def test_records_of_a_transaction_count_when_it_ends_and_never_when_it_is_aborted(
+def test_transaction_records_count_at_its_end_and_never_when_aborted(
     end: object, counts: bool
 ) -> None:
     found = told(
@@ -48,7 +48,7 @@ def test_records_of_a_transaction_count_when_it_ends_and_never_when_it_is_aborte
 
 
 @pytest.mark.requirement("SP-05")
-def test_an_open_transaction_says_nothing_yet_and_control_records_are_not_held_back() -> None:
+def test_open_transaction_is_ignored_and_control_records_are_not_delayed() -> None:
     elected = LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),))
     found = told(broker(1), BEGIN, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1), elected)
     assert [each.kind for each in found] == ["election"]
@@ -60,7 +60,7 @@ def test_an_open_transaction_says_nothing_yet_and_control_records_are_not_held_b
 
 
 @pytest.mark.requirement("SP-05")
-def test_the_older_records_of_fencing_count_too() -> None:
+def test_older_fencing_records_count() -> None:
     found = told(
         broker(1), md.FenceBrokerRecord(id=1, epoch=1), md.NoOpRecord(),
         md.UnfenceBrokerRecord(id=1, epoch=1),
@@ -73,7 +73,7 @@ def test_the_older_records_of_fencing_count_too() -> None:
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_change_of_another_epoch_than_the_registration_counts_for_nothing() -> None:
+def test_change_of_another_broker_epoch_is_ignored() -> None:
     stale = (
         md.FenceBrokerRecord(id=1, epoch=2),
         md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=1),
@@ -84,7 +84,7 @@ def test_a_change_of_another_epoch_than_the_registration_counts_for_nothing() ->
 
 
 @pytest.mark.requirement("SP-05")
-def test_a_shutdown_ends_when_the_broker_is_up_again_or_registers() -> None:
+def test_shutdown_ends_when_the_broker_is_unfenced_or_registers() -> None:
     shutting_down = md.BrokerRegistrationChangeRecord(
         broker_id=1, broker_epoch=1, in_controlled_shutdown=1
     )
@@ -138,7 +138,7 @@ def test_idle_time_is_no_election(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.requirement("SP-05")
-def test_what_has_begun_before_the_log_is_known_from_the_snapshot(tmp_path: Path) -> None:
+def test_conditions_started_before_the_log_come_from_the_snapshot(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, segment_bytes=1)
     level = md.FeatureLevelRecord(name="metadata.version", feature_level=md.LATEST_LEVEL)
     writer.append_control(VotersRecord((voter(1, 1),)))

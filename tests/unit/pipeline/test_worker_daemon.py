@@ -11,7 +11,7 @@ print(*(open(f"/proc/self/task/{each}/comm").read().strip() for each in os.listd
 """
 
 
-def test_it_has_one_thread_when_all_is_imported() -> None:
+def test_worker_has_one_thread_after_all_imports() -> None:
     command = [sys.executable, "-c", COUNT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

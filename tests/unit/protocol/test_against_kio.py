@@ -101,7 +101,7 @@ def leaves_of(value: Any, descend: Any) -> Iterator[Any]:
 @pytest.mark.parametrize(("api", "version", "side"), CASES)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_same_bytes_and_same_values(api: Api, version: int, side: str, data: Any) -> None:
+def test_bytes_and_values_equal_those_of_kio(api: Api, version: int, side: str, data: Any) -> None:
     """Our bytes mean the same to kio, and kio's bytes mean the same to us."""
     cls = api.request if side == "request" else api.response
     message = data.draw(messages(cls, version, private=False))
@@ -147,7 +147,7 @@ def kio_names(cls: type[Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("api", "version", "side"), CASES)
-def test_same_names_in_the_same_order(api: Api, version: int, side: str) -> None:
+def test_field_names_and_order_equal_those_of_kio(api: Api, version: int, side: str) -> None:
     """Two neighbours of one type that were swapped would pass the test of bytes."""
     cls = api.request if side == "request" else api.response
     assert list(our_names(cls, version)) == list(kio_names(oracle(api, version, side)))

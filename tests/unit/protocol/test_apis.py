@@ -50,27 +50,27 @@ def test_every_declared_api_is_in_the_table_under_its_name() -> None:
         assert name == "".join(f"_{c}" if c.isupper() else c.upper() for c in api.name)[1:]
 
 
-def test_a_forgotten_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_table_row_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = Api(19_999, fetch.FetchRequest, fetch.FetchResponse, 0, 0)
     monkeypatch.setattr(fetch, "ANOTHER", extra, raising=False)
     assert forgotten(message_modules()) == {"ANOTHER"}
 
 
-def test_names_are_kafkas() -> None:
+def test_api_names_are_those_of_kafka() -> None:
     """They are labels of metrics, and words in messages."""
     for api in (*APIS.values(), *BROKER_APIS.values()):
         assert api.request.__name__ == f"{api.name}Request"
         assert api.response.__name__ == f"{api.name}Response"
 
 
-def test_a_key_is_declared_once_and_they_are_told_in_order() -> None:
+def test_api_key_is_declared_once_and_in_order() -> None:
     known = {api.key for api in declared(message_modules()).values()}
     assert known == APIS.keys() | BROKER_APIS.keys() | ASKED_OF_BROKERS.keys()
     assert list(APIS) == sorted(APIS)
     assert list(BROKER_APIS) == sorted(BROKER_APIS)
 
 
-def test_what_a_broker_may_pass_on_and_what_is_about_the_quorum() -> None:
+def test_forwardable_and_quorum_apis_are_those_of_stock_kafka() -> None:
     """As stock controllers take it (`ApiKeys.forwardable`), restricted to what this node serves."""
     expected = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81}
     assert expected == FORWARDABLE

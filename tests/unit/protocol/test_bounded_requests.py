@@ -48,13 +48,13 @@ def voting(partitions: int) -> VoteRequest:
         (apis.VOTE, voting(5000)),
     ],
 )
-def test_a_request_about_the_quorum_has_few_elements(api: apis.Api, body: Message) -> None:
+def test_quorum_request_has_few_elements(api: apis.Api, body: Message) -> None:
     frame = encode_request(api, api.max_version, 1, "x", body)[SIZE_BYTES:]
     with pytest.raises(MalformedMessage):
         decode_request(frame)
 
 
-def test_one_about_topics_may_have_many() -> None:
+def test_topic_request_may_have_many_elements() -> None:
     configs = tuple(
         AlterableConfig(name=f"n{number}", config_operation=0, value="v")
         for number in range(20_000)
@@ -65,6 +65,6 @@ def test_one_about_topics_may_have_many() -> None:
     assert decode_request(frame).body == body
 
 
-def test_as_many_voters_as_a_quorum_has_are_read() -> None:
+def test_largest_voter_list_is_accepted() -> None:
     frame = encode_request(apis.ALTER_QUORUM, 0, 1, "x", altering(100))[SIZE_BYTES:]
     assert decode_request(frame).body == altering(100)

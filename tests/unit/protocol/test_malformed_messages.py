@@ -48,14 +48,14 @@ def decodes_or_is_refused(cls: type[Message], version: int, data: bytes) -> None
 
 @ENTIRE
 @given(st.sampled_from(SERVED), st.binary(max_size=300))
-def test_random_bytes(served: Any, data: bytes) -> None:
+def test_random_bytes_are_rejected(served: Any, data: bytes) -> None:
     _, version, cls = served
     decodes_or_is_refused(cls, version, data)
 
 
 @ENTIRE
 @given(st.sampled_from(SERVED), st.data())
-def test_mutated_and_truncated_messages(served: Any, data: Any) -> None:
+def test_mutated_and_truncated_messages_are_rejected(served: Any, data: Any) -> None:
     _, version, cls = served
     whole = bytearray(encode(data.draw(messages(cls, version)), version))
     for _ in range(data.draw(st.integers(0, 3))):
@@ -79,7 +79,7 @@ def test_every_message_survives_a_round_trip_with_private_and_unknown_tags(
 
 
 @pytest.mark.parametrize("served", SERVED, ids=lambda s: f"{s[0].name}-{s[1]}-{s[2].__name__}")
-def test_every_strict_prefix_is_refused(served: Any) -> None:
+def test_every_strict_prefix_is_rejected(served: Any) -> None:
     """Nothing is read beyond the end, and nothing missing is made up."""
     _, version, cls = served
     whole = _example(cls, version)
@@ -105,7 +105,7 @@ def _example(cls: type[Message], version: int) -> bytes:
 
 @ENTIRE
 @given(st.binary(max_size=200))
-def test_frames_of_random_bytes(data: bytes) -> None:
+def test_frames_of_random_bytes_are_rejected(data: bytes) -> None:
     try:
         decode_request(data)
     except MalformedMessage:
@@ -119,7 +119,7 @@ def test_frames_of_random_bytes(data: bytes) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SERVED), st.binary(min_size=50, max_size=2000))
-def test_memory_stays_in_proportion_to_the_input(served: Any, data: bytes) -> None:
+def test_memory_is_proportional_to_the_input(served: Any, data: bytes) -> None:
     """A length that promises gigabytes is compared with what is there before anything is made."""
     _, version, cls = served
     decodes_or_is_refused(cls, version, b"")  # compiled outside of the measurement
@@ -166,7 +166,7 @@ def _tags(count: int) -> bytes:
         ),
     ],
 )  # fmt: skip
-def test_no_frame_takes_more_than_a_connection_may_cost(made: Callable[[], bytes]) -> None:
+def test_frame_memory_stays_within_the_connection_limit(made: Callable[[], bytes]) -> None:
     """64 MiB, of which the frame itself takes eight."""
     frame = made()
     assert len(frame) <= _LARGEST
@@ -185,20 +185,20 @@ def test_no_frame_takes_more_than_a_connection_may_cost(made: Callable[[], bytes
     assert peak_bytes < (64 << 20) - _LARGEST
 
 
-def test_an_array_longer_than_the_rest_is_refused_before_it_is_made() -> None:
+def test_array_longer_than_the_remaining_input_is_rejected_before_allocation() -> None:
     huge = b"\0" * 4 + b"\0" * 4 + b"\0" * 4 + b"\0" + b"\0" * 8 + b"\xff\xff\xff\xff\x07"
     with pytest.raises(MalformedMessage, match="too long"):
         decode(FetchRequest, 18, huge + b"\0" * 1000)
 
 
-def test_a_frame_size_outside_the_limit_is_refused() -> None:
+def test_frame_size_outside_the_limit_is_rejected() -> None:
     assert read_size(b"\0\0\0\x07", 100) == 7
     for size in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"):
         with pytest.raises(MalformedMessage, match="limit"):
             read_size(size, 100)
 
 
-def test_unknown_apis_and_versions_are_told_apart_from_garbage() -> None:
+def test_unknown_apis_and_versions_are_distinguished_from_invalid_bytes() -> None:
     for head in (
         b"\x03\xe7\0\0",
         b"\0\x01\0\x03",
@@ -210,7 +210,7 @@ def test_unknown_apis_and_versions_are_told_apart_from_garbage() -> None:
             decode_request(head + b"\0\0\0\x01\xff\xff\0")
 
 
-def test_api_versions_of_the_future_can_be_answered() -> None:
+def test_future_api_versions_request_is_answered() -> None:
     """KIP-511: the answer has version 0, so the header alone must do."""
     request = decode_request(b"\0\x12\0\x63\0\0\0\x07\0\x01x\xde\xad\xbe\xef")
     assert (request.api, request.correlation_id, request.client_id) == (API_VERSIONS, 7, "x")
@@ -219,7 +219,7 @@ def test_api_versions_of_the_future_can_be_answered() -> None:
 
 @ENTIRE
 @given(st.sampled_from(SERVED), st.data())
-def test_request_frames(served: Any, data: Any) -> None:
+def test_request_frames_are_parsed(served: Any, data: Any) -> None:
     api, version, _ = served
     body = data.draw(messages(api.request, version))
     frame = encode_request(api, version, 42, "tester", body)
@@ -229,7 +229,7 @@ def test_request_frames(served: Any, data: Any) -> None:
     assert (request.client_id, request.body) == ("tester", body)
 
 
-def test_a_string_is_at_most_as_long_as_in_kafka() -> None:
+def test_string_length_limit_is_that_of_kafka() -> None:
     """Longer ones could not be written into the records of a group, whose format is not flexible."""
     longest = HeartbeatRequest(group_id="é" * 16_383 + "a", member_id="m", generation_id=1)
     assert decode(HeartbeatRequest, 4, encode(longest, 4)) == longest
@@ -239,7 +239,7 @@ def test_a_string_is_at_most_as_long_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize("member", [{"member_id": "m" * 32_768}, {"generation_id": 1 << 31}])
-def test_a_value_that_does_not_fit_into_its_field_is_named(member: dict[str, Any]) -> None:
+def test_value_that_does_not_fit_into_its_field_is_named(member: dict[str, Any]) -> None:
     """The connection of the request is closed then; a struct.error would end the node."""
     body = HeartbeatRequest(**{"group_id": "g", "member_id": "m", "generation_id": 1, **member})
     with pytest.raises(FieldNotInVersion, match="HeartbeatRequest version 3"):
@@ -247,7 +247,7 @@ def test_a_value_that_does_not_fit_into_its_field_is_named(member: dict[str, Any
 
 
 @pytest.mark.parametrize("version", [0, 4])
-def test_the_text_of_an_error_is_shortened(version: int) -> None:
+def test_error_message_is_truncated(version: int) -> None:
     """It quotes names of the request, which alone can be as long as a string may be."""
     text = "é" * 32_767
     answer = DescribeConfigsResponse(

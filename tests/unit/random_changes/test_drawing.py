@@ -13,7 +13,7 @@ from support.random_changes.drawing import draw, is_bearable
 _SEEDS = range(1, 301)
 
 
-def test_the_same_seed_gives_the_same_round_in_another_process() -> None:
+def test_same_seed_gives_the_same_round_in_another_process() -> None:
     program = (
         "from support.random_changes.catalogue import DRAWN\nfrom support.random_changes.drawing import draw\n"
         "for seed in range(1, 9): print(draw(seed, DRAWN))"
@@ -30,19 +30,19 @@ def test_the_same_seed_gives_the_same_round_in_another_process() -> None:
     ]
 
 
-def test_other_seeds_give_other_rounds() -> None:
+def test_different_seeds_give_different_rounds() -> None:
     rounds = {
         tuple((each.act.name, each.at_s) for each in draw(seed, DRAWN).acts) for seed in _SEEDS
     }
     assert len(rounds) == len(_SEEDS)
 
 
-def test_every_act_is_in_some_round_of_the_long_set() -> None:
+def test_every_action_is_in_some_round_of_the_long_set() -> None:
     drawn = {each.act.name for seed in _SEEDS for each in draw(seed, DRAWN).acts}
     assert drawn == {each.name for each in DRAWN}
 
 
-def test_acts_of_a_round_overlap() -> None:
+def test_actions_of_a_round_overlap() -> None:
     """In most rounds some nuisance has not passed yet when the next act begins."""
     overlapping = 0
     for seed in _SEEDS:
@@ -61,14 +61,14 @@ def test_no_round_destroys_more_than_its_smallest_quorum_can_lose() -> None:
         assert destroyed <= (min([plan.replicas, *sizes]) - 1) // 2, plan
 
 
-def test_a_dead_disk_is_not_drawn_with_a_single_voter() -> None:
+def test_no_disk_failure_with_a_single_voter() -> None:
     assert is_bearable(3, [named("fail-disk")])
     assert not is_bearable(3, [named("fail-disk"), named("scale-to-one")])
     assert not is_bearable(3, [named("fail-disk"), named("delete-claim")])
     assert is_bearable(5, [named("fail-disk"), named("delete-claim")])
 
 
-def test_what_needs_the_round_for_itself_has_it() -> None:
+def test_exclusive_action_runs_alone_in_its_round() -> None:
     alone = [each for each in EVERY if each.alone]
     assert [each.name for each in alone] == ["lose-the-majority", "delete-all-claims"]
     assert is_bearable(3, alone[:1])
@@ -78,13 +78,13 @@ def test_what_needs_the_round_for_itself_has_it() -> None:
         assert len(acts) == 1 or not any(each.alone for each in acts)
 
 
-def test_names_are_unique_and_only_acts_are_held_back() -> None:
+def test_names_are_unique_and_only_actions_are_delayed() -> None:
     names = [each.name for each in EVERY]
     assert len(set(names)) == len(names)
     assert HELD_BACK.keys() <= set(names)
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: each.name)
-def test_a_passing_nuisance_lasts_some_seconds(each: Act) -> None:
+def test_temporary_fault_lasts_some_seconds(each: Act) -> None:
     lasts = each.lasts_s
     assert lasts is None or 0 < lasts[0] <= lasts[1] <= 90

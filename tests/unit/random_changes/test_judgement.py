@@ -43,7 +43,7 @@ _RESOURCE: dict[str, Any] = {
 }
 
 
-def test_three_live_voters_with_nothing_to_do_are_settled() -> None:
+def test_three_live_voters_with_nothing_to_do_have_converged() -> None:
     assert unsettled(_RESOURCE, described(_DOCUMENT), 3, []) == []
 
 
@@ -71,7 +71,7 @@ def test_every_deviation_is_reported(
     assert (told == []) if says is None else any(says in each for each in told)
 
 
-def test_too_few_voters_no_leader_and_missing_objects_are_said() -> None:
+def test_missing_voters_leader_and_objects_are_reported() -> None:
     assert "wanted are 5" in " ".join(unsettled(_RESOURCE, described(_DOCUMENT), 5, []))
     assert unsettled(_RESOURCE, None, 3, []) == ["no majority confirms a leader"]
     assert unsettled(_RESOURCE, described(_DOCUMENT), 3, ["config is missing"]) == [
@@ -83,34 +83,34 @@ def _live(at: float, *names: str, size: int = 3) -> Sample:
     return Sample(at, size, frozenset(names))
 
 
-def test_a_stop_that_leaves_a_majority_is_no_harm() -> None:
+def test_stop_that_leaves_a_majority_is_harmless() -> None:
     samples = [_live(10.0, "q-1-1", "q-2-1", "q-3-1")]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
 
 
-def test_a_stop_of_one_of_the_last_two_of_three_is_harm() -> None:
+def test_stop_of_one_of_the_last_two_of_three_voters_is_harmful() -> None:
     samples = [_live(at, "q-1-1", "q-2-1") for at in (1.0, 5.0, 10.0)]
     (told,) = harm(samples, [Stop(10.5, "ScaleToZero", "q-1-1", "its disk failed")])
     assert "left ['q-2-1'] live of 3 voters" in told
 
 
-def test_stopping_a_dead_voter_is_no_harm() -> None:
+def test_stopping_a_dead_voter_is_harmless() -> None:
     samples = [_live(10.0, "q-1-1", "q-2-1")]
     assert harm(samples, [Stop(10.5, "ScaleToZero", "q-3-1", "its disk failed")]) == []
 
 
-def test_a_very_recent_stop_is_not_held_against_the_operator() -> None:
+def test_very_recent_outage_is_not_attributed_to_the_operator() -> None:
     samples = [_live(8.0, "q-1-1", "q-2-1", "q-3-1"), _live(10.0, "q-1-1", "q-2-1")]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
 
 
-def test_the_operator_knows_of_what_it_stopped_itself() -> None:
+def test_earlier_stops_by_the_operator_count_as_dead_voters() -> None:
     samples = [_live(at, "q-1-1", "q-2-1", "q-3-1") for at in (8.0, 9.0, 10.0)]
     both = [Stop(9.5, "RestartMember", "q-3-1", ""), Stop(10.5, "RestartMember", "q-1-1", "")]
     assert len(harm(samples, both)) == 1
 
 
-def test_a_voter_that_came_up_since_the_last_sample_is_live() -> None:
+def test_voter_that_started_since_the_last_sample_is_live() -> None:
     restart = Stop(10.5, "RestartMember", "q-1-1", "")
     before = [_live(10.0, "q-1-1", "q-2-1")]
     assert harm([*before, _live(11.0, "q-2-1", "q-3-1")], [restart]) == []
@@ -125,13 +125,13 @@ def test_one_of_two_voters_may_restart_while_the_other_is_live() -> None:
     assert len(harm(alone, [Stop(10.5, "RestartMember", "q-1-1", "")])) == 1
 
 
-def test_a_single_voter_may_restart_and_may_not_be_scaled_away() -> None:
+def test_single_voter_may_restart_and_must_not_be_scaled_away() -> None:
     samples = [_live(10.0, "q-1-1", size=1)]
     assert harm(samples, [Stop(10.5, "RestartMember", "q-1-1", "")]) == []
     assert len(harm(samples, [Stop(10.5, "ScaleToZero", "q-1-1", "")])) == 1
 
 
-def test_only_steps_that_were_carried_out_and_end_a_process_are_stops() -> None:
+def test_only_executed_steps_that_end_a_process_are_stops() -> None:
     steps = [
         {"at": 1.0, "step": "ScaleToZero", "reason": "q-1-1 failed (X)", "changed": True},
         {"at": 2.0, "step": "ScaleToZero", "reason": "q-2-1 failed (X)", "changed": False},
@@ -146,14 +146,14 @@ def test_only_steps_that_were_carried_out_and_end_a_process_are_stops() -> None:
     assert stops(steps) == [Stop(1.0, "ScaleToZero", "q-1-1", "q-1-1 failed (X)")]
 
 
-def test_an_ending_holds_only_when_its_condition_is_true_and_says_what_to_do() -> None:
+def test_final_state_is_accepted_only_if_its_condition_is_true_and_has_a_remedy() -> None:
     ending = Ending("DiskFull", "make room", lambda operations, message: message)
     assert ending.holds({"status": "True", "message": "full: make room"})
     assert not ending.holds({"status": "False", "message": "full: make room"})
     assert not ending.holds({"status": "True", "message": "full"})
 
 
-def test_rounds_count_for_the_tree_that_they_ran_on(tmp_path: Path) -> None:
+def test_rounds_count_for_their_source_tree(tmp_path: Path) -> None:
     file = tmp_path / "state" / "anything.json"
     before, after = Ledger(file, "before"), Ledger(file, "after")
     before.add(7, Passed(12.5, 900, ("DiskFull",)))
@@ -164,7 +164,7 @@ def test_rounds_count_for_the_tree_that_they_ran_on(tmp_path: Path) -> None:
     assert set(before.passed()) == {7, 8}
 
 
-def test_a_tree_is_what_its_files_hold(tmp_path: Path) -> None:
+def test_source_tree_is_identified_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.py").write_text("a = 1\n")
     (tmp_path / "two.py").write_text("b = 1\n")
@@ -195,7 +195,7 @@ _SERVICE: dict[str, Any] = {
         (("spec", "clusterIP"), "10.0.0.9", ""),
     ],
 )
-def test_drift_of_an_object_is_said(path: tuple[str, ...], value: object, says: str) -> None:
+def test_object_drift_is_reported(path: tuple[str, ...], value: object, says: str) -> None:
     found: Any = copy.deepcopy(_SERVICE)
     inner = found
     for key in path[:-1]:
@@ -206,7 +206,7 @@ def test_drift_of_an_object_is_said(path: tuple[str, ...], value: object, says: 
     assert astray({"service": essence(_SERVICE)}, {"service": None}) == ["service is missing"]
 
 
-def test_drift_of_members_is_said() -> None:
+def test_member_drift_is_reported() -> None:
     labels = {"app.kubernetes.io/instance": "q"}
 
     def of(replicas: int, template: str = "", **labels: str) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def test_drift_of_members_is_said() -> None:
     assert "Pod q-1-1-0" in of_members([], [pod], labels)[0]
 
 
-def test_no_condition_of_a_quorum_that_is_well_is_a_complaint() -> None:
+def test_conditions_of_a_healthy_quorum_are_no_deviation() -> None:
     """By the operator's own reconcile: whoever adds a condition says here whether it is good when it is true."""
     api = running_quorum(3)
 

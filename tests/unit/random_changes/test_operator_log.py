@@ -40,7 +40,7 @@ def followed(*logged: str, until: Callable[[OperatorLog], object]) -> OperatorLo
     return log
 
 
-def test_each_record_once_and_in_order_with_its_time() -> None:
+def test_each_log_record_is_returned_once_in_order_with_its_time() -> None:
     log = followed(
         line(2, event="step", step="AddVoter", changed=True),
         line(1, event="step", step="CreateMember", changed=True),
@@ -54,7 +54,7 @@ def test_each_record_once_and_in_order_with_its_time() -> None:
     assert len(log.tail(9)) == 4
 
 
-def test_an_exception_in_our_code_is_a_bug() -> None:
+def test_exception_in_our_code_is_a_bug() -> None:
     ours = 'Traceback\n  File "quorum_operator/reconcile.py"\nKeyError: 3'
     theirs = 'Traceback\n  File "kopf/watching.py"\nTimeoutError'
     log = followed(

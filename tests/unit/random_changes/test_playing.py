@@ -25,7 +25,7 @@ def drawn(
     return Drawn(Act(name, "test", name, do), at_s, lasts_s, 0, False, 0)
 
 
-def test_acts_overlap_and_nuisances_end_in_their_time() -> None:
+def test_actions_overlap_and_temporary_faults_end_in_time() -> None:
     told: list[str] = []
 
     def long(operations: Operations, drawn: Drawn) -> Doing:
@@ -42,7 +42,7 @@ def test_acts_overlap_and_nuisances_end_in_their_time() -> None:
     assert told == ["long begins", "short begins", "short ends", "long ends"]
 
 
-def test_an_act_that_stays_is_not_taken_back() -> None:
+def test_permanent_action_is_not_reverted() -> None:
     told: list[str] = []
 
     def stays(operations: Operations, drawn: Drawn) -> Doing:
@@ -53,7 +53,7 @@ def test_an_act_that_stays_is_not_taken_back() -> None:
     assert told == []
 
 
-def test_what_is_not_there_is_noted_and_the_round_goes_on() -> None:
+def test_missing_object_is_noted_and_the_round_continues() -> None:
     def nothing(operations: Operations, drawn: Drawn) -> Doing:
         if drawn.lasts_s:
             raise NothingThere("no pod")
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_noted_and_the_round_goes_on() -> None:
     ]
 
 
-def test_a_nuisance_is_taken_back_when_a_later_act_breaks() -> None:
+def test_temporary_fault_is_reverted_if_a_later_action_fails() -> None:
     told: list[str] = []
 
     def nuisance(operations: Operations, drawn: Drawn) -> Doing:

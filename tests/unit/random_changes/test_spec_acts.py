@@ -52,7 +52,7 @@ def wanted(operations: OnPaper) -> Json:
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
 @pytest.mark.parametrize("choice", [0, 1, 2])
-def test_an_act_asks_for_something_that_a_spec_can_say(act: Act, choice: int) -> None:
+def test_action_produces_a_valid_spec(act: Act, choice: int) -> None:
     operations = OnPaper()
     operations.want(replicas=4)  # no act asks for so many
     said = next(act.do(operations, drawn(act, choice)))
@@ -65,7 +65,7 @@ def test_an_act_asks_for_something_that_a_spec_can_say(act: Act, choice: int) ->
 @pytest.mark.parametrize(
     "act", [each for each in ACTS if each.lasts_s is not None], ids=lambda act: act.name
 )
-def test_a_passing_nuisance_leaves_what_was_wanted_meanwhile(act: Act) -> None:
+def test_temporary_fault_keeps_concurrent_spec_changes(act: Act) -> None:
     operations = OnPaper()
     doing = act.do(operations, drawn(act))
     next(doing)
@@ -77,7 +77,7 @@ def test_a_passing_nuisance_leaves_what_was_wanted_meanwhile(act: Act) -> None:
     assert operations.resource["spec"]["update"] == meanwhile
 
 
-def test_a_later_act_keeps_what_an_earlier_one_asked_of_updates() -> None:
+def test_later_action_keeps_update_settings_of_an_earlier_one() -> None:
     operations = OnPaper()
     for act in (update_acts.update_by_a_canary, update_acts.window_that_is_open):
         next(act.do(operations, drawn(act)))
@@ -91,7 +91,7 @@ def test_a_later_act_keeps_what_an_earlier_one_asked_of_updates() -> None:
 
 
 @pytest.mark.parametrize("now", [0.0, 1_000_000_000.0, 1_772_150_340.0])
-def test_the_windows_are_open_closed_and_unreadable_at_any_time(now: float) -> None:
+def test_windows_are_open_closed_and_invalid_at_any_time(now: float) -> None:
     def hold(act: Act) -> str | None:
         operations = OnPaper()
         next(act.do(operations, drawn(act)))
@@ -105,7 +105,7 @@ def test_the_windows_are_open_closed_and_unreadable_at_any_time(now: float) -> N
     assert hold(update_acts.updates_paused) == "spec.update.paused is set"
 
 
-def test_a_window_that_can_not_be_read_makes_the_spec_invalid() -> None:
+def test_invalid_window_makes_the_spec_invalid() -> None:
     operations = OnPaper()
     next(
         update_acts.window_that_can_not_be_read.do(

@@ -67,7 +67,7 @@ def test_every_record_has_offset_epoch_control_flag_key_value_and_timestamp(
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=200))
-def test_the_fast_path_makes_the_same_bytes(values: list[bytes]) -> None:
+def test_fast_path_writes_the_same_bytes(values: list[bytes]) -> None:
     slow = encode_batch(
         base_offset=3, leader_epoch=1, timestamp_ms=9, records=[Record(None, v) for v in values]
     )
@@ -79,7 +79,7 @@ def test_the_fast_path_makes_the_same_bytes(values: list[bytes]) -> None:
     st.lists(st.builds(Record, key=OPTIONAL_BYTES, value=OPTIONAL_BYTES), min_size=1, max_size=70)
 )
 @pytest.mark.requirement("K595-02")
-def test_an_independent_reader_reads_the_same(records: list[Record]) -> None:
+def test_independent_reader_reads_the_same_batches(records: list[Record]) -> None:
     data = encode_batch(
         base_offset=5, leader_epoch=2, timestamp_ms=1_700_000_000_123, records=records
     )
@@ -90,7 +90,7 @@ def test_an_independent_reader_reads_the_same(records: list[Record]) -> None:
     ]
 
 
-def test_several_batches_and_what_is_left_at_the_end() -> None:
+def test_several_batches_and_an_incomplete_last_one() -> None:
     one, two = batch(0), batch(3)
     for cut in range(len(two)):
         found, left = split_batches(one + two[:cut])
@@ -101,7 +101,7 @@ def test_several_batches_and_what_is_left_at_the_end() -> None:
 
 
 @pytest.mark.requirement("K595-02")
-def test_every_flipped_bit_under_the_checksum_is_found() -> None:
+def test_every_flipped_bit_under_the_checksum_is_detected() -> None:
     data = batch()
     for index in range(17, len(data)):
         for bit in range(8):
@@ -112,7 +112,7 @@ def test_every_flipped_bit_under_the_checksum_is_found() -> None:
 
 
 @pytest.mark.requirement("K595-02")
-def test_nothing_is_interpreted_before_the_checksum() -> None:
+def test_nothing_is_parsed_before_the_checksum() -> None:
     """Even numbers that no batch can have are reported as what they are: damage."""
     damaged = bytearray(batch())
     damaged[57:61] = b"\xff\xff\xff\xff"  # record count -1
@@ -123,7 +123,7 @@ def test_nothing_is_interpreted_before_the_checksum() -> None:
         split_batches(bytes(damaged))
 
 
-def test_position_and_reason_of_damage() -> None:
+def test_position_and_reason_of_damage_are_reported() -> None:
     first, second = batch(0), bytearray(batch(3))
     for place, value, reason in ((16, 1, "magic 1"), (11, 3, "length 3"), (30, 9, "checksum")):
         damaged = bytearray(second)
@@ -134,7 +134,7 @@ def test_position_and_reason_of_damage() -> None:
         assert error.value.position == len(first)
 
 
-def test_values_of_a_batch_of_ten_thousand() -> None:
+def test_values_of_a_batch_of_ten_thousand_records() -> None:
     """Offset deltas of one, two and three bytes."""
     values = [b"", b"x" * 63, b"y" * 64, b"z" * 10_000] + [b"v"] * 16_500
     data = encode_values(base_offset=0, leader_epoch=1, timestamp_ms=1, values=values)
@@ -149,7 +149,7 @@ def test_zeros_are_no_batch() -> None:
 
 @settings(max_examples=500)
 @given(st.binary(max_size=300), st.data())
-def test_an_invalid_batch_with_a_valid_checksum_is_reported_as_corrupt(
+def test_invalid_batch_with_a_valid_checksum_is_reported_as_corrupt(
     body: bytes, data: st.DataObject
 ) -> None:
     damaged = bytearray(batch(count=data.draw(st.integers(1, 4))))
@@ -174,7 +174,7 @@ def test_an_invalid_batch_with_a_valid_checksum_is_reported_as_corrupt(
 
 @settings(max_examples=300)
 @given(st.binary(max_size=400))
-def test_random_bytes(data: bytes) -> None:
+def test_random_bytes_are_no_batch(data: bytes) -> None:
     try:
         split_batches(data)
     except CorruptBatch:

@@ -63,12 +63,12 @@ def fast(data: bytes) -> list[ConfigChange] | None:
 
 
 @given(st.lists(_CONFIGS, min_size=1, max_size=4))
-def test_equals_the_reference_path_or_leaves_it_to_it(records: list[ConfigRecord]) -> None:
+def test_result_equals_the_reference_path_or_is_left_to_it(records: list[ConfigRecord]) -> None:
     data = batch_of([*records])
     assert fast(data) in (None, reference(data))
 
 
-def test_takes_what_long_logs_consist_of() -> None:
+def test_fast_path_handles_the_records_of_long_logs() -> None:
     """Otherwise the test above would hold for a path that never decides anything."""
     for value_bytes in (0, 1, 50, 60, 127, 128, 256, 8000):
         records = [
@@ -80,7 +80,7 @@ def test_takes_what_long_logs_consist_of() -> None:
         assert fast(data) == reference(data) is not None
 
 
-def test_leaves_other_records_to_the_reference_path() -> None:
+def test_other_records_are_left_to_the_reference_path() -> None:
     config = config_of(4, "", "a", "b")
     for other in (
         FeatureLevelRecord(name="metadata.version", feature_level=29),
@@ -97,7 +97,7 @@ def test_leaves_other_records_to_the_reference_path() -> None:
     assert fast(encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[null])) is None
 
 
-def test_never_takes_what_the_reference_path_refuses() -> None:
+def test_records_rejected_by_the_reference_path_are_never_accepted() -> None:
     """One byte of a record is another: whatever is still taken means the same on both paths."""
     random_ = random.Random(5)
     records = [config_of(4, "r", f"n{n}", "v" * random_.randrange(150)) for n in range(3)]

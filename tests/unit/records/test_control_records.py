@@ -69,11 +69,13 @@ def found(record: Record) -> DecodedRecord:
 
 
 @given(CONTROL)
-def test_control_records_survive_with_unknown_tagged_fields(record: ControlRecord) -> None:
+def test_control_records_survive_a_round_trip_with_unknown_tagged_fields(
+    record: ControlRecord,
+) -> None:
     assert decode_control(found(encode_control(record))) == record
 
 
-def test_leader_change_in_both_versions() -> None:
+def test_leader_change_is_encoded_in_both_versions() -> None:
     """Version 0 is what shipped Kafka reads; a reader without our tagged field sees the ids."""
     bare = LeaderChange(1, (ReplicaKey(1), ReplicaKey(2)), (ReplicaKey(1),))
     encoded = encode_control(bare)
@@ -102,7 +104,7 @@ def test_bytes_of_a_voters_record() -> None:
     )
 
 
-def test_tombstones_ride_on_the_voters_record() -> None:
+def test_tombstones_are_part_of_the_voters_record() -> None:
     record = VotersRecord((), tombstones=(ReplicaKey(3, UUID(int=7)), ReplicaKey(4, UUID(int=8))))
     encoded = encode_control(record)
     assert encoded.value is not None
@@ -116,7 +118,7 @@ def test_tombstones_ride_on_the_voters_record() -> None:
     assert decode_control(DecodedRecord(0, 0, encoded.key, encoded.value)) == record
 
 
-def test_a_voter_that_stands_twice_is_no_voters_record() -> None:
+def test_voters_record_with_a_duplicate_voter_is_rejected() -> None:
     """The core keeps voters by key, and a leader that sends such a record must not end its followers."""
     voter = Voter(ReplicaKey(1, UUID(int=7)), (Endpoint("CONTROLLER", "h", 9093),))
     record = encode_control(VotersRecord((voter, replace(voter, endpoints=()))))
@@ -124,7 +126,7 @@ def test_a_voter_that_stands_twice_is_no_voters_record() -> None:
         decode_control(DecodedRecord(0, 0, record.key, record.value))
 
 
-def test_newer_types_and_versions_are_kept_as_they_are() -> None:
+def test_newer_types_and_versions_are_kept_unparsed() -> None:
     control = UnknownControl(9, b"\0\0\0\x09", b"later")
     assert decode_control(found(encode_control(control))) == control
     newer_voters = UnknownControl(6, b"\0\0\0\x06", b"\0\x01later")
@@ -133,7 +135,7 @@ def test_newer_types_and_versions_are_kept_as_they_are() -> None:
 
 @settings(max_examples=500)
 @given(st.binary(max_size=120), st.sampled_from([2, 3, 4, 5, 6]), st.booleans())
-def test_random_bytes(data: bytes, kind: int, framed: bool) -> None:
+def test_random_bytes_are_rejected(data: bytes, kind: int, framed: bool) -> None:
     version = b"\0\0" if framed else b""
     try:
         decode_control(DecodedRecord(0, 0, b"\0\0\0" + bytes((kind,)), version + data))
@@ -142,7 +144,7 @@ def test_random_bytes(data: bytes, kind: int, framed: bool) -> None:
 
 
 @given(CONTROL)
-def test_every_strict_prefix_is_refused(control: ControlRecord) -> None:
+def test_every_strict_prefix_is_rejected(control: ControlRecord) -> None:
     record = encode_control(control)
     assert record.value is not None
     for size in range(len(record.value)):
@@ -150,7 +152,7 @@ def test_every_strict_prefix_is_refused(control: ControlRecord) -> None:
             decode_control(DecodedRecord(0, 0, record.key, record.value[:size]))
 
 
-def test_text_of_uuids() -> None:
+def test_uuid_text_format() -> None:
     assert uuid_text(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_text(None) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert parse_uuid("AAAAAAAAAAAAAAAAAAAAAQ") == UUID(int=1)
@@ -167,6 +169,6 @@ def test_text_of_uuids() -> None:
             parse_uuid(wrong)
 
 
-def test_an_unknown_uuid_is_no_particular_one() -> None:
+def test_zero_uuid_is_unknown() -> None:
     assert ReplicaKey(1) != ReplicaKey(1, UUID(int=5))
     assert str(ReplicaKey(3)) == "(3, ?)"

@@ -13,7 +13,7 @@ from quorum_node.records.identity import Endpoint
         "quorum-0.quorum.metadata.svc.cluster.local", "a" * 63, ".".join(["a" * 50] * 5)[:253],
     ],
 )  # fmt: skip
-def test_what_a_listener_may_be_called(host: str) -> None:
+def test_valid_listener_names(host: str) -> None:
     assert why_undialable(host, 9093) is None
 
 
@@ -25,7 +25,7 @@ def test_what_a_listener_may_be_called(host: str) -> None:
         "[::1]", "1:2", "fe80::%",
     ],
 )  # fmt: skip
-def test_unconnectable_addresses_are_refused(host: str) -> None:
+def test_addresses_that_cannot_be_connected_to_are_rejected(host: str) -> None:
     why = why_undialable(host, 9093)
     assert why is not None
     assert len(why) < 200
@@ -33,11 +33,11 @@ def test_unconnectable_addresses_are_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536, 1 << 31])
-def test_ports(port: int) -> None:
+def test_valid_port_range(port: int) -> None:
     assert why_undialable("localhost", port) == f"{port} is not a port from 1 to 65535"
 
 
-def test_listeners_of_one_voter() -> None:
+def test_listeners_of_one_voter_are_validated() -> None:
     place = ("localhost", 9093)
     good = (Endpoint("CONTROLLER", *place), Endpoint("ADMIN", *place), Endpoint("SSL-2", *place))
     assert why_unusable(good) is None

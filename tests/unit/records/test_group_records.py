@@ -29,7 +29,7 @@ def read(record: Record) -> object:
     return read_group_record(record.key, record.value)
 
 
-def test_an_offset_is_written_in_the_version_that_stock_coordinators_write() -> None:
+def test_offset_is_written_in_the_version_of_stock_coordinators() -> None:
     value = OffsetCommitValue(offset=7, leader_epoch=2, metadata="m", commit_timestamp_ms=9)
     made = offset_record(OFFSET_KEY, value)
     assert made.key == KEY_BYTES
@@ -38,7 +38,7 @@ def test_an_offset_is_written_in_the_version_that_stock_coordinators_write() -> 
     assert read(made) == OffsetRecord(OFFSET_KEY, value)
 
 
-def test_an_offset_with_an_expiry_of_its_own_keeps_it() -> None:
+def test_offset_with_its_own_expiry_keeps_it() -> None:
     value = OffsetCommitValue(offset=7, metadata="", commit_timestamp_ms=9, expire_timestamp_ms=11)
     made = offset_record(OFFSET_KEY, value)
     assert made.value == bytes.fromhex("0001000000000000000700000000000000000009000000000000000b")
@@ -57,7 +57,7 @@ def test_older_versions_and_newer_tagged_fields_are_read() -> None:
     assert found.value.offset == 7
 
 
-def test_a_group_is_written_in_the_version_that_stock_coordinators_write() -> None:
+def test_group_is_written_in_the_version_of_stock_coordinators() -> None:
     member = MemberMetadata(
         member_id="m",
         group_instance_id="i",
@@ -92,7 +92,7 @@ def test_tombstones_have_no_value() -> None:
 
 
 @pytest.mark.parametrize("kind", [3, 5, 8, 17])
-def test_groups_of_other_kinds_are_told_apart(kind: int) -> None:
+def test_other_group_types_are_distinguished(kind: int) -> None:
     key = kind.to_bytes(2, "big") + bytes.fromhex("00016700016d")
     assert read(Record(key, b"\0\0rest")) == OtherGroupRecord("g", kind, False)
     assert read(Record(key, None)) == OtherGroupRecord("g", kind, True)
@@ -113,6 +113,6 @@ def test_groups_of_other_kinds_are_told_apart(kind: int) -> None:
         (b"\xff\xff\0\1g", None),
     ],
 )
-def test_what_is_no_record_is_refused(key: bytes, value: bytes | None) -> None:
+def test_invalid_record_is_rejected(key: bytes, value: bytes | None) -> None:
     with pytest.raises(MalformedMessage):
         read_group_record(key, value)

@@ -52,7 +52,7 @@ def fast(batch: Batch) -> Outcome:
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(histories(max_size=90).filter(bool), st.randoms(use_true_random=False))
-def test_equals_the_reference_path(values: list[bytes], chance: random.Random) -> None:
+def test_result_equals_the_reference_path(values: list[bytes], chance: random.Random) -> None:
     batch = of_values(values)
     assert decode_batch(batch) == reference(batch) is not None
     for _ in range(60):
@@ -62,7 +62,7 @@ def test_equals_the_reference_path(values: list[bytes], chance: random.Random) -
         assert fast(other) == reference(other)
 
 
-def test_takes_what_logs_consist_of_by_the_fast_path() -> None:
+def test_fast_path_handles_the_records_of_logs() -> None:
     """Otherwise the test above would hold for a path that never decides anything."""
     values = [encode_metadata(config(2, "t", f"n{number}", "v" * number)) for number in range(300)]
     batch = of_values(values)
@@ -78,14 +78,14 @@ def test_takes_what_logs_consist_of_by_the_fast_path() -> None:
         Record(None, encode_metadata(config(2, "t", "n", "v" * 20_000))),
     ],
 )
-def test_whatever_else_it_is_the_reference_path_tells(odd: Record) -> None:
+def test_other_records_are_read_by_the_reference_path(odd: Record) -> None:
     plain = Record(None, encode_metadata(config(2, "t", "n", "v")))
     data = encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[plain, odd, plain])
     assert decode_batch(batch_of(data)) == reference(batch_of(data)) is not None
 
 
 @pytest.mark.parametrize("value", [b"\1\x14\0\0", encode_metadata(config(2, "t", "n", "v"))])
-def test_a_negative_length_is_not_taken_for_its_bits(value: bytes) -> None:
+def test_negative_length_is_not_treated_as_unsigned(value: bytes) -> None:
     batch = of_values([value])
     at = len(batch.data) - len(value) - 2
     mangled = bytearray(batch.data)
@@ -95,7 +95,7 @@ def test_a_negative_length_is_not_taken_for_its_bits(value: bytes) -> None:
     assert fast(other) is reference(other) is config_changes(other) is None
 
 
-def test_what_is_left_over_is_refused() -> None:
+def test_trailing_bytes_are_rejected() -> None:
     value = encode_metadata(config(2, "t", "n", "v"))
     assert decode_batch(of_values([value, value])) == reference(of_values([value, value]))
     with pytest.raises(MalformedRecord, match="1 bytes after"):

@@ -56,7 +56,7 @@ RECORDS = st.composite(written)()
 @pytest.mark.requirement("K631-04")
 @ENTIRE
 @given(RECORDS)
-def test_every_version_survives_with_unknown_tagged_fields(
+def test_every_version_survives_a_round_trip_with_unknown_tagged_fields(
     found: tuple[MetadataMessage, int],
 ) -> None:
     record, version = found
@@ -68,7 +68,7 @@ def test_every_version_survives_with_unknown_tagged_fields(
 
 @ENTIRE
 @given(RECORDS)
-def test_every_strict_prefix_is_refused(found: tuple[MetadataMessage, int]) -> None:
+def test_every_strict_prefix_is_rejected(found: tuple[MetadataMessage, int]) -> None:
     data = encode_metadata(*found)
     for size in range(len(data)):
         with pytest.raises(MalformedRecord):
@@ -79,7 +79,9 @@ def test_every_strict_prefix_is_refused(found: tuple[MetadataMessage, int]) -> N
 
 @settings(max_examples=500)
 @given(st.binary(max_size=120), st.sampled_from(VERSIONS), st.booleans())
-def test_random_bytes(data: bytes, kind: tuple[type[MetadataMessage], int], framed: bool) -> None:
+def test_random_bytes_are_rejected(
+    data: bytes, kind: tuple[type[MetadataMessage], int], framed: bool
+) -> None:
     head = bytes((1, kind[0].RECORD_TYPE, kind[1])) if framed else b""
     try:
         decode_metadata(head + data)
@@ -89,7 +91,9 @@ def test_random_bytes(data: bytes, kind: tuple[type[MetadataMessage], int], fram
 
 @ENTIRE
 @given(RECORDS, st.data())
-def test_flipped_bytes(found: tuple[MetadataMessage, int], data: Any) -> None:
+def test_flipped_bytes_are_rejected_or_decoded(
+    found: tuple[MetadataMessage, int], data: Any
+) -> None:
     whole = bytearray(encode_metadata(*found))
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -132,7 +136,7 @@ def compact(numbers: tuple[int, ...]) -> bytes:
 
 
 @given(FEW | NUMBERS, FEW | NUMBERS, FEW, FEW, FEW.map(lambda found: (*found, 1)))
-def test_arrays_of_any_length_are_written_as_the_protocol_says(
+def test_arrays_of_any_length_follow_the_protocol(
     replicas: tuple[int, ...],
     isr: tuple[int, ...],
     removing: tuple[int, ...],
@@ -160,7 +164,7 @@ def test_arrays_of_any_length_are_written_as_the_protocol_says(
 
 
 @pytest.mark.requirement("K631-04")
-def test_a_version_never_loses_what_it_has_no_field_for() -> None:
+def test_version_without_a_field_rejects_its_value() -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=UUID(int=9), directories=(LOST,))
     with pytest.raises(FieldNotInVersion):
         encode_metadata(change, 0)
@@ -169,7 +173,7 @@ def test_a_version_never_loses_what_it_has_no_field_for() -> None:
 
 
 @pytest.mark.requirement("K631-04")
-def test_newer_types_and_versions_are_kept_as_they_are() -> None:
+def test_newer_types_and_versions_are_kept_unparsed() -> None:
     for newer in (b"\x01\x04\x01\x02", b"\x01\x63\x00?", b"\x01\x81\x02\x00abc"):
         record = decode_metadata(newer)
         assert isinstance(record, UnknownMetadata)
@@ -187,7 +191,7 @@ def test_defaults_are_those_of_kafka() -> None:
 
 
 @pytest.mark.requirement("K631-13")
-def test_the_level_says_which_version_is_written() -> None:
+def test_metadata_version_selects_the_record_version() -> None:
     """Levels and versions as stock Kafka 4.3 pairs them."""
     expected = {
         RegisterBrokerRecord: {7: 1, 8: 2, 16: 2, 17: 3, 29: 3, 30: 4},
@@ -204,12 +208,12 @@ def test_the_level_says_which_version_is_written() -> None:
         assert 0 <= record_version(kind, LOWEST_LEVEL) <= kind.HIGHEST_VERSION
 
 
-def test_names() -> None:
+def test_record_type_names() -> None:
     assert record_type_name(3) == "PartitionRecord"
     assert record_type_name(99) == "type 99"
 
 
-def test_a_committed_record_may_hold_a_longer_string_than_a_request() -> None:
+def test_committed_record_may_contain_a_longer_string_than_a_request() -> None:
     """A log that has one must stay readable: the limit of 32767 bytes is one of requests."""
     record = config(2, "t", "k", "v" * 100_000)
     assert decode_metadata(encode_metadata(record, 0)) == record

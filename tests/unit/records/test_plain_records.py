@@ -57,13 +57,13 @@ def agrees(batch: Batch) -> bool:
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(_RECORDS, min_size=1, max_size=8))
-def test_agrees_with_the_reference_on_batches_of_any_kind(records: list[Record]) -> None:
+def test_result_equals_the_reference_on_batches_of_any_kind(records: list[Record]) -> None:
     agrees(batch_of(encode_batch(base_offset=9, leader_epoch=2, timestamp_ms=77, records=records)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 200, 8000])
 @pytest.mark.parametrize("size", [0, 3, 57, 58, 64, 121, 122, 200])
-def test_takes_what_writers_of_metadata_write(count: int, size: int) -> None:
+def test_plain_path_handles_the_records_of_metadata_writers(count: int, size: int) -> None:
     """Otherwise the other tests would hold for a path that never decides anything."""
     values = [bytes([n & 0xFF]) * size for n in range(count if size < 100 else min(count, 200))]
     data = encode_values(base_offset=3, leader_epoch=1, timestamp_ms=8, values=values)
@@ -71,7 +71,7 @@ def test_takes_what_writers_of_metadata_write(count: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_agrees_with_the_reference_on_damaged_batches(seed: int) -> None:
+def test_result_equals_the_reference_on_damaged_batches(seed: int) -> None:
     """Any byte behind the header is another one, or several are: checksums are not this path's business."""
     chance = random.Random(seed)
     values = [chance.randbytes(chance.choice((0, 2, 30, 57, 58, 70, 130))) for _ in range(6)]
@@ -87,7 +87,7 @@ def test_agrees_with_the_reference_on_damaged_batches(seed: int) -> None:
     assert 100 < taken < 1500
 
 
-def test_agrees_with_the_reference_on_what_is_cut_off_or_left_over() -> None:
+def test_result_equals_the_reference_on_truncated_or_extended_batches() -> None:
     values = [b"a" * 20, b"b" * 70, b"c"]
     batch = batch_of(encode_values(base_offset=5, leader_epoch=1, timestamp_ms=9, values=values))
     for end in range(HEADER_BYTES, len(batch.data)):
@@ -100,7 +100,7 @@ def test_agrees_with_the_reference_on_what_is_cut_off_or_left_over() -> None:
     assert not agrees(batch._replace(header=compressed))
 
 
-def test_places_follow_one_another() -> None:
+def test_record_positions_are_contiguous() -> None:
     values = [bytes(size) for size in range(150)]
     batch = batch_of(encode_values(base_offset=0, leader_epoch=1, timestamp_ms=9, values=values))
     places = places_of(batch)
@@ -109,7 +109,7 @@ def test_places_follow_one_another() -> None:
     assert [end - begin for begin, end in places] == list(range(150))
 
 
-def test_two_negative_lengths_that_fit_together_are_not_taken_for_their_bits() -> None:
+def test_two_matching_negative_lengths_are_not_treated_as_unsigned() -> None:
     batch = batch_of(
         encode_values(base_offset=0, leader_epoch=1, timestamp_ms=9, values=[b"x" * 9])
     )

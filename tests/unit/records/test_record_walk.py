@@ -35,7 +35,7 @@ def walked(*records: bytes) -> tuple[list[int], list[int]]:
     return found.timestamp_deltas_ms, found.without_key
 
 
-def test_random_well_formed_records_pass_and_every_cut_or_longer_batch_is_refused() -> None:
+def test_random_valid_records_pass_and_every_truncated_or_extended_batch_is_rejected() -> None:
     seeded = random.Random(7)
     sizes = (0, 1, 5, 62, 63, 64, 65, 100, 127, 128, 8_190, 8_192, 9_000, 70_000)
 
@@ -96,7 +96,7 @@ def test_random_well_formed_records_pass_and_every_cut_or_longer_batch_is_refuse
     ],
     ids=range(6),
 )  # fmt: skip
-def test_what_is_malformed_is_named(broken: bytes, says: str) -> None:
+def test_malformed_record_is_reported_with_its_reason(broken: bytes, says: str) -> None:
     with pytest.raises(MalformedRecord, match=says):
         walk_records(broken, 0, 2)
 
@@ -118,7 +118,7 @@ def test_negative_lengths_are_null() -> None:
     assert found.without_key == [0]
 
 
-def test_random_bytes_raise_nothing_else() -> None:
+def test_random_bytes_raise_only_the_defined_error() -> None:
     seeded = random.Random(11)
     whole = b"".join(record(index, key=b"k", value=bytes(70)) for index in range(5))
     for _ in range(20_000):

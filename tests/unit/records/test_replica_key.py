@@ -10,7 +10,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, replica_ke
 from quorum_node.server.wire.fetch import FETCH
 
 
-def test_the_key_that_was_asked_for_last_is_kept_for_each_id() -> None:
+def test_last_requested_key_is_kept_for_each_id() -> None:
     one, other = uuid4(), uuid4()
     first = replica_key(1, one)
     assert replica_key(1, UUID(int=one.int)) is first == ReplicaKey(1, one)
@@ -19,7 +19,7 @@ def test_the_key_that_was_asked_for_last_is_kept_for_each_id() -> None:
     assert replica_key(2, one) != first
 
 
-def test_strangers_do_not_fill_the_memory() -> None:
+def test_unknown_keys_do_not_fill_the_memory() -> None:
     first = replica_key(0, None)
     for number in range(5000):
         assert replica_key(number, None) == ReplicaKey(number)
@@ -34,7 +34,7 @@ def test_equality_is_by_id_and_uuid() -> None:
     assert {key: "there"}[ReplicaKey(3, UUID(int=uuid.int))] == "there"
 
 
-def test_a_fetch_names_the_object_that_stands_in_the_voters_record() -> None:
+def test_fetch_uses_the_key_object_of_the_voters_record() -> None:
     uuid = uuid4()
     record = VotersRecord((Voter(ReplicaKey(7, uuid), (Endpoint("CONTROLLER", "host", 9093),)),))
     encoded = encode_control(record)

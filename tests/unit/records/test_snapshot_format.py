@@ -40,7 +40,7 @@ def read(data: bytes, piece_bytes: int = 1 << 20) -> tuple[SnapshotBounds, list[
     return reader.finish(), values
 
 
-def test_a_file_name_is_the_id_and_back() -> None:
+def test_snapshot_id_survives_its_file_name() -> None:
     assert ID.file_name == "00000000000000007000-0000000012.checkpoint"
     assert parse_snapshot_name(ID.file_name) == ID
     for other in (
@@ -59,7 +59,7 @@ def test_a_file_name_is_the_id_and_back() -> None:
     values=st.lists(st.binary(max_size=300), max_size=30),
     piece_bytes=st.integers(min_value=1, max_value=400),
 )
-def test_what_is_written_is_read_in_pieces_of_any_size(
+def test_written_snapshot_is_read_in_chunks_of_any_size(
     values: list[bytes], piece_bytes: int
 ) -> None:
     """The voter set, private fields included, comes out as it went in."""
@@ -67,7 +67,7 @@ def test_what_is_written_is_read_in_pieces_of_any_size(
     assert read(data, piece_bytes) == (BOUNDS, values)
 
 
-def test_the_layout_is_header_data_footer_with_offsets_from_zero() -> None:
+def test_layout_is_header_data_footer_with_offsets_from_zero() -> None:
     half = BATCH_BYTES // 2
     data = b"".join(encode_snapshot(ID, BOUNDS, [b"x" * half] * 5))
     batches, rest = split_batches(data)
@@ -81,13 +81,13 @@ def test_the_layout_is_header_data_footer_with_offsets_from_zero() -> None:
     assert [decode_control(r) for r in decode_records(batches[-1])] == [SnapshotFooter()]
 
 
-def test_an_empty_state_without_voters_is_a_snapshot() -> None:
+def test_empty_state_without_voters_is_a_valid_snapshot() -> None:
     bounds = SnapshotBounds(0)
     data = b"".join(encode_snapshot(ID, bounds, ()))
     assert read(data) == (bounds, [])
 
 
-def test_every_flipped_bit_is_found() -> None:
+def test_every_flipped_bit_is_detected() -> None:
     data = b"".join(encode_snapshot(ID, BOUNDS, VALUES[:3]))
     for position in range(len(data)):
         for bit in range(8):
@@ -97,7 +97,7 @@ def test_every_flipped_bit_is_found() -> None:
                 read(bytes(damaged))
 
 
-def test_every_cut_and_every_extra_byte_is_found() -> None:
+def test_every_truncation_and_every_extra_byte_is_detected() -> None:
     data = b"".join(encode_snapshot(ID, BOUNDS, VALUES[:3]))
     for end in range(len(data)):
         with pytest.raises(CorruptSnapshot):
@@ -120,12 +120,12 @@ def _wrong_layouts() -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("data", [pytest.param(d, id=n) for n, d in _wrong_layouts()])
-def test_whole_batches_in_a_wrong_order_are_no_snapshot(data: bytes) -> None:
+def test_complete_batches_in_a_wrong_order_are_no_snapshot(data: bytes) -> None:
     with pytest.raises(CorruptSnapshot):
         read(data)
 
 
-def test_a_length_beyond_any_batch_is_not_waited_for() -> None:
+def test_length_beyond_any_batch_is_rejected_immediately() -> None:
     head = next(encode_snapshot(ID, BOUNDS, ()))
     reader = SnapshotReader(ID)
     huge = head[:8] + (1 << 30).to_bytes(4, "big") + head[12:]

@@ -67,12 +67,12 @@ def test_imports_are_followed(small: Path) -> None:
     }
 
 
-def test_a_module_that_is_started_is_an_import(small: Path) -> None:
+def test_started_module_counts_as_an_import(small: Path) -> None:
     covered = Inputs(small).covered("tests/unit/server/test_process.py")
     assert {"node/quorum_node/server/__main__.py", "node/quorum_node/late.py"} <= covered
 
 
-def test_a_file_beside_it_that_is_named_is_an_input(small: Path) -> None:
+def test_named_file_beside_the_module_is_an_input(small: Path) -> None:
     for name, text in (("breaks.py", "import quorum_node.unused\n"), ("data.json", "{}")):
         (small / "tests/unit/raft" / name).write_text(text)
     named = 'FILES = [HERE.with_name("breaks.py"), HERE.with_name("data.json")]\n'
@@ -82,7 +82,7 @@ def test_a_file_beside_it_that_is_named_is_an_input(small: Path) -> None:
     assert beside | {"node/quorum_node/unused.py"} <= covered
 
 
-def test_tests_of_processes_cover_whole_packages(small: Path) -> None:
+def test_tests_of_processes_depend_on_whole_packages(small: Path) -> None:
     covered = Inputs(small).covered("tests/processes/test_real.py")
     assert {name for name in FILES if name.startswith("node/")} <= covered
 
@@ -100,7 +100,7 @@ def test_tests_of_processes_cover_whole_packages(small: Path) -> None:
         "node/quorum_node/late.py",
     ],
 )
-def test_a_change_of_an_input_changes_the_hash(small: Path, changed: str) -> None:
+def test_changed_input_changes_the_hash(small: Path, changed: str) -> None:
     before = digest(small, VOTING)
     (small / changed).write_text(FILES[changed] + "# changed\n")
     assert digest(small, VOTING) != before
@@ -121,20 +121,20 @@ def test_a_change_of_an_input_changes_the_hash(small: Path, changed: str) -> Non
         "tests/unit/raft/test_other.py",
     ],
 )
-def test_a_change_elsewhere_does_not(small: Path, changed: str) -> None:
+def test_other_changes_do_not_change_the_hash(small: Path, changed: str) -> None:
     before = digest(small, VOTING)
     (small / changed).write_text(FILES[changed] + "# changed\n")
     assert digest(small, VOTING) == before
 
 
-def test_a_module_that_appears_on_the_way_changes_the_hash(small: Path) -> None:
+def test_new_module_on_the_import_path_changes_the_hash(small: Path) -> None:
     """`from quorum_node.records.batch import Batch` would find a new `batch/` first."""
     before = digest(small, VOTING)
     (small / "node/quorum_node/late.py").rename(small / "node/quorum_node/later.py")
     assert digest(small, VOTING) != before
 
 
-def test_the_hash_is_of_names_and_contents_alone(small: Path) -> None:
+def test_hash_depends_on_names_and_contents_only(small: Path) -> None:
     before = Inputs(small).of(VOTING)
     for name in FILES:
         os.utime(small / name, (1, 1))
@@ -148,7 +148,7 @@ def test_the_hash_is_of_names_and_contents_alone(small: Path) -> None:
     assert digest(moved, VOTING) == before.inputs
 
 
-def test_what_the_table_names_exists() -> None:
+def test_files_named_in_the_table_exist() -> None:
     names = {*BESIDE, *(name for names in BESIDE.values() for name in names)}
     assert sorted(name for name in names if not (ROOT / name).exists()) == []
 
@@ -177,7 +177,7 @@ def test_what_the_table_names_exists() -> None:
         ),
     ],
 )
-def test_inputs_in_this_repository(test_file: str, inside: str, outside: str) -> None:
+def test_inputs_are_files_of_this_repository(test_file: str, inside: str, outside: str) -> None:
     covered = Inputs(ROOT).covered(test_file)
     assert any(name.startswith(inside) for name in covered)
     assert not any(name.startswith(outside) for name in covered)

@@ -38,7 +38,7 @@ def sections(folder: Path, named: str) -> tuple[rows.Section, ...]:
         ("tests/test_b.py::test_here", True),
     ],
 )
-def test_a_test_that_does_not_exist_is_named(tmp_path: Path, named: str, missing: bool) -> None:
+def test_missing_test_is_named(tmp_path: Path, named: str, missing: bool) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_a.py").write_text(
         "def test_here(): ...\nclass TestClass:\n    async def test_inside(self): ...\n"
@@ -57,7 +57,7 @@ def test_a_test_that_does_not_exist_is_named(tmp_path: Path, named: str, missing
     ],
 )
 @pytest.mark.parametrize("named", ["test_here", "test_here[one]"])
-def test_a_mark_that_no_clause_names_is_found(
+def test_mark_without_a_clause_is_detected(
     tmp_path: Path, written: str, unnamed: list[str], named: str
 ) -> None:
     path = tmp_path / "test_a.py"
@@ -80,7 +80,7 @@ def test_a_mark_that_no_clause_names_is_found(
         ('class TestIt:\n    @mark.requirement("R-01")\n    def test_here(self): ...', True),
     ],
 )
-def test_a_named_test_without_the_mark_is_found(tmp_path: Path, text: str, unmarked: bool) -> None:
+def test_named_test_without_a_mark_is_detected(tmp_path: Path, text: str, unmarked: bool) -> None:
     (tmp_path / "test_a.py").write_text(text)
     listed = sections(tmp_path, "test_a.py::test_here")
     expected = ["test_a.py::test_here (R-01)"] if unmarked else []

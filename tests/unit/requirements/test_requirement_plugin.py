@@ -100,7 +100,7 @@ ALL_OPEN = {
 }
 
 
-def test_what_never_ran_is_open_and_what_passed_is_shown(small: Repository) -> None:
+def test_clause_without_results_is_open_and_with_passed_results_shown(small: Repository) -> None:
     assert small.states() == ALL_OPEN
     assert small.run().code == 0
     assert small.states() == ALL_SHOWN
@@ -124,7 +124,7 @@ def test_results_of_several_runs_are_merged(small: Repository) -> None:
     assert small.states() == ALL_SHOWN
 
 
-def test_a_change_makes_stale_what_covers_it_and_nothing_else(small: Repository) -> None:
+def test_change_makes_only_the_clauses_that_depend_on_it_stale(small: Repository) -> None:
     small.run()
     answers = small.root / "node/small/answers.py"
     answers.write_text("def right(): return 1\n")
@@ -144,7 +144,7 @@ def test_a_change_makes_stale_what_covers_it_and_nothing_else(small: Repository)
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["one-process", "workers"])
-def test_a_failure_replaces_a_pass(small: Repository, parallel: tuple[str, ...]) -> None:
+def test_failure_replaces_a_pass(small: Repository, parallel: tuple[str, ...]) -> None:
     small.run()
     assert small.run(*parallel, BROKEN="1").code == 1
     red = {"both": "open", "second": "shown", "alone": "shown"}
@@ -153,7 +153,7 @@ def test_a_failure_replaces_a_pass(small: Repository, parallel: tuple[str, ...])
     assert small.states() == ALL_SHOWN
 
 
-def test_a_failed_fixture_is_a_failure(small: Repository) -> None:
+def test_failed_fixture_is_a_failure(small: Repository) -> None:
     conftest = small.root / "tests/unit/conftest.py"
     conftest.write_text(
         "import os, pytest\n@pytest.fixture(autouse=True)\n"
@@ -165,7 +165,7 @@ def test_a_failed_fixture_is_a_failure(small: Repository) -> None:
     assert small.states() == ALL_OPEN
 
 
-def test_a_skipped_parameter_is_not_shown(small: Repository) -> None:
+def test_skipped_parameter_is_not_shown(small: Repository) -> None:
     small.run(SKIPPED="1")
     assert small.states()["both"] == "open"
     small.run()
@@ -173,7 +173,7 @@ def test_a_skipped_parameter_is_not_shown(small: Repository) -> None:
     assert small.states() == ALL_SHOWN, "a result of the same inputs stays"
 
 
-def test_what_changes_while_it_is_tested_has_no_result(small: Repository) -> None:
+def test_files_changed_during_the_test_have_no_result(small: Repository) -> None:
     ran = small.run(TOUCHED="1")
     assert (
         "No result is kept of what changed while it was tested: tests/unit/test_alone.py"
@@ -183,7 +183,7 @@ def test_what_changes_while_it_is_tested_has_no_result(small: Repository) -> Non
     assert small.states()["both"] == "shown"
 
 
-def test_a_fresh_clone_shows_the_same(small: Repository) -> None:
+def test_fresh_clone_has_the_same_result(small: Repository) -> None:
     small.run()
     assert small.states() == ALL_SHOWN
     page = (small.root / "docs/evidence/requirements.md").read_text()
@@ -199,7 +199,7 @@ def test_a_fresh_clone_shows_the_same(small: Repository) -> None:
     }
 
 
-def test_results_of_another_checkout_are_taken_in(small: Repository, tmp_path: Path) -> None:
+def test_results_of_another_checkout_are_imported(small: Repository, tmp_path: Path) -> None:
     """For the same inputs: what it has of other ones says nothing of these."""
     small.run()
     elsewhere = tmp_path / "elsewhere.json"
@@ -212,7 +212,7 @@ def test_results_of_another_checkout_are_taken_in(small: Repository, tmp_path: P
     assert small.states(taken) == ALL_SHOWN
 
 
-def test_strict_fails_on_what_is_not_shown(small: Repository) -> None:
+def test_strict_mode_fails_on_clauses_that_are_not_shown(small: Repository) -> None:
     assert small.run("--requirements-table", "--requirements-strict").code == 1
     small.run()
     assert small.run("--requirements-table", "--requirements-strict").code == 0
@@ -225,7 +225,7 @@ def test_strict_fails_on_what_is_not_shown(small: Repository) -> None:
         ("test_parameters[2]", "test_parameters[3]", "do not exist"),
     ],
 )
-def test_a_named_test_that_does_not_exist_stops_the_table(
+def test_missing_named_test_stops_the_report(
     small: Repository, old: str, new: str, told: str
 ) -> None:
     (small.root / "tests/unit/test_alone.py").write_text(
@@ -252,7 +252,7 @@ def test_a_named_test_that_does_not_exist_stops_the_table(
     ],
     ids=["named", "marked"],
 )
-def test_marks_and_names_that_disagree_are_an_error(
+def test_disagreeing_marks_and_names_are_an_error(
     small: Repository, text: str, told: str, parallel: tuple[str, ...]
 ) -> None:
     (small.root / "tests/unit/test_alone.py").write_text(text)

@@ -27,7 +27,7 @@ def sections(folder: Path, *clauses: str) -> tuple[rows.Section, ...]:
     return rows.load_sections(path)
 
 
-def test_clauses_are_read(tmp_path: Path) -> None:
+def test_clauses_are_parsed(tmp_path: Path) -> None:
     (section,) = sections(tmp_path, CLAUSE.format(id="one", tests='["a.py::b", "a.py::c[1]"]'))
     assert section.rows[0].clauses == (rows.Clause("one", "Must hold.", ("a.py::b", "a.py::c[1]")),)
     assert rows.rows_by_test((section,)) == {"a.py::b": {"R-01"}, "a.py::c[1]": {"R-01"}}
@@ -45,6 +45,6 @@ def test_clauses_are_read(tmp_path: Path) -> None:
         ([CLAUSE.format(id="one", tests="[]") + "test = []"], "unknown keys test"),
     ],
 )
-def test_an_error_is_refused(tmp_path: Path, clauses: list[str], what: str) -> None:
+def test_invalid_row_is_rejected(tmp_path: Path, clauses: list[str], what: str) -> None:
     with pytest.raises(rows.WrongRows, match=what):
         sections(tmp_path, *clauses)

@@ -34,17 +34,17 @@ def clause(*tests: str) -> rows.Clause:
         ({"c": standing(PASSED)}, State.OPEN),
     ],
 )
-def test_a_clause_is_as_good_as_its_worst_test(
+def test_clause_state_is_that_of_its_worst_test(
     standings: dict[str, Standing], state: State
 ) -> None:
     assert results.state_of_clause(clause("a", "b"), standings) is state
 
 
-def test_a_clause_without_a_test_is_open() -> None:
+def test_clause_without_a_test_is_open() -> None:
     assert results.state_of_clause(clause(), {"a": standing(PASSED)}) is State.OPEN
 
 
-def test_a_row_is_done_when_all_its_clauses_are_shown() -> None:
+def test_row_is_done_when_all_its_clauses_are_shown() -> None:
     row = rows.Row("R-01", "Text.", (clause("a"), rows.Clause("other", "Too.", ("b",))))
     standings = {"a": standing(PASSED), "b": standing(PASSED)}
     assert results.is_done(row, standings)
@@ -53,24 +53,24 @@ def test_a_row_is_done_when_all_its_clauses_are_shown() -> None:
 
 
 class TestParameters:
-    def test_all_must_have_passed(self) -> None:
+    def test_clause_is_shown_only_if_all_parameters_passed(self) -> None:
         one = {"t[1]": [Result(PASSED, EARLY, NOW)]}
         assert results.of_all_parameters(["t[1]", "t[2]"], one, NOW) is None
         both = {**one, "t[2]": [Result(PASSED, LATE, NOW)]}
         assert results.of_all_parameters(["t[1]", "t[2]"], both, NOW) == Result(PASSED, EARLY, NOW)
 
-    def test_one_that_failed_is_enough(self) -> None:
+    def test_single_failed_parameter_opens_the_clause(self) -> None:
         mixed = {"t[1]": [Result(PASSED, LATE, NOW)], "t[2]": [Result(FAILED, EARLY, NOW)]}
         found = results.of_all_parameters(["t[1]", "t[2]", "t[3]"], mixed, NOW)
         assert found == Result(FAILED, EARLY, NOW)
 
-    def test_one_of_older_inputs_makes_all_of_it_older(self) -> None:
+    def test_single_older_result_makes_the_clause_stale(self) -> None:
         mixed = {"t[1]": [Result(PASSED, LATE, NOW)], "t[2]": [Result(PASSED, EARLY, BEFORE)]}
         found = results.of_all_parameters(["t[1]", "t[2]"], mixed, NOW)
         assert found is not None
         assert found.inputs == BEFORE
 
-    def test_an_old_failure_ends_with_new_passes_of_all(self) -> None:
+    def test_old_failure_of_a_removed_parameter_is_ignored(self) -> None:
         """`t[3]` is gone from the collection, and so is its failure."""
         every = {
             "t[1]": [Result(PASSED, LATE, NOW)],
@@ -80,20 +80,20 @@ class TestParameters:
         found = results.of_all_parameters(["t[1]", "t[2]"], every, NOW)
         assert found == Result(PASSED, LATE, NOW)
 
-    def test_a_failure_of_code_that_was_broken_for_a_while_is_not_of_the_mended_one(self) -> None:
+    def test_failure_on_other_inputs_does_not_override_a_pass_on_the_present_ones(self) -> None:
         tried = {"t": [Result(PASSED, EARLY, NOW), Result(FAILED, LATE, "hash-of-broken")]}
         assert results.of_all_parameters(["t"], tried, NOW) == Result(PASSED, EARLY, NOW)
         changed = results.of_all_parameters(["t"], tried, "hash-of-later")
         assert changed == Result(FAILED, LATE, "hash-of-broken")
 
 
-def test_present_inputs_count_more_than_a_later_time() -> None:
+def test_result_on_present_inputs_takes_precedence_over_a_later_one() -> None:
     now, before = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, BEFORE)
     assert results.better(now, before, NOW) == now
     assert results.better(before, now, NOW) == now
 
 
-def test_on_the_same_inputs_the_later_result_counts() -> None:
+def test_later_result_on_the_same_inputs_takes_precedence() -> None:
     green, red = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, NOW)
     assert results.better(green, red, NOW) == red
     at_once = Result(PASSED, LATE, NOW)
@@ -147,7 +147,7 @@ STANDINGS = {
 }
 
 
-def test_the_listing_ends_with_the_counts() -> None:
+def test_report_ends_with_the_counts() -> None:
     lines = page.render_listing(SECTIONS, STANDINGS).splitlines()
     assert lines[-1] == "1 clause shown, 1 stale, 2 open"
     assert "First: 1 clause shown, 1 stale, 1 open" in lines
@@ -160,7 +160,7 @@ def test_the_listing_ends_with_the_counts() -> None:
     ]
 
 
-def test_the_page_names_state_and_tests_of_rows_and_clauses() -> None:
+def test_page_lists_state_and_tests_of_rows_and_clauses() -> None:
     lines = page.render_page(SECTIONS, STANDINGS).splitlines()
     assert "| R-01 | done | `x.py::a` |" in lines
     assert "| R-02 | open | `x.py::b` |" in lines

@@ -23,7 +23,7 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_from_a_password() -> None:
+def test_credential_is_created_from_a_password() -> None:
     made = parse_add_scram(
         [
             "SCRAM-SHA-256=[name=alice,password=alice-secret]",
@@ -37,7 +37,7 @@ def test_from_a_password() -> None:
     )
 
 
-def test_quotation_marks_a_given_salt_and_a_salted_password() -> None:
+def test_quoted_values_salt_and_salted_password_are_parsed() -> None:
     wanted = made_from_password(SHA_256, "it's", b"given", 4096).record("alice", SHA_256)
     salted = b64(SHA_256.salted_password("it's", b"given", 4096))
     texts = (
@@ -73,14 +73,14 @@ def test_quotation_marks_a_given_salt_and_a_salted_password() -> None:
         ("SCRAM-SHA-256=[name=a,password=x,secret=y]", "can't have a comma"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_secret(argument: str, why: str) -> None:
+def test_invalid_credential_is_reported_without_the_secret(argument: str, why: str) -> None:
     with pytest.raises(SecuritySettingError, match=why) as raised:
         parse_add_scram([argument], salt)
     assert "secret" not in str(raised.value).replace("saltedpassword", "")
 
 
 @given(st.text('SCRAM-H256=[]nameliptorsd,"1\\é', max_size=60))
-def test_any_text_is_a_credential_or_is_refused(text: str) -> None:
+def test_any_text_is_a_credential_or_is_rejected(text: str) -> None:
     try:
         parse_add_scram([text, f"SCRAM-SHA-256=[{text}]"], salt)
     except SecuritySettingError:

@@ -123,7 +123,7 @@ def by_reading_all(
     st.booleans(),
 )
 @settings(max_examples=400, deadline=None)
-def test_the_index_answers_as_reading_every_entry_does(
+def test_index_gives_the_same_decisions_as_a_scan_of_all_entries(
     changes: list[tuple[int, dict[str, Any], bool]],
     questions: list[tuple[str, str, AclOperation, AclResource, str]],
     nothing_said: bool,
@@ -147,7 +147,7 @@ def test_the_index_answers_as_reading_every_entry_does(
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), ENTRY_FIELDS), max_size=20))
-def test_nothing_stays_in_the_index_of_entries_that_are_gone(
+def test_index_keeps_nothing_of_deleted_entries(
     added: list[tuple[int, dict[str, Any]]],
 ) -> None:
     image = image_of(*(entry(number, **fields) for number, fields in added))
@@ -159,7 +159,7 @@ def test_nothing_stays_in_the_index_of_entries_that_are_gone(
 
 
 @pytest.mark.requirement("K631-12")
-def test_what_each_operation_allows_and_denies() -> None:
+def test_each_operation_allows_and_denies_the_implied_ones() -> None:
     """Every operation of an entry against every one that is asked for."""
     asked_for = [each for each in AclOperation if each > AclOperation.ALL]
     alice = Caller("User:alice", "10.0.0.1", "L")
@@ -189,7 +189,7 @@ def test_what_each_operation_allows_and_denies() -> None:
         assert allowed == exactly
 
 
-def test_everybody_is_every_principal_and_not_of_one_type() -> None:
+def test_wildcard_user_entry_matches_principals_of_every_type() -> None:
     """`User:*` denies a principal of another type as well; `Group:*` is a group of that name."""
     for_all = image_of(entry(0, principal="User:*"))
     group = Caller("Group:ops", "10.0.0.1", "L")
@@ -207,14 +207,14 @@ def test_everybody_is_every_principal_and_not_of_one_type() -> None:
         ("2001:DB8::1", "2001:db8:0:0::1"),
     ],
 )
-def test_a_denied_host_is_denied_however_its_address_is_written(written: str, asking: str) -> None:
+def test_denied_host_is_denied_in_any_notation_of_its_address(written: str, asking: str) -> None:
     image = image_of(entry(0), entry(1, host=written, permission_type=2))
     caller = Caller("User:alice", asking, "L")
     ruling = authorize(ON, image, caller, AclOperation.READ, AclResource.TOPIC, "ab")
     assert (ruling.allowed, ruling.reason) == (False, Reason.DENIED_BY_ENTRY)
 
 
-def test_before_the_entries_are_loaded_only_super_users_are_served() -> None:
+def test_only_super_users_are_served_before_the_entries_are_loaded() -> None:
     image = image_of(entry(0))
     asked = (AclOperation.READ, AclResource.TOPIC, "ab")
     alice = authorize(ON, image, Caller("User:alice", "", ""), *asked, loaded=False)
@@ -222,7 +222,7 @@ def test_before_the_entries_are_loaded_only_super_users_are_served() -> None:
     assert authorize(ON, image, Caller("User:root", "", ""), *asked, loaded=False).allowed
 
 
-def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_reads_only_entries_that_can_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: two thousand entries of others cost a question nothing."""
     others = [
         entry(n, resource_name=f"topic-{n % 100}-{n}", pattern_type=3 + n % 2) for n in range(1000)
@@ -259,11 +259,11 @@ def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.Mo
         ("", set()),
     ],
 )
-def test_super_users_are_read_as_stock_kafka_reads_them(text: str, users: set[str]) -> None:
+def test_super_users_are_parsed_as_by_stock_kafka(text: str, users: set[str]) -> None:
     assert parse_super_users(text) == users
 
 
 @pytest.mark.parametrize("text", ["alice", "User:root;alice", "User:root,User:bob;CN=x"])
-def test_super_users_without_a_type_are_refused(text: str) -> None:
+def test_super_users_without_a_type_are_rejected(text: str) -> None:
     with pytest.raises(SecuritySettingError, match="is not Type:name"):
         parse_super_users(text)

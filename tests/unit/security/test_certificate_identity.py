@@ -28,7 +28,7 @@ OTHERS = st.builds(
 
 
 @given(st.one_of(NODES, OTHERS))
-def test_what_is_written_is_read_in_its_own_quorum_alone(identity: CertificateIdentity) -> None:
+def test_identity_is_valid_only_in_its_own_quorum(identity: CertificateIdentity) -> None:
     uris = ("https://example.org/x", identity.uri())
     assert identity_in(uris, identity.namespace, identity.quorum) == identity
     assert identity_in(uris, identity.namespace, "another") is None
@@ -55,12 +55,12 @@ def test_what_is_written_is_read_in_its_own_quorum_alone(identity: CertificateId
         "URN:MetadataQuorum:ns:demo:root:1",
     ],
 )
-def test_a_name_of_ours_that_says_nothing_is_refused(uri: str) -> None:
+def test_incomplete_name_of_this_project_is_rejected(uri: str) -> None:
     with pytest.raises(WrongIdentity):
         identity_in([uri], "ns", "demo")
 
 
-def test_two_identities_in_one_quorum_are_refused_and_in_two_they_are_not() -> None:
+def test_two_identities_in_one_quorum_are_rejected_and_in_two_quorums_they_are_not() -> None:
     uris = ["urn:metadataquorum:ns:demo:member:1", "urn:metadataquorum:ns:demo:broker:1"]
     with pytest.raises(WrongIdentity, match="several identities"):
         identity_in(uris, "ns", "demo")
@@ -79,7 +79,7 @@ def test_two_identities_in_one_quorum_are_refused_and_in_two_they_are_not() -> N
         (["urn:metadataquorum:ns:demo:member:1", "urn:metadataquorum:ns:q:member:1"], "several"),
     ],
 )
-def test_a_node_with_the_certificate_of_another_says_so(uris: list[str], why: str) -> None:
+def test_node_with_the_certificate_of_another_member_reports_it(uris: list[str], why: str) -> None:
     with pytest.raises(WrongIdentity, match=why):
         own_identity(uris, 1)
     assert own_identity(["urn:metadataquorum:ns:demo:member:1"], 1).quorum == "demo"

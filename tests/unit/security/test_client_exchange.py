@@ -55,7 +55,7 @@ SALT = base64.b64encode(b"salt").decode()
         ("\x80", "can't be read"),
     ],
 )
-def test_an_invalid_server_response_is_rejected(answer: str, why: str) -> None:
+def test_invalid_server_response_is_rejected(answer: str, why: str) -> None:
     with pytest.raises(ServerRefused, match=why):
         exchange(ScramMechanism.SHA_256, "alice", SECRET).last(answer.encode("latin-1"))
 
@@ -69,7 +69,7 @@ def test_an_invalid_server_response_is_rejected(answer: str, why: str) -> None:
         {"sasl.jaas.config": f'{MODULE} required password="hush\\-hush" username=alice;'},
     ],
 )
-def test_settings_as_kafka_takes_them(told: dict[str, str]) -> None:
+def test_kafka_client_properties_are_parsed(told: dict[str, str]) -> None:
     found = sasl_of({"sasl.mechanism": "SCRAM-SHA-512", "request.timeout.ms": "1", **told})
     assert (found.mechanism, found.user, found.password) == (
         ScramMechanism.SHA_512,
@@ -91,7 +91,7 @@ def test_settings_as_kafka_takes_them(told: dict[str, str]) -> None:
         ({"sasl.oauthbearer.token.endpoint.url": "x"}, "is not supported"),
     ],
 )  # fmt: skip
-def test_settings_that_can_not_be_used(told: dict[str, str], why: str) -> None:
+def test_unusable_client_properties_are_rejected(told: dict[str, str], why: str) -> None:
     with pytest.raises(ClientSaslError, match=why) as raised:
         sasl_of({"sasl.mechanism": "SCRAM-SHA-512", **told})
     assert SECRET not in str(raised.value)

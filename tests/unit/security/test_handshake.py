@@ -91,7 +91,7 @@ def shaken(
     return ends
 
 
-def test_a_member_is_known_by_its_certificate_and_votes_for_itself_alone(tmp_path: Path) -> None:
+def test_member_is_identified_by_its_certificate_and_votes_only_for_itself(tmp_path: Path) -> None:
     one = settings_for(tmp_path / "one", node(1))
     two = settings_for(tmp_path / "two", node(2))
     at_one, at_two = shaken(context(one, server=True), context(two, server=False), "demo-1.ns.svc")
@@ -117,7 +117,7 @@ def _certificate(der: bytes) -> x509.Certificate:
     return x509.load_der_x509_certificate(der)
 
 
-def test_a_certificate_of_another_authority_is_rejected_in_the_handshake(tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_rejected_in_the_handshake(tmp_path: Path) -> None:
     foreign = authority("ca-9", start=START, end=END)
     server = context(settings_for(tmp_path / "one", node(1)), server=True)
     stranger = context(settings_for(tmp_path / "two", node(2, foreign), foreign), server=False)

@@ -56,7 +56,7 @@ def old_form(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: str 
     [ec.generate_private_key(ec.SECP384R1()), RSA, ed25519.Ed25519PrivateKey.generate()],
     ids=["P-384", "RSA", "Ed25519"],
 )
-def test_a_pair_that_is_loaded_is_one_that_openssl_takes(key: ec.EllipticCurvePrivateKey) -> None:
+def test_loaded_pair_is_accepted_by_openssl(key: ec.EllipticCurvePrivateKey) -> None:
     made = issue("deep", issuer=LOWER, key=key)
     text = b"a remark\r\n" + key_pem(key) + b"\n# more\n" + pem(made.certificate, LOWER.certificate)
     pair = load(text.replace(b"\n", b"\r\n"))
@@ -73,7 +73,7 @@ def test_a_pair_that_is_loaded_is_one_that_openssl_takes(key: ec.EllipticCurvePr
 
 
 @pytest.mark.parametrize("password", [None, "open sesame"])
-def test_keys_in_every_usual_form(password: str | None) -> None:
+def test_keys_in_every_common_format_are_loaded(password: str | None) -> None:
     made = issue(issuer=CA, key=RSA)
     for form in (key_pem(RSA, password), old_form(RSA, password)):
         pair = load(form + pem(made.certificate), password)
@@ -125,9 +125,7 @@ BROKEN_DER = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
         (lambda: b"x" * (MAX_PEM_BYTES + 1), ProblemKind.MALFORMED, "more than"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_pair(
-    made: Callable[[], bytes], kind: ProblemKind, words: str
-) -> None:
+def test_invalid_pair_is_reported(made: Callable[[], bytes], kind: ProblemKind, words: str) -> None:
     with pytest.raises(CertificateProblem) as raised:
         load(made())
     assert (raised.value.kind, raised.value.what) == (kind, WHAT)
@@ -135,20 +133,20 @@ def test_what_is_wrong_with_a_pair(
     assert str(raised.value).startswith(WHAT)
 
 
-def test_a_wrong_password_is_said_and_not_shown() -> None:
+def test_wrong_password_is_reported_and_not_shown() -> None:
     with pytest.raises(CertificateProblem, match=r"ssl\.key\.password does not open") as raised:
         load(key_pem(LEAF.key, "right") + pem(LEAF.certificate), "wrong-one")
     assert "wrong-one" not in str(raised.value)
 
 
-def test_chain_and_key_from_two_places() -> None:
+def test_chain_and_key_may_come_from_two_files() -> None:
     pair = load_key_pair(pem(LEAF.certificate), key_pem(LEAF.key), None, NOW, WHAT)
     assert pair.leaf == LEAF.certificate
 
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=150, deadline=None)
-def test_a_file_that_was_cut_anywhere_is_never_taken_for_whole(place: int) -> None:
+def test_file_truncated_anywhere_is_never_accepted_as_complete(place: int) -> None:
     """Cut right behind the leaf the pair is good, and what is missing is found out by its own trust."""
     whole = key_pem(DEEP.key) + pem(DEEP.certificate, LOWER.certificate)
     cut = whole[: place % (len(whole) - 1)]
@@ -161,7 +159,7 @@ def test_a_file_that_was_cut_anywhere_is_never_taken_for_whole(place: int) -> No
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 @settings(max_examples=200, deadline=None)
-def test_a_changed_byte_gives_a_problem_or_a_pair_and_nothing_else(place: int, byte: int) -> None:
+def test_changed_byte_gives_a_problem_or_a_pair_and_nothing_else(place: int, byte: int) -> None:
     data = bytearray(LEAF.keystore)
     data[place % len(data)] = byte
     for attempt in (lambda: load(bytes(data)), lambda: load_trust(bytes(data), NOW, WHAT)):
@@ -172,14 +170,14 @@ def test_a_changed_byte_gives_a_problem_or_a_pair_and_nothing_else(place: int, b
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_in_a_block_are_refused_properly(data: bytes) -> None:
+def test_arbitrary_bytes_in_a_block_are_rejected(data: bytes) -> None:
     body = base64.b64encode(data)
     block = b"-----BEGIN CERTIFICATE-----\n" + body + b"\n-----END CERTIFICATE-----\n"
     with pytest.raises(CertificateProblem):
         load_trust(block, NOW, WHAT)
 
 
-def test_two_authorities_are_trusted_at_once_and_an_expired_one_is_left_out() -> None:
+def test_two_authorities_are_trusted_at_once_and_an_expired_one_is_omitted() -> None:
     other, old = authority("ca-2"), authority("ca-0", end=NOW - timedelta(hours=1))
     trust = load_trust(pem(old.certificate, CA.certificate, other.certificate), NOW, "trust.pem")
     assert trust.certificates == (CA.certificate, other.certificate)
@@ -189,7 +187,7 @@ def test_two_authorities_are_trusted_at_once_and_an_expired_one_is_left_out() ->
         check_own_trust(load(made.keystore), trust, NOW, WHAT)
 
 
-def test_what_is_wrong_with_trust() -> None:
+def test_invalid_trust_bundle_is_reported() -> None:
     gone = authority("ca-0", end=NOW - DAY)
     for data, kind in (
         (pem(gone.certificate), ProblemKind.EXPIRED),
@@ -206,7 +204,7 @@ def test_what_is_wrong_with_trust() -> None:
     )
 
 
-def test_a_pair_that_its_own_node_does_not_trust() -> None:
+def test_pair_not_trusted_by_its_own_node_is_rejected() -> None:
     """The same name of an authority is not the same authority."""
     namesake = authority()
     trust = load_trust(pem(namesake.certificate), NOW, "trust.pem")
@@ -236,7 +234,7 @@ def test_a_pair_that_its_own_node_does_not_trust() -> None:
         ((), "demo-1-0", False),
     ],
 )  # fmt: skip
-def test_which_hosts_a_certificate_is_for(hosts: tuple[str, ...], host: str, fits: bool) -> None:
+def test_host_names_of_a_certificate(hosts: tuple[str, ...], host: str, fits: bool) -> None:
     """The common name (demo-1-0) is no host."""
     made = issue(hosts=hosts).certificate
     if fits:
@@ -248,7 +246,7 @@ def test_which_hosts_a_certificate_is_for(hosts: tuple[str, ...], host: str, fit
     assert f"not for {host}" in str(raised.value)
 
 
-def test_what_is_told_of_a_certificate() -> None:
+def test_certificate_description() -> None:
     told = summary(LEAF.certificate)
     assert told.subject == "CN=demo-1-0"
     assert told.not_after == NOW + 90 * DAY

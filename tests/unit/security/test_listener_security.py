@@ -35,7 +35,7 @@ STORES = {
 SECRET = "c3ByaW5nIGlzIGhlcmU"
 
 
-def test_a_listener_with_the_defaults() -> None:
+def test_listener_with_defaults() -> None:
     found = read_ssl_settings(STORES, "CONTROLLER")
     file = PemFile("/certs/keystore.pem")
     assert found.keystore == KeystoreSettings(file, file)
@@ -46,7 +46,7 @@ def test_a_listener_with_the_defaults() -> None:
     assert found.rules.name_of("CN=a") == "CN=a"
 
 
-def test_what_is_set_for_one_listener_wins_there() -> None:
+def test_listener_setting_overrides_the_general_one() -> None:
     properties = {
         **STORES,
         "listener.name.tools.ssl.keystore.location": "/other/keystore.pem",
@@ -64,7 +64,7 @@ def test_what_is_set_for_one_listener_wins_there() -> None:
     assert tools.versions == controller.versions == frozenset(TlsVersion)
 
 
-def test_chain_and_key_in_the_configuration() -> None:
+def test_chain_and_key_given_in_the_configuration() -> None:
     found = read_ssl_settings(
         {
             "ssl.keystore.certificate.chain": "the chain",
@@ -107,7 +107,7 @@ def test_chain_and_key_in_the_configuration() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_can_not_be_used(changes: dict[str, str], key: str, why: str) -> None:
+def test_unusable_setting_is_named(changes: dict[str, str], key: str, why: str) -> None:
     """For one listener the message names the key of that listener."""
     for prefix in ("", "listener.name.controller."):
         own = {f"{prefix}{name}": value for name, value in changes.items()}
@@ -120,7 +120,7 @@ def test_what_can_not_be_used(changes: dict[str, str], key: str, why: str) -> No
             assert raised.value.key == prefix + key
 
 
-def test_the_suites_that_are_known_are_those_of_openssl() -> None:
+def test_known_cipher_suites_are_those_of_openssl() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     chosen = ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"]
     properties = {
@@ -158,7 +158,7 @@ def test_listeners_of_every_protocol() -> None:
     )
 
 
-def test_a_listener_without_a_map_is_plain_or_what_it_is_called() -> None:
+def test_listener_without_a_protocol_map_is_plaintext_or_named_by_its_protocol() -> None:
     (controller,) = read_listeners({}, ["CONTROLLER"], "CONTROLLER")
     assert controller.protocol is SecurityProtocol.PLAINTEXT
     (named,) = read_listeners(STORES, ["SSL"], "SSL")
@@ -185,7 +185,7 @@ def test_a_listener_without_a_map_is_plain_or_what_it_is_called() -> None:
         ({**STORES, PROTOCOL_MAP: "CONTROLLER:SASL_SSL", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}, "can't use SASL"),
     ],
 )  # fmt: skip
-def test_invalid_listeners_are_refused(properties: dict[str, str], why: str) -> None:
+def test_invalid_listeners_are_rejected(properties: dict[str, str], why: str) -> None:
     with pytest.raises(SecuritySettingError, match=why):
         read_listeners(
             {**STORES, **properties} if "PEM" not in why else properties,
@@ -200,7 +200,7 @@ def test_invalid_listeners_are_refused(properties: dict[str, str], why: str) -> 
         st.text("aC:,=LSTv1.23/()RUE\n ", max_size=30),
     )
 )
-def test_any_values_are_settings_or_are_refused(
+def test_any_values_are_settings_or_are_rejected(
     properties: dict[str, str],
 ) -> None:
     try:

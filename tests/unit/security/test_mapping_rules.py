@@ -50,14 +50,14 @@ SEVERAL = (
         ("RULE:CN=(?s).*/all/,DEFAULT", "CN=a\nOU=admin", "CN=a\nOU=admin"),
     ],
 )
-def test_what_rules_make_of_a_subject(rules: str, subject: str, name: str) -> None:
+def test_mapping_rules_are_applied_to_a_subject(rules: str, subject: str, name: str) -> None:
     assert parse_mapping_rules(rules).name_of(subject) == name
 
 
 @pytest.mark.parametrize(
     "subject", ["CN=b", "xCN=a", "CN=ax", "CN=a\n", "CN=" + "a" * MAX_SUBJECT_CHARS]
 )
-def test_a_subject_without_a_matching_rule_has_no_principal(subject: str) -> None:
+def test_subject_without_a_matching_rule_has_no_principal(subject: str) -> None:
     with pytest.raises(NoRuleFits, match="no rule"):
         parse_mapping_rules("RULE:CN=a+/x/").name_of(subject)
 
@@ -93,7 +93,7 @@ def test_a_subject_without_a_matching_rule_has_no_principal(subject: str) -> Non
         ("RULE:" + "(" * 60 + "a" + ")" * 60 + "/x/", "nested"),
     ],
 )
-def test_rules_that_can_not_be_used_are_refused_at_start(rules: str, why: str) -> None:
+def test_invalid_rules_are_rejected_at_start(rules: str, why: str) -> None:
     with pytest.raises(SecuritySettingError, match=why) as raised:
         parse_mapping_rules(rules, "listener.name.controller.ssl.principal.mapping.rules")
     assert str(raised.value).startswith("listener.name.controller.ssl.principal.mapping.rules")
@@ -112,7 +112,7 @@ def test_rules_that_can_not_be_used_are_refused_at_start(rules: str, why: str) -
         "(.*x)?|a?",
     ],
 )
-def test_an_evil_pattern_costs_little(pattern: str) -> None:
+def test_malicious_pattern_has_bounded_cost(pattern: str) -> None:
     """CPU time, of the calmest of three: a backtracking engine needs years for some of these."""
     rules = parse_mapping_rules(f"RULE:{pattern}/$0/,DEFAULT")
     subjects = ["a" * (MAX_SUBJECT_CHARS - 1) + end for end in ("!", "a", "=")]
@@ -127,7 +127,7 @@ def test_an_evil_pattern_costs_little(pattern: str) -> None:
 
 @given(st.text(st.sampled_from("RULE:/\\,DEFAULTLU$(){}[]*+?|^.ab1&-<>=!QE xwp\n"), max_size=40))
 @settings(max_examples=400)
-def test_any_text_is_rules_or_is_refused(text: str) -> None:
+def test_any_text_is_rules_or_is_rejected(text: str) -> None:
     try:
         rules = parse_mapping_rules(text)
     except SecuritySettingError:
@@ -140,7 +140,7 @@ def test_any_text_is_rules_or_is_refused(text: str) -> None:
 
 @given(st.integers(0, 10**9))
 @settings(max_examples=300, deadline=None)
-def test_random_rules_on_random_subjects(seed: int) -> None:
+def test_random_rules_on_random_subjects_raise_only_defined_errors(seed: int) -> None:
     """Nothing but the two proper errors comes out."""
     random = Random(seed)
     try:

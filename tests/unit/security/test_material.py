@@ -30,20 +30,20 @@ def holds(held: Held, made: Issued) -> bool:
     return (pair.leaf, pair.key_pem) == (made.certificate, key_pem(made.key))
 
 
-def test_which_files_are_read() -> None:
+def test_files_to_read_are_selected() -> None:
     assert paths_of(SETTINGS) == {STORE, TRUST}
     text = PemText("x")
     in_place = replace(SETTINGS, keystore=replace(SETTINGS.keystore, chain=text, key=text))
     assert paths_of(in_place) == {TRUST}
 
 
-def test_nothing_changes_while_the_files_do_not() -> None:
+def test_unchanged_files_change_nothing() -> None:
     assert holds(HELD, FIRST)
     assert HELD.material.identity is not None
     assert held_now(HELD, SETTINGS, dict(GOOD), NOW, 1) is HELD
 
 
-def test_a_new_pair_and_new_trust_are_taken() -> None:
+def test_new_pair_and_new_trust_are_loaded() -> None:
     renewed = held_now(HELD, SETTINGS, {**GOOD, STORE: SECOND.keystore}, NOW, 1)
     assert holds(renewed, SECOND)
     both = {STORE: SECOND.keystore, TRUST: pem(CA.certificate, NEXT.certificate)}
@@ -71,7 +71,7 @@ def test_a_new_pair_and_new_trust_are_taken() -> None:
         ({STORE: issue(issuer=CA, uris=(URI[0] + "2",)).keystore}, ProblemKind.WRONG_IDENTITY),
     ],
 )
-def test_what_is_wrong_changes_nothing_and_is_told(
+def test_invalid_files_change_nothing_and_are_reported(
     contents: dict[str, bytes | None], kind: ProblemKind
 ) -> None:
     """And the next good set is taken as if nothing had been."""
@@ -91,7 +91,7 @@ def test_what_is_wrong_changes_nothing_and_is_told(
 
 
 @pytest.mark.parametrize("store", [None, SECOND.keystore[:-30], OTHER.keystore[:-30]])
-def test_trust_is_taken_over_where_the_pair_cannot_be_used(store: bytes | None) -> None:
+def test_trust_is_loaded_even_if_the_pair_is_unusable(store: bytes | None) -> None:
     """Else the next authority waits for this node, and this node for a pair that the next authority signs."""
     both = pem(CA.certificate, NEXT.certificate)
     found = held_now(HELD, SETTINGS, {STORE: store, TRUST: both}, NOW, 1)
@@ -102,7 +102,7 @@ def test_trust_is_taken_over_where_the_pair_cannot_be_used(store: bytes | None) 
     assert without_own.material is HELD.material, "its own pair would be trusted no longer"
 
 
-def test_a_pair_that_becomes_valid_is_taken_then() -> None:
+def test_pair_that_becomes_valid_is_loaded_then() -> None:
     early = issue(issuer=CA, uris=URI, start=NOW + timedelta(minutes=3))
     contents = {**GOOD, STORE: early.keystore}
     waiting = held_now(HELD, SETTINGS, contents, NOW, 1)
@@ -114,12 +114,12 @@ def test_a_pair_that_becomes_valid_is_taken_then() -> None:
     assert (holds(later, early), later.problem) == (True, None)
 
 
-def test_where_no_id_is_asked_for_any_certificate_will_do() -> None:
+def test_any_certificate_is_accepted_without_a_configured_id() -> None:
     held = first_held(SETTINGS, {**GOOD, STORE: issue(issuer=CA).keystore}, NOW)
     assert held.material.identity is None
 
 
-def test_keys_are_not_shown() -> None:
+def test_keys_are_not_in_the_repr() -> None:
     secret = key_pem(FIRST.key).splitlines()[1].decode()
     assert secret not in repr(HELD)
 
@@ -139,7 +139,7 @@ STATES = st.sampled_from(
 
 @given(st.lists(STATES, max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_whatever_the_files_go_through_what_is_held_is_the_last_good_set(
+def test_last_valid_set_is_kept_for_any_sequence_of_file_states(
     states: list[Contents],
 ) -> None:
     held, expected = HELD, HELD.material

@@ -16,7 +16,7 @@ NONE = NONE_REVOKED
 AT = "10.0.0.7:5000"
 
 
-def test_a_peer_goes_on_while_its_issuer_is_trusted() -> None:
+def test_peer_stays_connected_while_its_issuer_is_trusted() -> None:
     new_alone = load_trust(pem(NEW.certificate), NOW, "trust")
     assert why_close(PEER, BOTH, NONE, NOW, AT) is None
     problem = why_close(PEER, new_alone, NONE, NOW, AT)
@@ -25,7 +25,7 @@ def test_a_peer_goes_on_while_its_issuer_is_trusted() -> None:
     assert str(problem) == f"{AT} shows CN=demo-1-0, whose issuer is not trusted any more"
 
 
-def test_a_peer_ends_with_its_certificate() -> None:
+def test_peer_is_disconnected_when_its_certificate_expires() -> None:
     end = NOW + 90 * DAY
     assert next_expiry([PEER, issue(end=end + DAY).certificate]) == end
     assert next_expiry([]) is None
@@ -35,7 +35,7 @@ def test_a_peer_ends_with_its_certificate() -> None:
     assert problem.kind is ProblemKind.EXPIRED
 
 
-def test_a_peer_ends_when_its_serial_is_revoked() -> None:
+def test_peer_is_disconnected_when_its_serial_is_revoked() -> None:
     assert (
         why_close(PEER, BOTH, RevokedCertificates(frozenset({PEER.serial_number + 1})), NOW, AT)
         is None
@@ -46,7 +46,7 @@ def test_a_peer_ends_when_its_serial_is_revoked() -> None:
     assert f"{PEER.serial_number:x}" in str(problem)
 
 
-def test_an_issuer_that_has_expired_is_no_issuer() -> None:
+def test_expired_issuer_does_not_count() -> None:
     brief = authority("brief", end=NOW + DAY)
     peer = issue(issuer=brief, end=NOW + 2 * DAY).certificate
     trust = load_trust(pem(brief.certificate), NOW, "trust")
@@ -54,7 +54,7 @@ def test_an_issuer_that_has_expired_is_no_issuer() -> None:
     assert why_close(peer, trust, NONE, NOW + DAY + timedelta(hours=1), AT) is not None
 
 
-def test_a_peer_below_an_intermediate_needs_it() -> None:
+def test_peer_below_an_intermediate_needs_the_intermediate() -> None:
     peer = issue(issuer=LOWER).certificate
     assert why_close(peer, BOTH, NONE, NOW, AT) is not None
     assert why_close(peer, BOTH, NONE, NOW, AT, (LOWER.certificate,)) is None

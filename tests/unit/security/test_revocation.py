@@ -42,7 +42,7 @@ def revocation_list(
 @pytest.mark.parametrize(
     "form", ["{:x}", "{:X}", "{:040x}", "serial={:X}", "  {:x}  # of a broker that is gone", "{}"]
 )
-def test_a_serial_is_taken_as_programs_print_it(form: str) -> None:
+def test_serial_is_parsed_in_common_notations(form: str) -> None:
     serial = ONE.serial_number
     if form == "{}":  # with colons, as `openssl x509 -text` has it
         digits = f"{serial:040x}"
@@ -53,13 +53,13 @@ def test_a_serial_is_taken_as_programs_print_it(form: str) -> None:
     assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 1)
 
 
-def test_a_list_holds_for_the_certificates_of_its_issuer() -> None:
+def test_list_applies_to_certificates_of_its_issuer() -> None:
     both = revocation_list(OTHER, TWO.serial_number) + revocation_list(CA, ONE.serial_number)
     found = load_revoked(both, "revoked")
     assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
 
 
-def test_serials_stand_beside_lists_in_lines_of_their_own() -> None:
+def test_serials_and_lists_may_be_in_one_file() -> None:
     """What else stands there is what programs print beside a list."""
     listed = revocation_list(OTHER, TWO.serial_number)
     words = b"Certificate Revocation List (CRL):\n    Serial Number: 0A\n"
@@ -69,7 +69,7 @@ def test_serials_stand_beside_lists_in_lines_of_their_own() -> None:
         assert (found.holds(ONE), found.holds(TWO), len(found)) == (True, False, 2)
 
 
-def test_an_empty_file_revokes_no_certificate() -> None:
+def test_empty_file_revokes_no_certificate() -> None:
     assert load_revoked(b"", "revoked") == NONE_REVOKED
     assert load_revoked(revocation_list(CA), "revoked") == NONE_REVOKED
 
@@ -107,7 +107,7 @@ def test_an_empty_file_revokes_no_certificate() -> None:
         (b"1\n" * (1 << 20), ProblemKind.MALFORMED, "has more than"),
     ],
 )
-def test_what_can_not_be_read_is_told(data: bytes, kind: ProblemKind, says: str) -> None:
+def test_unreadable_entries_are_reported(data: bytes, kind: ProblemKind, says: str) -> None:
     with pytest.raises(CertificateProblem) as raised:
         load_revoked(data, "revoked")
     assert raised.value.kind is kind
@@ -115,7 +115,7 @@ def test_what_can_not_be_read_is_told(data: bytes, kind: ProblemKind, says: str)
     assert says in str(raised.value)
 
 
-def test_a_listener_takes_over_who_is_revoked_even_where_its_pair_can_not_be_used() -> None:
+def test_listener_applies_revocations_even_if_its_pair_is_unusable() -> None:
     """And who was revoked stays so while the file can't be read."""
     mine = issue(issuer=CA)
     good = {STORE: mine.keystore, TRUST: pem(CA.certificate), REVOKED: b""}
@@ -138,7 +138,7 @@ def test_a_listener_takes_over_who_is_revoked_even_where_its_pair_can_not_be_use
         first_held(SETTINGS, {**good, REVOKED: None}, NOW)
 
 
-def test_why_others_refuse_the_certificate_in_use() -> None:
+def test_reason_why_peers_reject_the_certificate_in_use() -> None:
     mine = issue(issuer=CA, start=NOW, end=NOW + DAY)
     good = {STORE: mine.keystore, TRUST: pem(CA.certificate), REVOKED: b""}
     material = first_held(SETTINGS, good, NOW).material

@@ -88,13 +88,13 @@ def lets_in(authorizer: RequestAuthorizer, caller: Caller, body: Message) -> boo
     return isinstance(authorizer.request(caller, body), Asked)
 
 
-def test_every_api_has_a_row_and_every_row_an_api() -> None:
+def test_every_api_has_a_rule_and_every_rule_an_api() -> None:
     """Fails for a new API that nobody thought of."""
     assert set(RULES) == set(APIS) == set(STOCK)
     assert all(STOCK[key] is None for key in APIS if key >= FIRST_PRIVATE_KEY)
 
 
-def test_every_request_with_the_id_of_its_sender_speaks_for_a_node() -> None:
+def test_every_request_with_a_sender_id_is_bound_to_a_node() -> None:
     """A new request with such a field has to be thought of, too; these name somebody else."""
     of_another = {"AddRaftVoter", "RemoveRaftVoter", "UnregisterBroker"}
     senders = {"broker_id", "controller_id", "replica_id", "voter_id"}
@@ -111,21 +111,21 @@ def test_every_request_with_the_id_of_its_sender_speaks_for_a_node() -> None:
 @pytest.mark.parametrize(
     "name", [api.name for api in APIS.values() if api.key not in BY_RESOURCE | OPEN_TO_ALL]
 )
-def test_who_may_by_role(name: str) -> None:
+def test_apis_allowed_by_role(name: str) -> None:
     body = body_of(NAMES[name], node_id=1)
     allowed = {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)}
     assert allowed == EXPECTED[name]
 
 
 @pytest.mark.parametrize("key", sorted(OPEN_TO_ALL | BY_RESOURCE))
-def test_operations_that_are_not_checked_at_the_listener(key: int) -> None:
+def test_operations_not_checked_at_the_listener(key: int) -> None:
     """Everybody passes; what is named is asked for one by one."""
     body = body_of(APIS[key], node_id=1)
     assert {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)} == EVERYBODY
 
 
 @pytest.mark.parametrize("name", [api.name for api in APIS.values() if api.request in CLAIMING])
-def test_even_a_super_user_can_not_act_as_another_node(name: str) -> None:
+def test_super_user_cannot_act_as_another_node(name: str) -> None:
     body = body_of(NAMES[name], node_id=2)
     for caller in (
         *CALLERS.values(),
@@ -142,7 +142,7 @@ def test_even_a_super_user_can_not_act_as_another_node(name: str) -> None:
     assert not lets_in(without_authorizer, who(Role.MEMBER, 1), body)
 
 
-def test_a_broker_with_the_id_of_a_voter_does_not_fetch_for_the_voter() -> None:
+def test_broker_with_a_voter_id_cannot_fetch_as_the_voter() -> None:
     fetch = body_of(NAMES["Fetch"], node_id=1)
     with_voters = RequestAuthorizer(CLOSED.settings, AclsImage(), voter_ids=frozenset({1, 2, 3}))
     assert lets_in(CLOSED, who(Role.BROKER, 1), fetch)
@@ -150,7 +150,7 @@ def test_a_broker_with_the_id_of_a_voter_does_not_fetch_for_the_voter() -> None:
     assert lets_in(with_voters, who(Role.MEMBER, 1), fetch)
 
 
-def test_a_request_with_two_node_ids_speaks_for_no_node() -> None:
+def test_request_with_two_node_ids_acts_as_no_node() -> None:
     vote, other = (body_of(NAMES["Vote"], node_id=each) for each in (1, 2))
     assert isinstance(vote, VoteRequest)
     assert isinstance(other, VoteRequest)
@@ -172,7 +172,7 @@ def test_a_fetch_with_a_negative_id_is_a_consumers(node_id: int) -> None:
 
 @pytest.mark.parametrize("name", ["Fetch", "FetchSnapshot"])
 @pytest.mark.parametrize("observer", [-1, 0x7FFFFFFF])
-def test_reading_the_log_without_being_a_replica(name: str, observer: int) -> None:
+def test_log_reader_without_a_replica_id_needs_a_read_right(name: str, observer: int) -> None:
     body = body_of(NAMES[name], node_id=observer)
     assert claim_of(body) is None
     allowed = {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)}
@@ -202,7 +202,7 @@ def allow(
     return AclsImage().replay_add(record)
 
 
-def test_an_entry_gives_what_a_role_does_not_but_makes_nobody_a_member() -> None:
+def test_acl_entry_adds_rights_but_no_membership() -> None:
     authorizer = RequestAuthorizer(AccessSettings(ON), allow("User:x", AclOperation.CLUSTER_ACTION))
     assert lets_in(authorizer, who(None), body_of(NAMES["Envelope"], node_id=1))
     assert lets_in(authorizer, who(None), body_of(NAMES["BrokerRegistration"], node_id=1))
@@ -211,7 +211,7 @@ def test_an_entry_gives_what_a_role_does_not_but_makes_nobody_a_member() -> None
     assert "not a member of the quorum" in denial.text
 
 
-def test_an_entry_that_denies_wins_over_a_role_but_not_over_a_members() -> None:
+def test_denying_entry_overrides_a_role_but_not_membership() -> None:
     deny = allow("User:*", AclOperation.ALL, permission=AclPermission.DENY)
     authorizer = RequestAuthorizer(CLOSED.settings, deny)
     assert not lets_in(authorizer, who(Role.ADMIN), body_of(NAMES["CreateAcls"], node_id=1))
@@ -228,7 +228,7 @@ def test_members_are_served_before_the_entries_are_loaded() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(FORWARDABLE))
-def test_no_role_reaches_into_an_envelope(key: int) -> None:
+def test_role_does_not_apply_within_an_envelope(key: int) -> None:
     """The caller inside has the principal of somebody with a role, and no certificate."""
     body = body_of(APIS[key], node_id=1)
     inside = Caller("User:CN=admin,OU=admin,O=demo.ns", "10.1.1.1", "CONTROLLER")
@@ -240,7 +240,7 @@ def test_no_role_reaches_into_an_envelope(key: int) -> None:
         assert isinstance(answer, Asked) is (key in OPEN_TO_ALL)
 
 
-def test_a_member_joins_and_replaces_itself_where_members_join_by_themselves() -> None:
+def test_member_adds_and_replaces_itself_if_automatic_joining_is_enabled() -> None:
     joining = RequestAuthorizer(AccessSettings(ON, BOUND, auto_join=True), AclsImage())
     for name in ("AddRaftVoter", "RemoveRaftVoter"):
         for authorizer, caller, node_id, allowed in (
@@ -253,7 +253,7 @@ def test_a_member_joins_and_replaces_itself_where_members_join_by_themselves() -
             assert lets_in(authorizer, caller, body_of(NAMES[name], node_id=node_id)) is allowed
 
 
-def test_a_broker_creates_its_internal_topics_and_no_other() -> None:
+def test_broker_creates_internal_topics_only() -> None:
     asked = CLOSED.request(who(Role.BROKER, 1), body_of(NAMES["CreateTopics"], node_id=1))
     assert isinstance(asked, Asked)
     assert not asked.ruling(AclOperation.CREATE, AclResource.CLUSTER).allowed
@@ -265,7 +265,7 @@ def test_a_broker_creates_its_internal_topics_and_no_other() -> None:
     assert not deleting.ruling(AclOperation.DELETE, AclResource.TOPIC, "__consumer_offsets").allowed
 
 
-def test_a_connection_that_was_opened_ends_at_the_member_that_was_meant() -> None:
+def test_opened_connection_must_end_at_the_intended_member() -> None:
     member = CertificateIdentity("ns", "demo", Role.MEMBER, 2)
     assert why_not_dialled(member, 2) is None
     assert "member:2" in str(why_not_dialled(member, 3))
@@ -274,7 +274,7 @@ def test_a_connection_that_was_opened_ends_at_the_member_that_was_meant() -> Non
     assert "no certificate" in str(why_not_dialled(None, 2))
 
 
-def test_without_an_authorizer_no_rights_are_checked() -> None:
+def test_no_rights_are_checked_without_an_authorizer() -> None:
     open_authorizer = RequestAuthorizer(AccessSettings(AuthorizerSettings()), AclsImage())
     for api in APIS.values():
         asked = open_authorizer.request(who(None), body_of(api, node_id=1))
@@ -286,7 +286,7 @@ class BrokenNode:
     """The application asks its node for nothing before a request comes."""
 
 
-def test_every_route_has_a_row_and_every_row_a_route() -> None:
+def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
     """Fails for a new route that nobody thought of."""
     app = app_module.create_app(BrokenNode())  # type: ignore[arg-type]
     served = {("GET", app.openapi_url)}
@@ -296,7 +296,7 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), list(ROUTES))
-def test_who_may_by_role_over_http(method: str, path: str) -> None:
+def test_http_routes_allowed_by_role(method: str, path: str) -> None:
     parts = [("7" if part.startswith("{") else part) for part in path.split("/")]
     found = {
         each
@@ -325,12 +325,12 @@ def test_who_may_by_role_over_http(method: str, path: str) -> None:
         ("TRACE", "/livez"), ("GET", "/{}/log"), ("GET", "/docs"),
     ],
 )  # fmt: skip
-def test_what_is_no_route_has_no_rule(method: str, path: str) -> None:
+def test_unknown_route_has_no_rule(method: str, path: str) -> None:
     assert route_rule(method, path) is None
     assert CLOSED.route(who(Role.ADMIN), method, path) is None
 
 
-def test_head_is_asked_like_get_and_metrics_can_be_closed() -> None:
+def test_head_is_authorized_as_get_and_metrics_can_be_restricted() -> None:
     assert route_rule("HEAD", "/v1/log") is ROUTES["GET", "/v1/log"]
     closed = RequestAuthorizer(AccessSettings(ON, open_metrics=False), AclsImage())
     assert isinstance(closed.route(who(None), "GET", "/metrics"), Denial)
@@ -338,7 +338,7 @@ def test_head_is_asked_like_get_and_metrics_can_be_closed() -> None:
     assert isinstance(closed.route(who(None), "GET", "/livez"), Asked)
 
 
-def test_a_claim_is_read_in_every_version_that_has_the_field() -> None:
+def test_claim_is_read_in_every_version_with_the_field() -> None:
     for api in APIS.values():
         if api.request in CLAIMING:
             claim = claim_of(body_of(api, node_id=5))

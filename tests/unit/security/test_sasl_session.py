@@ -56,7 +56,7 @@ def challenged(user: str = "alice") -> tuple[SaslSession, bytes]:
     return found.session, found.answer.auth_bytes
 
 
-def test_a_client_logs_in() -> None:
+def test_client_logs_in() -> None:
     session, server = challenged()
     last = token(last_message(SHA_512, "alice", server, "right"))
     found = step(session, 2, last, CREDENTIALS)
@@ -66,7 +66,7 @@ def test_a_client_logs_in() -> None:
     assert found.answer.auth_bytes.startswith(b"v=")
 
 
-def test_a_wrong_password_and_an_unknown_user_hear_the_same() -> None:
+def test_wrong_password_and_unknown_user_get_the_same_response() -> None:
     answers = []
     for user, password in (("alice", "wrong"), ("nobody", "right")):
         session, server = challenged(user)
@@ -80,14 +80,14 @@ def test_a_wrong_password_and_an_unknown_user_hear_the_same() -> None:
     assert answers[0].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED == 58
 
 
-def test_a_mechanism_that_the_listener_does_not_have() -> None:
+def test_unsupported_mechanism_is_rejected() -> None:
     for name in ("SCRAM-SHA-256", "PLAIN", ""):
         found = step(NEW, 1, SaslHandshakeRequest(mechanism=name), CREDENTIALS)
         assert isinstance(found, Ended)
         assert found.answer == SaslHandshakeResponse(error_code=33, mechanisms=("SCRAM-SHA-512",))
 
 
-def test_what_comes_out_of_order_ends_the_connection() -> None:
+def test_message_out_of_order_closes_the_connection() -> None:
     for session, version, body in (
         (NEW, 0, HANDSHAKE),
         (shaken(), 1, HANDSHAKE),
@@ -101,7 +101,7 @@ def test_what_comes_out_of_order_ends_the_connection() -> None:
         assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_versions_are_told_before_the_handshake_and_not_after() -> None:
+def test_api_versions_are_served_before_the_handshake_and_not_after() -> None:
     versions = ApiVersionsRequest()
     assert NEW.passes(versions)
     assert NEW.passes(None)
@@ -111,7 +111,7 @@ def test_versions_are_told_before_the_handshake_and_not_after() -> None:
         assert isinstance(step(session, 4, versions, CREDENTIALS), Ended)
 
 
-def test_no_other_request_is_served_before_the_login() -> None:
+def test_other_requests_are_rejected_before_the_login() -> None:
     allowed = {ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest}
     for api in APIS.values():
         if api.request not in allowed:

@@ -57,7 +57,7 @@ def last_message(
     return proof_message(mechanism, bare, server, password, binding)
 
 
-def test_the_exchange_of_the_rfc() -> None:
+def test_exchange_of_the_rfc() -> None:
     """RFC 7677, section 3."""
     given = challenge(SHA_256, b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", Users(), DECOY, NONCE)
     assert given.answer == (
@@ -79,7 +79,7 @@ def test_the_exchange_of_the_rfc() -> None:
     iterations=st.sampled_from([4096, 8192]),
 )
 @settings(max_examples=25, deadline=None)
-def test_the_right_password_alone_gets_in(
+def test_only_the_right_password_is_accepted(
     mechanism: ScramMechanism, user: str, password: str, wrong: str, iterations: int
 ) -> None:
     users = Users(user, password, iterations)
@@ -95,7 +95,7 @@ def test_the_right_password_alone_gets_in(
 
 
 @BOTH
-def test_a_user_that_there_is_not_looks_like_one_with_another_password(
+def test_unknown_user_is_indistinguishable_from_a_wrong_password(
     mechanism: ScramMechanism,
 ) -> None:
     """The same steps, the same words, a salt that stays the same, and no password opens it."""
@@ -126,7 +126,7 @@ def test_a_user_that_there_is_not_looks_like_one_with_another_password(
     assert usual.answer.endswith(b",i=8192")
 
 
-def test_a_decoy_shows_the_iterations_that_most_users_have() -> None:
+def test_decoy_credential_has_the_most_common_iteration_count() -> None:
     assert usual_iterations([]) == 4096
     records = [
         record
@@ -137,7 +137,7 @@ def test_a_decoy_shows_the_iterations_that_most_users_have() -> None:
 
 
 @BOTH
-def test_not_even_the_keys_of_the_made_up_credential_let_a_stranger_in(
+def test_keys_of_the_decoy_credential_authenticate_no_client(
     mechanism: ScramMechanism,
 ) -> None:
     """Were the stored key of a decoy ever found out, its user would still not exist."""
@@ -159,7 +159,7 @@ def test_not_even_the_keys_of_the_made_up_credential_let_a_stranger_in(
         ("salt", b""),
     ],
 )
-def test_a_credential_unfit_for_the_mechanism_authenticates_no_client(
+def test_credential_unfit_for_the_mechanism_authenticates_no_client(
     change: str, value: Any
 ) -> None:
     users = Users()
@@ -189,7 +189,7 @@ def test_a_credential_unfit_for_the_mechanism_authenticates_no_client(
         (b"n,,n=" + b"a" * MAX_MESSAGE_BYTES, "more than"),
     ],
 )
-def test_a_first_message_that_is_refused(message: bytes, why: str) -> None:
+def test_invalid_first_message_is_rejected(message: bytes, why: str) -> None:
     users = Users()
     with pytest.raises(ScramRefused, match=why) as refused:
         challenge(SHA_256, message, users, DECOY, NONCE)
@@ -209,7 +209,7 @@ def test_a_first_message_that_is_refused(message: bytes, why: str) -> None:
         (b",p=", b",p=A", "not a client's last message"),
     ],
 )
-def test_a_last_message_that_is_refused(place: bytes, by: bytes, why: str) -> None:
+def test_invalid_final_message_is_rejected(place: bytes, by: bytes, why: str) -> None:
     given = challenge(SHA_256, b"n,,n=user,r=abc", Users(), DECOY, NONCE)
     message = last_message(SHA_256, "n=user,r=abc", given.answer, "pencil")
     assert verdict(given, message).user == "user"
@@ -217,7 +217,7 @@ def test_a_last_message_that_is_refused(place: bytes, by: bytes, why: str) -> No
         verdict(given, message.replace(place, by, 1))
 
 
-def test_a_proof_serves_one_exchange_alone() -> None:
+def test_proof_is_valid_for_one_exchange_only() -> None:
     """Overheard, and sent again: the server's part of the nonce is another one."""
     first = challenge(SHA_512, b"n,,n=user,r=abc", Users(), DECOY, NONCE)
     message = last_message(SHA_512, "n=user,r=abc", first.answer, "pencil")
@@ -226,13 +226,13 @@ def test_a_proof_serves_one_exchange_alone() -> None:
         verdict(second, message)
 
 
-def test_a_nonce_that_could_be_guessed_is_an_error_of_the_caller() -> None:
+def test_predictable_nonce_is_a_caller_error() -> None:
     for nonce in ("short", "a" * 30 + ",", "a" * 30 + "é"):
         with pytest.raises(ValueError, match="nonce"):
             challenge(SHA_256, b"n,,n=user,r=abc", Users(), DECOY, nonce)
 
 
-def test_keys_are_not_shown() -> None:
+def test_keys_are_not_in_the_repr() -> None:
     given = challenge(SHA_256, b"n,,n=user,r=abc", Users(), DECOY, NONCE)
     for value in (given.credential.stored_key, given.credential.server_key, DECOY.secret):
         assert repr(value)[2:-1] not in repr((given, DECOY))
@@ -244,7 +244,7 @@ def test_keys_are_not_shown() -> None:
     )
 )
 @settings(max_examples=500)
-def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
+def test_any_bytes_are_a_message_or_are_rejected(data: bytes) -> None:
     for read in (parse_client_first, parse_client_final):
         try:
             read(data)

@@ -52,7 +52,7 @@ def named(*rdns: bytes) -> bytes:
         (named(attribute("2.5.4.6", 4, b"\x01")), "C=#040101"),
     ],
 )
-def test_a_name_is_written_as_java_does(name: bytes, text: str) -> None:
+def test_name_is_formatted_as_in_java(name: bytes, text: str) -> None:
     assert name_text(name) == text
 
 
@@ -72,7 +72,7 @@ def certificate(subject: x509.Name) -> bytes:
     return made.public_bytes(serialization.Encoding.DER)
 
 
-def test_the_subject_is_found_in_a_certificate_and_not_the_issuer() -> None:
+def test_subject_and_not_issuer_is_extracted_from_a_certificate() -> None:
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "demo.ns"),
@@ -84,7 +84,7 @@ def test_the_subject_is_found_in_a_certificate_and_not_the_issuer() -> None:
     assert principal_of(der, RULES) == r"User:CN=Müller\, x,O=demo.ns"
 
 
-def test_without_a_certificate_a_client_is_anonymous() -> None:
+def test_client_without_a_certificate_is_anonymous() -> None:
     assert principal_of(None, RULES) == "User:ANONYMOUS"
 
 
@@ -109,19 +109,19 @@ SHORT = element(0x30, element(0x30, element(2, b"7") * 3))
         element(0x30, element(0x31, element(0x30, element(12, b"a")))),
     ],
 )
-def test_an_invalid_name_is_refused(data: bytes) -> None:
+def test_invalid_name_is_rejected(data: bytes) -> None:
     with pytest.raises(MalformedDer):
         name_text(data)
 
 
 @pytest.mark.parametrize("data", [SHORT, element(0x30, b""), element(0x30, element(2, b"7"))])
-def test_an_invalid_certificate_is_refused(data: bytes) -> None:
+def test_invalid_certificate_is_rejected(data: bytes) -> None:
     with pytest.raises(MalformedDer):
         subject_text(data)
 
 
 @given(st.binary(max_size=80))
-def test_bytes_that_are_no_certificate_are_refused_and_nothing_else_happens(data: bytes) -> None:
+def test_bytes_that_are_no_certificate_raise_only_the_defined_error(data: bytes) -> None:
     for read in (subject_text, name_text):
         try:
             read(data)
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_certificate_are_refused_and_nothing_else_happens(data
 
 
 @given(st.integers(0, 10**9), st.integers(0, 400), st.integers(0, 255))
-def test_a_name_with_a_changed_or_missing_byte_gives_text_or_is_refused(
+def test_name_with_a_changed_or_missing_byte_gives_text_or_is_rejected(
     seed: int, place: int, byte: int
 ) -> None:
     name = bytearray(odd_name(Random(seed)))

@@ -29,7 +29,7 @@ async def env_with_broker() -> tuple[Env, int]:
 
 
 @pytest.mark.requirement("K631-03")
-def test_an_answer_leaves_after_the_commit_and_not_before() -> None:
+def test_response_is_sent_after_the_commit_and_not_before() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -46,7 +46,7 @@ def test_an_answer_leaves_after_the_commit_and_not_before() -> None:
 
 
 @pytest.mark.requirement("K631-03")
-def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
+def test_response_without_records_waits_for_the_offset_that_it_depends_on() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -66,7 +66,9 @@ def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
 
 
 @pytest.mark.requirement("K631-03")
-def test_a_deposed_controllers_changes_vanish_and_their_callers_hear_not_controller() -> None:
+def test_uncommitted_changes_of_a_deposed_controller_are_dropped_and_answered_with_not_controller() -> (
+    None
+):
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -87,7 +89,7 @@ def test_a_deposed_controllers_changes_vanish_and_their_callers_hear_not_control
 
 
 @pytest.mark.requirement("K631-02", "K631-03")
-def test_a_former_leader_makes_no_decision_even_with_nothing_in_flight() -> None:
+def test_former_leader_makes_no_decision_without_appends_in_flight() -> None:
     """Nothing fails then that would tell the controller: it has to see that it leads no more."""
 
     async def test() -> None:
@@ -109,7 +111,7 @@ def test_a_former_leader_makes_no_decision_even_with_nothing_in_flight() -> None
 
 
 @pytest.mark.requirement("K631-02")
-def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
+def test_standby_takes_over_with_its_current_image() -> None:
     async def test() -> None:
         env, epoch = await env_with_broker()
         await env.lose()
@@ -123,7 +125,7 @@ def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
 
 
 @pytest.mark.requirement("K631-02")
-def test_a_leader_of_a_new_epoch_starts_with_a_fresh_state() -> None:
+def test_leader_of_a_new_epoch_starts_with_a_fresh_state() -> None:
     """Between two looks it may have been deposed and elected."""
 
     async def test() -> None:
@@ -140,7 +142,7 @@ def test_a_leader_of_a_new_epoch_starts_with_a_fresh_state() -> None:
 
 
 @pytest.mark.requirement("K631-02")
-def test_what_brokers_reported_in_an_earlier_epoch_does_not_count() -> None:
+def test_broker_reports_of_an_earlier_epoch_are_discarded() -> None:
     """What they had applied may be gone from the log."""
 
     async def test() -> None:
@@ -160,7 +162,7 @@ def test_what_brokers_reported_in_an_earlier_epoch_does_not_count() -> None:
 
 
 @pytest.mark.requirement("K631-02")
-def test_it_is_not_active_before_everything_committed_is_applied() -> None:
+def test_controller_is_active_only_after_applying_all_committed_records() -> None:
     async def test() -> None:
         env, epoch = await env_with_broker()
         env.ask(registration(8))
@@ -179,7 +181,7 @@ def test_it_is_not_active_before_everything_committed_is_applied() -> None:
     play(test)
 
 
-def test_what_others_append_is_part_of_the_state_that_commands_see() -> None:
+def test_appends_of_others_are_visible_to_commands() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -193,7 +195,7 @@ def test_what_others_append_is_part_of_the_state_that_commands_see() -> None:
     play(test)
 
 
-def test_a_failed_append_while_it_leads_drops_the_state_until_nothing_is_on_its_way() -> None:
+def test_failed_append_of_a_leader_drops_the_state_until_no_append_is_in_flight() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -216,7 +218,7 @@ def test_a_failed_append_while_it_leads_drops_the_state_until_nothing_is_on_its_
 
 
 @pytest.mark.requirement("K631-13")
-def test_a_new_cluster_begins_with_the_levels_of_its_features() -> None:
+def test_new_cluster_starts_with_its_feature_levels() -> None:
     async def test() -> None:
         env = Env(maintained=True)
         await env.lead()
@@ -231,7 +233,7 @@ def test_a_new_cluster_begins_with_the_levels_of_its_features() -> None:
 
 
 @pytest.mark.requirement("K631-13")
-def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> None:
+def test_format_changes_with_the_finalized_level_and_not_with_a_restart() -> None:
     async def test() -> None:
         env, epoch = await env_with_broker()
         level = FeatureUpdate(
@@ -256,7 +258,7 @@ def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> 
     play(test)
 
 
-def test_a_finalized_feature_that_it_does_not_know_keeps_it_from_deciding() -> None:
+def test_unknown_finalized_feature_prevents_decisions() -> None:
     async def test() -> None:
         env = Env(maintained=True)
         level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=2)
@@ -268,7 +270,7 @@ def test_a_finalized_feature_that_it_does_not_know_keeps_it_from_deciding() -> N
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_broker_without_heartbeats_is_fenced_when_its_lease_ends() -> None:
+def test_broker_without_heartbeats_is_fenced_when_its_lease_expires() -> None:
     async def test() -> None:
         env, epoch = await env_with_broker()
         env.now_ms += 8_999
@@ -286,7 +288,7 @@ def test_a_broker_without_heartbeats_is_fenced_when_its_lease_ends() -> None:
 
 
 @pytest.mark.requirement("K631-08", "KV3-06")
-def test_a_new_controller_gives_every_broker_the_time_of_a_lease() -> None:
+def test_new_controller_grants_every_broker_a_full_lease() -> None:
     async def test() -> None:
         env, _ = await env_with_broker()
         await env.lose()
@@ -301,7 +303,7 @@ def test_a_new_controller_gives_every_broker_the_time_of_a_lease() -> None:
     play(test)
 
 
-def test_every_block_of_producer_ids_is_given_once() -> None:
+def test_each_block_of_producer_ids_is_allocated_once() -> None:
     async def test() -> None:
         env, epoch = await env_with_broker()
         asked = [
@@ -320,7 +322,7 @@ def test_every_block_of_producer_ids_is_given_once() -> None:
 
 
 @pytest.mark.requirement("K631-08")
-def test_a_broker_epoch_is_the_offset_of_its_registration() -> None:
+def test_broker_epoch_is_the_offset_of_its_registration() -> None:
     async def test() -> None:
         env = Env(maintained=True)
         await env.lead()

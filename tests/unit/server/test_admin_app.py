@@ -10,7 +10,7 @@ from quorum_node.api import ErrorCode
 from quorum_node.server.admin import app as app_module
 
 
-def test_a_bug_is_logged_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_logged_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(node: object, request: object, status: int, code: ErrorCode, message: str) -> object:
         return app_module.JSONResponse({"code": code.value, "message": message}, status)
 

@@ -54,7 +54,7 @@ def test_submit_calls_no_callback_synchronously() -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_what_comes_in_one_turn_shares_a_batch_and_each_learns_its_own_offsets() -> None:
+def test_appends_of_one_loop_turn_share_a_batch_with_individual_offsets() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         outcomes: list[object] = []
         queue.submit((b"a",), outcomes.append)
@@ -67,7 +67,7 @@ def test_what_comes_in_one_turn_shares_a_batch_and_each_learns_its_own_offsets()
     scenario(test)
 
 
-def test_batches_in_flight_are_bounded_and_the_rest_goes_together() -> None:
+def test_batches_in_flight_are_bounded_and_later_appends_are_batched() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         outcomes: list[object] = []
         for number in range(10):
@@ -85,7 +85,7 @@ def test_batches_in_flight_are_bounded_and_the_rest_goes_together() -> None:
     scenario(test)
 
 
-def test_an_append_is_never_split_over_batches() -> None:
+def test_append_is_never_split_over_batches() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         half = bytes(MAX_BATCH_BYTES // 2 + 1)
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_an_append_is_never_split_over_batches() -> None:
     scenario(test)
 
 
-def test_what_fits_into_no_batch_is_refused_whole() -> None:
+def test_append_larger_than_a_batch_is_rejected_as_a_whole() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         outcomes: list[object] = []
         queue.submit((bytes(MAX_BATCH_BYTES), b"x"), outcomes.append)
@@ -108,7 +108,7 @@ def test_what_fits_into_no_batch_is_refused_whole() -> None:
 
 
 @pytest.mark.parametrize("error", [RaftError.NOT_QUORUM_LEADER, RaftError.LEADERSHIP_LOST])
-def test_a_failed_batch_fails_every_append_in_it(error: RaftError) -> None:
+def test_failed_batch_fails_every_append_in_it(error: RaftError) -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         outcomes: list[object] = []
         queue.submit((b"a",), outcomes.append)

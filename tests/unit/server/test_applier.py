@@ -47,7 +47,7 @@ class LogOfLimits(Log):
 @pytest.mark.parametrize("damaged", [0, 1, 2])
 @pytest.mark.parametrize("bit", [0, 1, 2, 33, 62])
 @pytest.mark.requirement("K595-02")
-def test_a_flipped_bit_of_a_base_offset_stops_the_replay(
+def test_flipped_bit_of_a_base_offset_stops_the_replay(
     damaged: int, bit: int, log_of: type[Log]
 ) -> None:
     batches = [batch(offset) for offset in range(3)]

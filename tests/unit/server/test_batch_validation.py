@@ -76,14 +76,14 @@ def refused(data: bytes, limits: BatchLimits = LIMITS) -> Refusal:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_what_a_producer_sends_stays_as_it_is(codec: int) -> None:
+def test_valid_producer_batch_is_stored_unchanged(codec: int) -> None:
     data = produced((0, None, b"a"), (5, b"k", b"b" * 300), (3, None, b""), attributes=codec)
     assert accepted(data) == data
 
 
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 @pytest.mark.parametrize("late_ms", [HOUR_MS + 1, 1 << 40])
-def test_a_time_too_far_in_the_future_is_refused_wherever_it_stands(
+def test_timestamp_too_far_in_the_future_is_rejected_in_any_record(
     codec: int, late_ms: int
 ) -> None:
     """Also if the header claims an earlier maximum."""
@@ -95,7 +95,7 @@ def test_a_time_too_far_in_the_future_is_refused_wherever_it_stands(
     assert accepted(data, replace(LIMITS, timestamp_after_max_ms=late_ms))
 
 
-def test_a_time_too_far_in_the_past_is_refused_where_the_topic_limits_it() -> None:
+def test_timestamp_too_far_in_the_past_is_rejected_if_the_topic_limits_it() -> None:
     data = produced((-HOUR_MS - 1, None, b"a"), (0, None, b"b"))
     assert accepted(data)
     found = refused(data, replace(LIMITS, timestamp_before_max_ms=HOUR_MS))
@@ -103,14 +103,14 @@ def test_a_time_too_far_in_the_past_is_refused_where_the_topic_limits_it() -> No
     assert accepted(data, replace(LIMITS, timestamp_before_max_ms=HOUR_MS + 1))
 
 
-def test_a_record_without_a_time_is_never_out_of_range() -> None:
+def test_record_without_timestamp_is_never_out_of_range() -> None:
     limits = replace(LIMITS, timestamp_before_max_ms=HOUR_MS)
     assert accepted(produced((0, None, b"a"), base_ms=-1), limits)
     mixed = produced((0, None, b"a"), (1, None, b"b"), base_ms=-1)
     assert refused(mixed, limits).record == 1
 
 
-def test_a_wrong_maximum_of_the_header_is_corrected() -> None:
+def test_wrong_maximum_timestamp_of_the_header_is_corrected() -> None:
     data = produced((0, None, b"a"), (7, None, b"b"), (2, None, b"c"), max_ms=5)
     kept = accepted(data)
     assert read_header(kept).max_timestamp_ms == NOW_MS + 7
@@ -118,7 +118,7 @@ def test_a_wrong_maximum_of_the_header_is_corrected() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
-def test_log_append_time_is_the_leaders_clock(codec: int) -> None:
+def test_log_append_time_uses_the_clock_of_the_leader(codec: int) -> None:
     limits = replace(LIMITS, takes_append_time=True)
     # The producer's own time does not count, whatever it is.
     data = produced((0, None, b"a"), (1 << 41, None, b"b"), attributes=codec)
@@ -129,7 +129,7 @@ def test_log_append_time_is_the_leaders_clock(codec: int) -> None:
     assert kept[HEADER_BYTES:] == data[HEADER_BYTES:]
 
 
-def test_only_a_leader_sets_the_type_of_timestamps() -> None:
+def test_only_the_leader_sets_the_timestamp_type() -> None:
     data = produced((0, None, b"a"), attributes=0x08, max_ms=NOW_MS + 3)
     assert refused(data, replace(LIMITS, takes_append_time=True)).error is INVALID_TIMESTAMP
     header = read_header(accepted(data))
@@ -139,7 +139,7 @@ def test_only_a_leader_sets_the_type_of_timestamps() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_compacted_topic_needs_keys(codec: int) -> None:
+def test_compacted_topic_requires_keys(codec: int) -> None:
     limits = replace(LIMITS, needs_keys=True)
     assert accepted(produced((0, b"k", b"a"), (0, b"", b"b"), attributes=codec), limits)
     found = refused(produced((0, b"k", b"a"), (0, None, b"b"), attributes=codec), limits)
@@ -149,7 +149,9 @@ def test_a_compacted_topic_needs_keys(codec: int) -> None:
 
 @pytest.mark.parametrize("source", [NONE, GZIP, ZSTD])
 @pytest.mark.parametrize("target", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_the_topics_compression_replaces_the_producers(source: int, target: int) -> None:
+def test_compression_type_of_the_topic_overrides_that_of_the_producer(
+    source: int, target: int
+) -> None:
     records = [(number, b"k%d" % number, b"value " * 40) for number in range(9)]
     data = produced(*records, attributes=source)
     kept = accepted(data, replace(LIMITS, codec=target))
@@ -158,7 +160,7 @@ def test_the_topics_compression_replaces_the_producers(source: int, target: int)
     assert (kept == data) == (source == target)
 
 
-def test_levels_of_compression_are_used() -> None:
+def test_compression_levels_are_applied() -> None:
     words = random.Random(1).choices([b"voter", b"epoch", b"leader", b"isr", b"offset"], k=8_000)
     data = produced((0, None, b" ".join(words)))
     for codec in (GZIP, ZSTD):
@@ -168,14 +170,14 @@ def test_levels_of_compression_are_used() -> None:
         assert len(sizes) == 2, codec
 
 
-def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
+def test_batch_that_exceeds_the_limit_after_recompression_is_rejected() -> None:
     data = produced((0, None, b"x" * 5_000), attributes=ZSTD)
     limits = replace(LIMITS, codec=NONE, max_message_bytes=4_000)
     assert refused(data, limits).error is BrokerError.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-def test_unreadable_records_are_refused(codec: int) -> None:
+def test_unreadable_records_are_rejected(codec: int) -> None:
     good = content_of((0, None, b"a"), (0, None, b"b"))
     for content in (good[:-1], good + b"\0", b"\xff" * 40, b"\x10" + good[1:]):
         found = refused(produced(attributes=codec, content=content, count=2))
@@ -190,7 +192,7 @@ def test_unreadable_records_are_refused(codec: int) -> None:
         assert "can't be read" in found.text
 
 
-def test_offset_deltas_are_those_of_the_order() -> None:
+def test_offset_deltas_must_be_consecutive() -> None:
     """A stock broker stores such a batch as it is if nothing compresses it; then two records have one offset."""
     good = content_of((0, None, b"a"), (1, None, b"b"))
     assert good[8 + 3] == 2
@@ -203,7 +205,7 @@ def test_offset_deltas_are_those_of_the_order() -> None:
     assert record_bytes(accepted(both_compressed, replace(LIMITS, codec=NONE))) == good
 
 
-def test_times_beyond_64_bits_are_refused() -> None:
+def test_timestamps_beyond_64_bits_are_rejected() -> None:
     no_limit = replace(LIMITS, timestamp_after_max_ms=(1 << 63) - 1)
     data = produced(((1 << 63) - 1, None, b"a"), base_ms=1 << 62, max_ms=5)
     for limits in (LIMITS, no_limit):
@@ -212,7 +214,7 @@ def test_times_beyond_64_bits_are_refused() -> None:
     assert refused(produced((1 << 62, None, b"a"), base_ms=1 << 61, max_ms=5)).record == 0
 
 
-def test_a_time_out_of_range_is_told_before_a_key_that_is_missing_elsewhere() -> None:
+def test_timestamp_error_takes_precedence_over_a_missing_key_elsewhere() -> None:
     limits = replace(LIMITS, needs_keys=True)
     late = 2 * HOUR_MS
     found = refused(produced((0, None, b"a"), (late, b"k", b"b")), limits)
@@ -221,7 +223,7 @@ def test_a_time_out_of_range_is_told_before_a_key_that_is_missing_elsewhere() ->
     assert (found.error, found.record) == (BrokerError.INVALID_RECORD, 1)
 
 
-def test_large_work_is_done_by_a_thread_and_the_order_of_a_partition_stays() -> None:
+def test_large_validations_run_in_a_thread_and_keep_the_order_of_a_partition() -> None:
     many = [(0, None, b"")] * (MOST_RECORDS_ON_LOOP + 1)
     large = [(0, None, bytes(MOST_BYTES_ON_LOOP))]
     small = [(0, None, b"small")]
@@ -262,7 +264,7 @@ def test_large_work_is_done_by_a_thread_and_the_order_of_a_partition_stays() -> 
     asyncio.run(run())
 
 
-def test_content_beyond_every_limit_is_refused() -> None:
+def test_batch_that_decompresses_beyond_the_limit_is_rejected() -> None:
     """A batch that is small on the wire and decompresses to more than 128 MiB."""
     bomb = produced(content=bytes(129 << 20), count=1, attributes=ZSTD)
     assert len(bomb) < 100_000

@@ -33,7 +33,7 @@ def checked(**changes: str) -> NodeConfig:
     )
 
 
-def test_the_listener_between_brokers_comes_first_and_controllers_have_their_own_settings() -> None:
+def test_inter_broker_listener_is_first_and_controller_listeners_have_their_own_settings() -> None:
     config = checked()
     assert [each.name for each in config.listeners] == ["BROKERS", "CLIENTS"]
     assert config.broker is not None
@@ -60,7 +60,7 @@ def test_the_listener_between_brokers_comes_first_and_controllers_have_their_own
         ({"log_cleaner_backoff_ms": "soon"}, "log.cleaner.backoff.ms=soon"),
     ],
 )
-def test_what_can_not_work_is_refused(changes: dict[str, str], words: str) -> None:
+def test_invalid_broker_configuration_is_rejected(changes: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         checked(**changes)
     assert words in str(refused.value)
@@ -78,7 +78,7 @@ BOTH = {
 
 @pytest.mark.requirement("K631-01")
 @pytest.mark.parametrize("roles", ["broker,controller", "controller,broker"])
-def test_a_process_with_both_roles_has_listeners_of_both(roles: str) -> None:
+def test_combined_process_has_listeners_of_both_roles(roles: str) -> None:
     config = check_config({**BOTH, "process.roles": roles})
     assert [each.name for each in config.controller_listeners] == ["CONTROLLER"]
     assert [each.name for each in config.broker_listeners] == ["BROKERS", "CLIENTS"]
@@ -108,7 +108,7 @@ def test_a_process_with_both_roles_has_listeners_of_both(roles: str) -> None:
         ({"process.roles": "broker,broker"}, "broker,controller"),
     ],
 )
-def test_a_wrong_configuration_of_both_roles_is_refused(
+def test_invalid_configuration_of_a_combined_process_is_rejected(
     changes: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -116,7 +116,7 @@ def test_a_wrong_configuration_of_both_roles_is_refused(
     assert words in str(refused.value)
 
 
-def test_the_cleaners_keys_and_the_lag_in_bytes() -> None:
+def test_log_cleaner_properties_and_the_isr_lag_limit_in_bytes_are_parsed() -> None:
     broker = checked(log_cleaner_enable="false", quorum_replica_lag_max_bytes="1000").broker
     assert broker is not None
     assert broker.static_configs == {"log.cleaner.enable": "false"}

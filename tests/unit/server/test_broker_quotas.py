@@ -71,7 +71,7 @@ def asked(*components: tuple[str, int, str | None], strict: bool = False) -> lis
         ),
     ],
 )
-def test_a_filter_finds_what_a_stock_broker_finds(
+def test_quota_filter_matches_like_that_of_a_stock_broker(
     components: tuple[tuple[str, int, str | None], ...], strict: bool, found: list[str]
 ) -> None:
     assert asked(*components, strict=strict) == found

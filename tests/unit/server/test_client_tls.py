@@ -20,13 +20,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tls"
 
 
-def test_a_folder_with_all_three_files(folder: Path) -> None:
+def test_tls_folder_with_all_three_files_is_loaded(folder: Path) -> None:
     context = tls_of_folder(folder).context()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert len(context.get_ca_certs()) == 1
 
 
-def test_a_folder_with_authorities_alone_shows_nothing(folder: Path) -> None:
+def test_tls_folder_with_authorities_only_presents_no_certificate(folder: Path) -> None:
     (folder / "tls.crt").unlink()
     (folder / "tls.key").unlink()
     assert tls_of_folder(folder).chain is None
@@ -48,7 +48,7 @@ def test_a_folder_with_authorities_alone_shows_nothing(folder: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_said(
+def test_invalid_tls_folder_is_reported(
     name: str, content: bytes | None, why: str, folder: Path
 ) -> None:
     if content is None:
@@ -73,7 +73,7 @@ def config(folder: Path, **changes: str | None) -> Path:
     return path
 
 
-def test_the_properties_of_kafkas_tools(folder: Path) -> None:
+def test_properties_of_the_kafka_tools_are_accepted(folder: Path) -> None:
     found = tls_of_command_config(config(folder, request_timeout_ms="1000"))
     assert found is not None
     assert found.context().check_hostname
@@ -83,7 +83,7 @@ def test_the_properties_of_kafkas_tools(folder: Path) -> None:
     assert tls_of_command_config(config(folder, security_protocol="PLAINTEXT")) is None
 
 
-def test_an_encrypted_key_is_opened_by_its_password_which_is_never_shown(folder: Path) -> None:
+def test_encrypted_key_is_decrypted_with_its_password_which_is_never_shown(folder: Path) -> None:
     (folder / "keystore.pem").write_bytes(
         key_pem(MADE.key, "hush-hush") + (folder / "tls.crt").read_bytes()
     )
@@ -107,7 +107,7 @@ def test_an_encrypted_key_is_opened_by_its_password_which_is_never_shown(folder:
         ({"ssl_trustmanager_algorithm": "PKIX"}, "ssl.trustmanager.algorithm is not supported"),
     ],
 )
-def test_what_is_wrong_with_properties_is_said(
+def test_invalid_tls_properties_are_reported(
     changes: dict[str, str | None], why: str, folder: Path
 ) -> None:
     with pytest.raises(ClientTlsError) as raised:
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_properties_is_said(
     assert why in str(raised.value)
 
 
-def test_a_leader_in_clear_text_is_not_followed_to_by_who_asked_by_tls(folder: Path) -> None:
+def test_tls_client_does_not_follow_a_redirect_to_a_clear_text_leader(folder: Path) -> None:
     tls = tls_of_folder(folder)
     with AdminClient(["https://one:8443"], None, 1000, tls=tls) as client:
         assert client._may_follow("https://two:8443")

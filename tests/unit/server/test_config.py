@@ -19,7 +19,7 @@ GOOD = {
 
 
 @pytest.mark.requirement("K595-01")
-def test_defaults_are_kafkas() -> None:
+def test_defaults_are_those_of_kafka() -> None:
     config = check_config(dict(GOOD))
     assert config.bootstrap_servers == (
         HostPort("node-1.local", 9093),
@@ -32,7 +32,7 @@ def test_defaults_are_kafkas() -> None:
     assert config.formation is None
 
 
-def test_defaults_of_topics_have_the_brokers_names() -> None:
+def test_topic_defaults_use_the_property_names_of_brokers() -> None:
     given = {"log.retention.hours": "48", "min.insync.replicas": "2"}
     assert check_config({**GOOD, **given}).controller.settings.static_configs == given
 
@@ -68,7 +68,7 @@ def quorum_keys(**given: int) -> dict[str, str]:
         ),
     ],
 )
-def test_timeouts_that_can_not_work_together_are_refused_with_the_rule(
+def test_inconsistent_timeouts_are_rejected_with_the_rule(
     given: dict[str, int], key: str, rule: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -78,7 +78,7 @@ def test_timeouts_that_can_not_work_together_are_refused_with_the_rule(
 
 
 @pytest.mark.requirement("K595-01")
-def test_the_shortest_timeouts_that_are_taken() -> None:
+def test_shortest_allowed_timeouts_are_accepted() -> None:
     shortest = {
         "fetch_timeout_ms": 600,
         "request_timeout_ms": 600,
@@ -106,14 +106,14 @@ def test_the_shortest_timeouts_that_are_taken() -> None:
         ("listener.name.other.max.connections", "20", "no such key"),
     ],
 )
-def test_limits_are_checked(key: str, value: str, why: str) -> None:
+def test_limits_are_validated(key: str, value: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_config({**GOOD, key: value})
     assert key in str(caught.value)
     assert why in str(caught.value)
 
 
-def test_limits_hold_for_all_listeners_or_for_one() -> None:
+def test_limits_apply_to_all_listeners_or_to_one() -> None:
     given = {
         "max.connections": "500",
         "listener.name.admin.max.connections": "50",
@@ -178,7 +178,7 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         ("controller.quorum.fetch.timeout", "1", "did you mean controller.quorum.fetch.timeout.ms"),
     ],
 )
-def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
+def test_invalid_value_is_named(key: str, value: str, why: str) -> None:
     with pytest.raises(ConfigError) as raised:
         check_config({**GOOD, key: value})
     message = str(raised.value)
@@ -201,7 +201,7 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
         ("listeners", "CONTROLLER://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092", "PLAINTEXT is not in"),
     ],
 )
-def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: str) -> None:
+def test_controller_role_and_its_listener_are_required(key: str, value: str, why: str) -> None:
     told = {**GOOD, "process.roles": "controller", "controller.listener.names": "CONTROLLER"}
     check_config(dict(told))
     with pytest.raises(ConfigError, match=why) as raised:
@@ -217,7 +217,7 @@ def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: 
         ("CONTROLLER:PLAIN", "'PLAIN' is none of PLAINTEXT"),
     ],
 )
-def test_what_a_listener_speaks_is_said_by_kafkas_map(value: str, why: str) -> None:
+def test_listener_protocol_is_set_by_the_kafka_protocol_map(value: str, why: str) -> None:
     key = "listener.security.protocol.map"
     told = check_config({**GOOD, key: "CONTROLLER:PLAINTEXT,SSL:SSL"})
     assert told == check_config(dict(GOOD))
@@ -236,7 +236,7 @@ def test_what_a_listener_speaks_is_said_by_kafkas_map(value: str, why: str) -> N
         ("1@a:9093,1@b:9093", "an id is listed twice"),
     ],
 )
-def test_voters_are_checked_as_id_at_host_port(value: str, why: str) -> None:
+def test_voters_are_parsed_as_id_at_host_and_port(value: str, why: str) -> None:
     pairs = {**GOOD, "controller.quorum.voters": value}
     del pairs["controller.quorum.bootstrap.servers"]
     with pytest.raises(ConfigError, match=r"controller\.quorum\.voters=") as raised:
@@ -250,7 +250,7 @@ del STATIC["controller.quorum.bootstrap.servers"]
 
 
 @pytest.mark.requirement("K853-03")
-def test_static_voters_or_bootstrap_servers() -> None:
+def test_static_voters_or_bootstrap_servers_are_accepted() -> None:
     config = check_config(dict(STATIC))
     assert [str(voter) for voter in config.static_voters] == [
         "1@node-1.local:9093",
@@ -264,7 +264,7 @@ def test_static_voters_or_bootstrap_servers() -> None:
 
 
 @pytest.mark.requirement("K853-03")
-def test_both_or_neither_is_refused_with_both_keys_and_a_way_out() -> None:
+def test_both_or_neither_voter_property_is_rejected_with_both_names_and_a_remedy() -> None:
     keys = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
     for pairs, words in (
         ({**GOOD, **STATIC}, ("can't be combined", "2@node-2.local:9093", "keep")),
@@ -275,13 +275,13 @@ def test_both_or_neither_is_refused_with_both_keys_and_a_way_out() -> None:
         assert all(word in str(raised.value) for word in (*keys, *words))
 
 
-def test_a_founder_and_static_voters_exclude_each_other() -> None:
+def test_founder_and_static_voters_are_mutually_exclusive() -> None:
     pairs = {**STATIC, "formation.founder.id": "1", "formation.founder.uuid": FOUNDER_UUID}
     with pytest.raises(ConfigError, match=r"formation\.founder\.id=1.*controller\.quorum\.voters"):
         check_config(pairs)
 
 
-def test_a_static_quorum_of_several_partitions_needs_a_cluster_id() -> None:
+def test_static_quorum_with_several_partitions_requires_a_cluster_id() -> None:
     pairs = {**STATIC, "quorum.partitions": "2"}
     with pytest.raises(ConfigError, match=r"quorum\.partitions=2.*set cluster\.id"):
         check_config(pairs)
@@ -289,20 +289,20 @@ def test_a_static_quorum_of_several_partitions_needs_a_cluster_id() -> None:
 
 
 @pytest.mark.parametrize("value", ["short", "AAAAAAAAAAAAAAAAAAAAAA"])
-def test_a_founder_uuid_must_be_one(value: str) -> None:
+def test_founder_uuid_must_be_valid(value: str) -> None:
     pairs = {**GOOD, "formation.founder.id": "1", "formation.founder.uuid": value}
     with pytest.raises(ConfigError, match=f"formation.founder.uuid={value}"):
         check_config(pairs)
 
 
-def test_formation() -> None:
+def test_formation_options_are_parsed() -> None:
     pairs = {**GOOD, "formation.founder.id": "1", "formation.founder.uuid": FOUNDER_UUID}
     formation = check_config({**pairs, "formation.initial.voters": "3"}).formation
     assert formation is not None
     assert (formation.founder_id, formation.initial_voters) == (1, 3)
 
 
-def test_a_file_with_overrides(tmp_path: Path) -> None:
+def test_configuration_file_is_combined_with_overrides(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text("# comment\n" + "".join(f"{k} = {v}\n" for k, v in GOOD.items()))
     assert check_config(read_pairs(path, ["node.id=7"])).node_id == 7
@@ -340,7 +340,7 @@ def under(listener: str, keys: dict[str, str]) -> dict[str, str]:
         ({"listener.name.controler.ssl.key.password": "hush-hush"}, "no such key; did you mean"),
     ],
 )
-def test_a_listener_with_tls_needs_settings_that_work(wrong: dict[str, str], why: str) -> None:
+def test_tls_listener_requires_valid_settings(wrong: dict[str, str], why: str) -> None:
     told = {**GOOD, "listener.security.protocol.map": "CONTROLLER:SSL", **KEYSTORE}
     assert check_config(dict(told)).dialled.ssl is not None
     with pytest.raises(ConfigError) as raised:
@@ -349,7 +349,7 @@ def test_a_listener_with_tls_needs_settings_that_work(wrong: dict[str, str], why
     assert "hush-hush" not in str(raised.value)
 
 
-def test_the_admin_port_shows_the_certificate_of_the_dialled_listener() -> None:
+def test_admin_port_uses_the_certificate_of_the_dialled_listener() -> None:
     told = {
         **GOOD,
         "listener.security.protocol.map": "CONTROLLER:SSL",
@@ -371,7 +371,7 @@ def test_the_admin_port_shows_the_certificate_of_the_dialled_listener() -> None:
         check_config({**GOOD, **{key: told[key] for key in told if key.startswith("admin.")}})
 
 
-def test_several_listeners_each_with_a_protocol_of_its_own() -> None:
+def test_several_listeners_have_individual_protocols() -> None:
     told = {
         **GOOD,
         "listeners": "TOOLS://0.0.0.0:9094,CONTROLLER://0.0.0.0:9093",

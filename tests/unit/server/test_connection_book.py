@@ -39,7 +39,7 @@ class Env:
         return client
 
 
-def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
+def test_connection_limit_closes_the_longest_idle_connection_and_not_the_oldest() -> None:
     env = Env(max_connections=16)
     first, second, *_ = [env.open(f"10.0.0.{n}") for n in range(16)]
     first.active_at = 100.0
@@ -51,7 +51,7 @@ def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
     assert env.counted == ["max.connections"]
 
 
-def test_a_flood_of_silent_connections_displaces_no_active_connection() -> None:
+def test_flood_of_silent_connections_displaces_no_active_connection() -> None:
     env = Env(max_connections=16)
     asked = [env.open(f"10.0.0.{n}") for n in range(10)]
     shown = env.open("10.0.0.99")
@@ -67,7 +67,7 @@ def test_a_flood_of_silent_connections_displaces_no_active_connection() -> None:
     assert not shown.closed
 
 
-def test_a_flood_from_one_address_displaces_itself() -> None:
+def test_flood_from_one_address_displaces_only_its_own_connections() -> None:
     env = Env(max_connections=100, max_per_address=5)
     others = [env.open(f"10.0.1.{n}") for n in range(20)]
     flood = [env.open("10.9.9.9") for _ in range(1000)]
@@ -76,7 +76,7 @@ def test_a_flood_from_one_address_displaces_itself() -> None:
     assert len(env.book) == 25
 
 
-def test_an_address_may_have_a_limit_of_its_own() -> None:
+def test_limit_can_be_set_per_address() -> None:
     env = Env(max_per_address=2, per_address={"10.0.0.7": 4})
     seven = [env.open("10.0.0.7") for _ in range(6)]
     eight = [env.open("10.0.0.8") for _ in range(6)]
@@ -84,7 +84,7 @@ def test_an_address_may_have_a_limit_of_its_own() -> None:
     assert sum(not each.closed for each in eight) == 2
 
 
-def test_a_flood_never_closes_a_voters_connection() -> None:
+def test_flood_never_closes_a_voter_connection() -> None:
     env = Env(max_connections=16, max_per_address=16)
     voters = [env.open("10.0.0.1", voter=n) for n in (1, 2, 3)]
     for _ in range(500):
@@ -104,14 +104,14 @@ def test_repeated_claims_of_one_voter_displace_only_its_own_connections() -> Non
     assert sum(env.book.is_voters(each) for each in env.book) == MAX_PER_VOTER
 
 
-def test_claims_protect_no_more_than_half() -> None:
+def test_voter_claims_protect_at_most_half_of_the_connections() -> None:
     env = Env(max_connections=16, max_per_address=100)
     clients = [env.open() for _ in range(16)]
     protected = [env.book.belongs_to_voter(each, n) for n, each in enumerate(clients)]
     assert sum(protected) == 8
 
 
-def test_unfinished_requests_share_one_bound() -> None:
+def test_unfinished_requests_share_one_memory_limit() -> None:
     env = Env(queued_bytes=10 << 20)
     clients = [env.open() for _ in range(12)]
     for client in clients:
@@ -125,7 +125,7 @@ def test_unfinished_requests_share_one_bound() -> None:
     assert env.book.unfinished_bytes == 0
 
 
-def test_a_small_request_does_not_give_way_to_large_ones() -> None:
+def test_small_request_is_not_closed_for_large_ones() -> None:
     env = Env(queued_bytes=10 << 20)
     small = env.open(voter=1)
     env.book.has_unfinished(small, 2000)
@@ -136,7 +136,7 @@ def test_a_small_request_does_not_give_way_to_large_ones() -> None:
     assert env.book.unfinished_bytes <= 10 << 20
 
 
-def test_idle_and_unfinished_connections_end() -> None:
+def test_idle_and_unfinished_connections_time_out() -> None:
     env = Env(max_idle_ms=60_000, receive_timeout_ms=5000)
     idle, slow, voter = env.open(), env.open(), env.open(voter=1)
     env.now = 30.0
@@ -162,7 +162,7 @@ def known(env: Env, principal: str, address: str = "10.0.0.1") -> Client:
     return client
 
 
-def test_a_principal_has_so_many_connections_from_wherever_they_come() -> None:
+def test_connections_per_principal_are_limited_for_all_addresses() -> None:
     env = Env(principal_connections=3)
     others = [known(env, "User:b", f"10.0.1.{n}") for n in range(3)]
     first, *rest = [known(env, "User:a", f"10.0.0.{n}") for n in range(4)]
@@ -173,7 +173,7 @@ def test_a_principal_has_so_many_connections_from_wherever_they_come() -> None:
     assert not any(each.closed for each in (*others, *rest))
 
 
-def test_connections_of_voters_are_not_counted_for_their_principal() -> None:
+def test_voter_connections_do_not_count_for_their_principal() -> None:
     env = Env(principal_connections=2)
     voters = [known(env, "User:member") for _ in range(2)]
     for each in voters:
@@ -184,7 +184,7 @@ def test_connections_of_voters_are_not_counted_for_their_principal() -> None:
     assert [bool(each.closed) for each in (*voters, *others)] == [False, False, True, False]
 
 
-def test_unfinished_requests_of_one_principal_hold_no_more_than_its_part() -> None:
+def test_unfinished_requests_per_principal_are_limited() -> None:
     """Those of others stay, though they began earlier."""
     env = Env(principal_queued_bytes=200_000)
     other = known(env, "User:b")

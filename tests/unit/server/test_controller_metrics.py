@@ -60,7 +60,7 @@ def run(tmp_path: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("records", [1, 7])
-def test_metadata_lag_is_what_is_committed_and_not_applied(tmp_path: Path, records: int) -> None:
+def test_metadata_lag_counts_committed_and_unapplied_records(tmp_path: Path, records: int) -> None:
     async def scenario(node: Node) -> None:
         seen: list[float] = []
         values = tuple(encode_metadata(config(2, "t", f"k{n}", "v")) for n in range(records))
@@ -78,7 +78,7 @@ def test_metadata_lag_is_what_is_committed_and_not_applied(tmp_path: Path, recor
     run(tmp_path, scenario)
 
 
-def test_the_lag_of_a_broker_is_what_it_has_not_told_to_have_applied(tmp_path: Path) -> None:
+def test_broker_lag_counts_records_that_it_has_not_reported_as_applied(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         node = moves.node
         answer = await moves.ask(registration(9, cluster_id="c"))
@@ -96,7 +96,7 @@ def test_the_lag_of_a_broker_is_what_it_has_not_told_to_have_applied(tmp_path: P
     with_moves(tmp_path, scenario)
 
 
-def test_snapshot_lag_follows_the_log_and_falls_with_a_new_snapshot(tmp_path: Path) -> None:
+def test_snapshot_lag_grows_with_the_log_and_falls_with_a_new_snapshot(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         host = node.hosted.first
         node.reserve.measure()
@@ -115,7 +115,7 @@ def test_snapshot_lag_follows_the_log_and_falls_with_a_new_snapshot(tmp_path: Pa
     run(tmp_path, scenario)
 
 
-def test_commit_latency_follows_a_slow_disk(
+def test_commit_latency_reflects_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -146,7 +146,7 @@ def test_commit_latency_follows_a_slow_disk(
     run(tmp_path, scenario)
 
 
-def test_commit_rate_follows_commits(tmp_path: Path) -> None:
+def test_commit_rate_counts_commits(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         replica = node.metrics.partition(0)
         total = value(node, "records_committed_total")
@@ -163,7 +163,7 @@ def test_commit_rate_follows_commits(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_request_rate_follows_requests_and_refusals(tmp_path: Path) -> None:
+def test_request_rate_counts_requests_and_rejections(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         node = moves.node
         replica = node.metrics.partition(0)

@@ -47,7 +47,7 @@ def as_fetched(*batches: Batch) -> tuple[Batch, ...]:
     return fetched_batches(b"".join(bytes_of(each) for each in batches))
 
 
-def test_a_leader_describes_idempotent_producers(tmp_path: Path) -> None:
+def test_leader_describes_idempotent_producers(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         replica = hosted.create("t")
@@ -85,7 +85,7 @@ def test_a_leader_describes_idempotent_producers(tmp_path: Path) -> None:
     played(steps())
 
 
-def test_a_follower_describes_the_open_transaction_and_the_coordinator_of_the_last_one(
+def test_follower_describes_the_open_transaction_and_the_last_coordinator_epoch(
     tmp_path: Path,
 ) -> None:
     async def steps() -> None:
@@ -116,7 +116,7 @@ def test_a_follower_describes_the_open_transaction_and_the_coordinator_of_the_la
     played(steps())
 
 
-def test_each_partition_has_the_error_code_of_a_stock_broker(tmp_path: Path) -> None:
+def test_partition_errors_are_those_of_a_stock_broker(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t", (ME,), (OTHER,))
@@ -140,7 +140,7 @@ def test_each_partition_has_the_error_code_of_a_stock_broker(tmp_path: Path) -> 
     played(steps())
 
 
-def test_a_caller_who_may_not_read_a_topic_does_not_learn_whether_it_exists(tmp_path: Path) -> None:
+def test_caller_without_read_rights_cannot_detect_whether_a_topic_exists(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t")
@@ -159,7 +159,7 @@ def test_a_caller_who_may_not_read_a_topic_does_not_learn_whether_it_exists(tmp_
     played(steps())
 
 
-def test_a_partition_that_is_named_again_and_again_is_described_once(tmp_path: Path) -> None:
+def test_repeated_partition_is_described_once(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t")
@@ -186,7 +186,7 @@ class FailingWrites(PosixFileSystem):
         return super().pwrite(fd, data, position)
 
 
-def test_a_replica_on_a_failed_disk_describes_nothing(tmp_path: Path) -> None:
+def test_replica_on_a_failed_disk_describes_no_producers(tmp_path: Path) -> None:
     async def steps() -> None:
         files = FailingWrites()
         hosted = HostedReplicas(tmp_path, files=files)

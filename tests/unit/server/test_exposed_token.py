@@ -37,7 +37,7 @@ OPTION = {"admin.token.in.clear.text": "true"}
         ({**TLS, **HTTPS}, False),
     ],
 )
-def test_tokens_need_tls_where_members_have_it(properties: dict[str, str], expected: bool) -> None:
+def test_tokens_require_tls_if_members_use_it(properties: dict[str, str], expected: bool) -> None:
     """A quorum without TLS goes on as it was."""
     assert check_config({**BASE, **properties}).token_needs_tls is expected
 
@@ -72,14 +72,16 @@ def asked(
 
 
 @pytest.mark.parametrize("token", ["right", "wrong"])
-def test_a_token_of_another_host_is_refused_right_or_wrong(token: str) -> None:
+def test_token_from_another_host_over_clear_text_is_rejected_whether_valid_or_not(
+    token: str,
+) -> None:
     status, body = asked("10.0.0.1", token)
     assert status == 401
     assert "admin.token.in.clear.text" in body
     assert token not in body.replace("wrongly", "")
 
 
-def test_whoever_sends_none_or_by_tls_or_from_this_host_is_served() -> None:
+def test_requests_without_token_or_over_tls_or_from_loopback_are_served() -> None:
     assert asked("10.0.0.1", None)[0] == SERVED
     assert asked("10.0.0.1", "right", "https")[0] == SERVED
     assert asked("127.0.0.1", "right")[0] == SERVED

@@ -30,13 +30,13 @@ def caught(act: Callable[[], object]) -> BaseException:
     raise AssertionError("nothing was raised")
 
 
-def test_only_what_passed_through_state_is_half_a_step() -> None:
+def test_only_exceptions_in_stateful_modules_count_as_partial_state_changes() -> None:
     assert is_half_a_step(caught(lambda: majority_value(VoterSet(()), len)))  # type: ignore[arg-type]
     assert not is_half_a_step(caught(lambda: parse_uuid("no UUID")))
     assert not is_half_a_step(caught(lambda: 1 / 0))
 
 
-def test_a_loop_tells_of_callbacks_and_tasks_and_not_of_broken_connections() -> None:
+def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> None:
     told: list[BaseException] = []
 
     def fail() -> None:
@@ -62,7 +62,7 @@ def test_a_loop_tells_of_callbacks_and_tasks_and_not_of_broken_connections() -> 
     assert [type(each) for each in told] == [OSError, KeyError]
 
 
-def test_a_lookup_that_fails_after_its_connect_was_given_up_is_no_bug() -> None:
+def test_lookup_failure_after_a_cancelled_connect_is_no_bug() -> None:
     """The peer's request timed out first; then the name service says that it knows no such name."""
     told: list[BaseException] = []
     heard: list[object] = []
@@ -93,7 +93,7 @@ def test_a_lookup_that_fails_after_its_connect_was_given_up_is_no_bug() -> None:
     assert told == []
 
 
-def test_a_thread_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[BaseException] = []
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     watch_threads(told.append)
@@ -107,6 +107,6 @@ def test_a_thread_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [type(each) for each in told] == [ZeroDivisionError]
 
 
-def test_the_modules_that_keep_state_exist() -> None:
+def test_listed_stateful_modules_exist() -> None:
     """One that was moved would be taken for a translator, and a half step there for bad input."""
     assert [name for name in fail_stop._STATEFUL if find_spec(name) is None] == []

@@ -65,7 +65,7 @@ async def fail(moves: Moves, partitions: int) -> Failure:
     return Failure(partitions, seconds, cpu_seconds, proposals["committed"] - before)
 
 
-def test_ten_thousand_partitions_have_new_leaders_far_below_the_documents_time(
+def test_ten_thousand_partitions_get_new_leaders_far_below_the_time_limit_of_the_document(
     tmp_path: Path,
 ) -> None:
     async def scenario(moves: Moves) -> None:
@@ -77,7 +77,7 @@ def test_ten_thousand_partitions_have_new_leaders_far_below_the_documents_time(
     with_moves(tmp_path, scenario)
 
 
-def test_the_cost_grows_with_the_partitions_and_no_faster(tmp_path: Path) -> None:
+def test_failover_cost_is_linear_in_the_number_of_partitions(tmp_path: Path) -> None:
     """To 100 000: five times as many partitions as before, five times as many appends and as much CPU."""
     measured: list[Failure] = []
     for partitions in (20_000, 100_000):

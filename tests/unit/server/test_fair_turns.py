@@ -38,7 +38,7 @@ class Client:
             self._turns.add(self)
 
 
-def test_one_turn_of_the_loop_is_not_kept_for_long() -> None:
+def test_single_turn_of_the_loop_is_short() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     clients = [Client(turns, loop, 100, 0.001) for _ in range(50)]
@@ -49,7 +49,7 @@ def test_one_turn_of_the_loop_is_not_kept_for_long() -> None:
     assert all(len(each.done_at) == 100 for each in clients)
 
 
-def test_an_occasional_client_is_served_before_sixty_busy_ones() -> None:
+def test_occasional_client_is_served_before_sixty_busy_ones() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     for _ in range(60):
@@ -70,7 +70,7 @@ def test_an_occasional_client_is_served_before_sixty_busy_ones() -> None:
     assert max(waits[1:]) <= 2 * TURN_SECONDS
 
 
-def test_heavy_work_comes_one_at_a_time_and_leaves_most_of_the_time_to_others() -> None:
+def test_heavy_work_is_serialized_and_leaves_most_of_the_time_to_others() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     heavy = [Client(turns, loop, 100, 0.05) for _ in range(10)]
@@ -93,7 +93,7 @@ def test_heavy_work_comes_one_at_a_time_and_leaves_most_of_the_time_to_others() 
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
-def test_a_share_of_the_time_is_all_that_they_get(share: float) -> None:
+def test_heavy_work_is_limited_to_its_share_of_time(share: float) -> None:
     loop = Clockwork()
     turns = FairTurns(loop, share=share, burst_seconds=0.05, clock=loop.clock)
     clients = [Client(turns, loop, 10_000, 0.001) for _ in range(5)]
@@ -108,7 +108,7 @@ def test_a_share_of_the_time_is_all_that_they_get(share: float) -> None:
     assert max(counts) - min(counts) <= 5
 
 
-def test_a_burst_after_a_pause_is_served_at_once() -> None:
+def test_burst_after_a_pause_is_served_immediately() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
     client = Client(turns, loop, 1, 0.0001)
@@ -127,7 +127,7 @@ class LightClient(Client):
     is_light = True
 
 
-def test_what_many_send_at_once_is_one_group() -> None:
+def test_concurrent_requests_of_many_clients_form_one_group() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     loop.turn()
@@ -145,7 +145,7 @@ def test_what_many_send_at_once_is_one_group() -> None:
     assert turns.waiting == 0, "nor are those split that had to wait"
 
 
-def test_light_work_is_bounded_too_and_does_not_lengthen_the_turn_of_other_work() -> None:
+def test_light_work_is_limited_and_does_not_prolong_the_turn_of_other_work() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     light, other = LightClient(turns, loop, 1, 0.0001), Client(turns, loop, 1, 0.0001)

@@ -24,7 +24,7 @@ def read(path: Path | None, end_offset: int = 0) -> tuple[UserScramCredentialRec
     return first_credentials(cast(Any, config), cast(Any, directory))
 
 
-def test_each_line_is_a_user_with_a_salt_of_its_own(tmp_path: Path) -> None:
+def test_each_line_is_a_user_with_its_own_salt(tmp_path: Path) -> None:
     path = tmp_path / "users"
     line = f"SCRAM-SHA-512=[name=alice,password={SECRET}]"
     path.write_text(f"\n # who begins\n{line}\n{line}\n")
@@ -35,7 +35,7 @@ def test_each_line_is_a_user_with_a_salt_of_its_own(tmp_path: Path) -> None:
         assert made.record("alice", ScramMechanism.SHA_512) == each
 
 
-def test_without_the_key_or_after_the_formation_there_are_none(tmp_path: Path) -> None:
+def test_credentials_are_ignored_without_the_option_or_after_formation(tmp_path: Path) -> None:
     assert read(None) == ()
     assert read(tmp_path / "gone", end_offset=3) == ()
     with pytest.raises(ConfigError, match=r"formation.scram.file=.*gone: the file does not exist"):
@@ -51,7 +51,7 @@ def test_without_the_key_or_after_the_formation_there_are_none(tmp_path: Path) -
         (SECRET, "has to begin with one of"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(tmp_path: Path, line: str, why: str) -> None:
+def test_invalid_line_is_reported_without_the_password(tmp_path: Path, line: str, why: str) -> None:
     path = tmp_path / "users"
     path.write_text(f"# first\n{line}\n")
     with pytest.raises(ConfigError, match=f"line 2: .*{why}") as raised:
@@ -59,7 +59,7 @@ def test_what_is_wrong_is_said_without_the_password(tmp_path: Path, line: str, w
     assert SECRET not in str(raised.value)
 
 
-def test_they_are_written_with_the_first_levels_and_never_again() -> None:
+def test_credentials_are_written_with_the_first_feature_levels_and_never_again() -> None:
     made = made_from_password(ScramMechanism.SHA_256, SECRET, b"salt", 4096)
     user = made.record("alice", ScramMechanism.SHA_256)
     records = begin(ClusterImage(), in_transaction=False, first_credentials=(user,))

@@ -55,7 +55,7 @@ class RefusingLog:
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush(
+def test_synced_end_is_saved_after_the_response_and_not_for_every_flush(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.02)
@@ -108,7 +108,7 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("failure", [StorageFailure("EIO"), DiskFull("ENOSPC", at_sync=True)])
-def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
+def test_synced_end_that_cannot_be_saved_stops_the_replica(
     monkeypatch: pytest.MonkeyPatch, failure: StorageFailure | DiskFull
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.0)
@@ -132,7 +132,7 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize(("code", "kind"), [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull)])
-def test_a_sync_that_fails_is_told_with_its_error(
+def test_failed_sync_is_reported_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -158,7 +158,7 @@ def test_a_sync_that_fails_is_told_with_its_error(
     asyncio.run(run())
 
 
-def test_a_defect_in_a_flush_is_no_silent_end_of_the_thread(
+def test_exception_in_a_flush_is_reported_before_the_thread_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the disk would be said to hang, and its failure latched."""

@@ -19,7 +19,7 @@ def produced(producer_id: int, sequence: int, timestamp_ms: int) -> bytes:
     return batch.data
 
 
-def test_a_leader_forgets_idle_producers_and_no_others(tmp_path: Path) -> None:
+def test_leader_expires_idle_producers_only(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted, now_ms = HostedReplicas(tmp_path), time.time_ns() // 1_000_000
         replicas = [hosted.create(f"t{number}") for number in range(3)]
@@ -41,7 +41,7 @@ def test_a_leader_forgets_idle_producers_and_no_others(tmp_path: Path) -> None:
     played(steps())
 
 
-def test_a_follower_forgets_decided_transactions(tmp_path: Path) -> None:
+def test_follower_drops_decided_transactions(tmp_path: Path) -> None:
     """Nobody asks a follower for the last stable offset, which drops them on a leader."""
 
     async def steps() -> None:

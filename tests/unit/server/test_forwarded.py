@@ -79,7 +79,7 @@ def envelope(
     )
 
 
-def test_the_client_asks_and_its_answer_is_in_the_envelope() -> None:
+def test_forwarded_request_uses_the_client_principal_and_wraps_the_response() -> None:
     said = ElectLeadersResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, replica_election_results=()
     )
@@ -96,7 +96,7 @@ def test_the_client_asks_and_its_answer_is_in_the_envelope() -> None:
     assert decode_response(ELECT_LEADERS, version, heard.response_data) == said
 
 
-def test_a_node_that_is_not_the_controller_says_so_to_the_broker_and_not_to_the_client() -> None:
+def test_non_controller_error_is_returned_to_the_broker_and_not_to_the_client() -> None:
     """The broker asks the next controller then."""
     said = ElectLeadersResponse(error_code=ErrorCode.NOT_CONTROLLER, replica_election_results=())
     heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), lambda request: request.reply(said))
@@ -113,7 +113,7 @@ def test_a_node_that_is_not_the_controller_says_so_to_the_broker_and_not_to_the_
         (ElectLeadersResponse(error_code=41, replica_election_results=()), True),
     ],
 )
-def test_an_error_may_stand_with_each_of_the_things_that_were_asked_for(
+def test_error_can_be_returned_per_item_of_a_forwarded_request(
     body: Message, expected: bool
 ) -> None:
     assert says(body, ErrorCode.NOT_CONTROLLER) is expected
@@ -131,7 +131,7 @@ def test_an_error_may_stand_with_each_of_the_things_that_were_asked_for(
     ],
     ids=["no principal", "null principal", "no address", "no request", "asked by itself", "nested"],
 )
-def test_what_is_not_let_in(request_: EnvelopeRequest, error: int) -> None:
+def test_invalid_envelopes_are_rejected(request_: EnvelopeRequest, error: int) -> None:
     def never(request: ForwardedRequest) -> None:
         raise AssertionError(f"{request.request.api.name} was let in")
 

@@ -26,7 +26,7 @@ def cut(cutter: FrameCutter) -> list[bytes]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=12), max_size=6), st.lists(st.integers(1, 9)), st.booleans())
-def test_any_pieces_give_the_same_frames(
+def test_any_chunking_gives_the_same_frames(
     bodies: list[bytes], pieces: list[int], late: bool
 ) -> None:
     """`late`: frames are taken out only after everything has arrived, as from a busy connection."""
@@ -42,7 +42,7 @@ def test_any_pieces_give_the_same_frames(
     assert not cutter.has_more
 
 
-def test_a_frame_is_taken_out_as_soon_as_it_is_whole() -> None:
+def test_frame_is_returned_as_soon_as_it_is_complete() -> None:
     cutter = FrameCutter(100)
     cutter.feed(framed(b"one") + framed(b"two")[:5])
     assert cut(cutter) == [b"one"]
@@ -52,7 +52,7 @@ def test_a_frame_is_taken_out_as_soon_as_it_is_whole() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 101, 0x7FFFFFFF])
-def test_a_size_outside_the_limit_is_refused_as_soon_as_it_is_there(size: int) -> None:
+def test_invalid_frame_size_is_rejected_as_soon_as_it_is_read(size: int) -> None:
     cutter = FrameCutter(100)
     cutter.feed(struct.pack(">i", size)[:3])
     assert cutter.next() is None
@@ -61,7 +61,7 @@ def test_a_size_outside_the_limit_is_refused_as_soon_as_it_is_there(size: int) -
         cutter.next()
 
 
-def test_no_memory_is_reserved_for_an_announced_size() -> None:
+def test_announced_size_reserves_no_memory() -> None:
     cutter = FrameCutter(MAX_BYTES)
     tracemalloc.start()
     cutter.feed(struct.pack(">i", MAX_BYTES) + b"x")
@@ -71,7 +71,7 @@ def test_no_memory_is_reserved_for_an_announced_size() -> None:
     assert peak_bytes < 10_000
 
 
-def test_a_frame_that_trickles_in_is_not_copied_with_every_piece() -> None:
+def test_slowly_received_frame_is_not_copied_with_every_chunk() -> None:
     """The largest frame in small pieces: within the memory of one connection, and in no time."""
     stream, cutter = framed(b"\x01" * MAX_BYTES), FrameCutter(MAX_BYTES)
     tracemalloc.start()
@@ -85,7 +85,7 @@ def test_a_frame_that_trickles_in_is_not_copied_with_every_piece() -> None:
     assert peak_bytes < 3 * MAX_BYTES
 
 
-def test_a_large_frame_is_a_view_and_a_small_one_its_own_bytes() -> None:
+def test_large_frame_is_a_view_and_a_small_one_is_copied() -> None:
     cutter = FrameCutter(MAX_BYTES)
     cutter.feed(framed(b"a" * _VIEW_FROM_BYTES) + framed(b"b"))
     large, small = cutter.next(), cutter.next()

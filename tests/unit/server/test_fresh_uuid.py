@@ -6,7 +6,7 @@ from quorum_node import fresh_uuid
 from quorum_node.records.identity import uuid_text
 
 
-def test_a_uuid_whose_text_has_a_leading_dash_is_drawn_again(monkeypatch):
+def test_uuid_with_a_leading_dash_is_generated_again(monkeypatch):
     dashed = UUID(bytes=b"\xf8" + bytes(15))
     plain = UUID(int=1)
     assert uuid_text(dashed).startswith("-")

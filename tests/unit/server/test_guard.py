@@ -118,7 +118,7 @@ def counted_calls(work: Callable[[], object]) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "caller"), [("Fetch", MEMBER), ("Vote", MEMBER)])
-def test_what_was_allowed_once_costs_a_look_into_a_table(name: str, caller: Caller) -> None:
+def test_repeated_allowed_request_costs_one_table_lookup(name: str, caller: Caller) -> None:
     env, request = Env(), Request(caller)
     body = body_of(NAMES[name], 1)
     first = env.guard.request(request, body)
@@ -128,7 +128,7 @@ def test_what_was_allowed_once_costs_a_look_into_a_table(name: str, caller: Call
     assert len(calls) <= 6, calls
 
 
-def test_a_decision_is_made_again_when_entries_change() -> None:
+def test_decision_is_repeated_after_acl_changes() -> None:
     env, alice = Env(), Request(ALICE)
     assert not env.allows(alice, "DescribeQuorum")
     env.commit(entry(AclOperation.DESCRIBE))
@@ -142,7 +142,7 @@ def test_a_decision_is_made_again_when_entries_change() -> None:
     assert not env.allows(alice, "DescribeQuorum")
 
 
-def test_a_decision_is_made_again_when_the_voters_change() -> None:
+def test_decision_is_repeated_after_voter_changes() -> None:
     """A broker whose id becomes a voter's no longer fetches under it."""
     env, broker = Env(), Request(BROKER)
     assert env.allows(broker, "Fetch")
@@ -151,7 +151,7 @@ def test_a_decision_is_made_again_when_the_voters_change() -> None:
     assert not env.allows(broker, "Fetch")
 
 
-def test_a_decision_is_that_of_one_id_one_api_and_one_caller() -> None:
+def test_decision_is_cached_per_id_api_and_caller() -> None:
     env, member = Env(), Request(MEMBER)
     for name in ("Fetch", "Vote", "BeginQuorumEpoch"):
         assert env.allows(member, name, 1)
@@ -161,7 +161,7 @@ def test_a_decision_is_that_of_one_id_one_api_and_one_caller() -> None:
     assert not env.allows(member, "Vote", 1)
 
 
-def test_whom_a_request_names_is_looked_at_each_time() -> None:
+def test_node_named_in_a_request_is_checked_each_time() -> None:
     """A member may add itself; that says nothing of others."""
     env = Env(AccessSettings(ON, BOUND, auto_join=True))
     member = Request(MEMBER)
@@ -170,7 +170,7 @@ def test_whom_a_request_names_is_looked_at_each_time() -> None:
         assert not env.allows(member, "AddRaftVoter", 2)
 
 
-def test_nothing_is_kept_where_nothing_may_be_kept_and_no_more_than_is_needed() -> None:
+def test_decision_cache_is_bounded_and_skips_uncacheable_decisions() -> None:
     env = Env(AccessSettings(ON))
     assert env.allows(Request(ROOT, keeps=False), "Fetch")
     root = Request(ROOT)
@@ -181,7 +181,7 @@ def test_nothing_is_kept_where_nothing_may_be_kept_and_no_more_than_is_needed() 
     assert not env.allows(Request(ALICE), "Fetch")
 
 
-def test_until_the_entries_are_known_roles_and_super_users_alone_count() -> None:
+def test_only_roles_and_super_users_are_allowed_before_acls_are_loaded() -> None:
     env, alice = Env(), Request(ALICE)
     env.commit(entry(AclOperation.DESCRIBE))
     env.replica.heard = False
@@ -197,7 +197,7 @@ def test_until_the_entries_are_known_roles_and_super_users_alone_count() -> None
     assert env.allows(alice, "DescribeQuorum"), "once loaded it is kept up to date"
 
 
-def test_routes_are_judged_by_what_holds_now() -> None:
+def test_http_routes_use_the_current_acls() -> None:
     env = Env()
     assert isinstance(env.guard.route(ALICE, "GET", "/v1/node"), Denial)
     env.commit(entry(AclOperation.DESCRIBE))
@@ -205,7 +205,7 @@ def test_routes_are_judged_by_what_holds_now() -> None:
     assert env.guard.route(ALICE, "GET", "/v1/nothing") is None
 
 
-def test_a_denial_is_told_once_and_counted_always() -> None:
+def test_denial_is_logged_once_and_always_counted() -> None:
     env, nobody = Env(), Request(ANONYMOUS)
     with capture_logs() as lines:
         for _ in range(3):
@@ -233,7 +233,7 @@ def test_a_denial_is_told_once_and_counted_always() -> None:
     assert [line["sinceThen"] for line in lines] == [2]
 
 
-def test_many_strangers_fill_neither_memory_nor_labels() -> None:
+def test_many_unknown_callers_are_bounded_in_memory_and_metric_labels() -> None:
     metrics = Metrics()
     denials = Denials(metrics, lambda: 0.0)
     with capture_logs():
@@ -244,7 +244,7 @@ def test_many_strangers_fill_neither_memory_nor_labels() -> None:
     assert metrics.labelled["authorization_denials"] == {"none Vote": 3 * MAX_REMEMBERED}
 
 
-def test_a_refusal_names_the_error_that_stock_kafka_names() -> None:
+def test_denial_returns_the_error_code_of_stock_kafka() -> None:
     env = Env()
     for name in ("Vote", "AlterQuorum", "Envelope", "DescribeCluster"):
         found = env.guard.request(Request(ANONYMOUS), body_of(NAMES[name], 1))
@@ -252,7 +252,7 @@ def test_a_refusal_names_the_error_that_stock_kafka_names() -> None:
         assert found.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_ids_are_read_as_claims_are() -> None:
+def test_id_in_the_decision_cache_equals_the_id_in_the_authorization() -> None:
     """What a decision is kept under says the same as what was judged."""
     for kind in claims.CLAIMING:
         body: Message = body_of(next(a for a in APIS.values() if a.request is kind), 5)

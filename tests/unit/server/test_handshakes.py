@@ -164,7 +164,7 @@ async def until(condition: Callable[[], bool]) -> None:
         (certificate_of("admin", None, CA), "User:CN=admin", Role.ADMIN, None),
     ],
 )
-def test_a_caller_has_the_identity_in_its_certificate(
+def test_caller_has_the_identity_in_its_certificate(
     made: Issued, principal: str, role: Role, node_id: int | None, tmp_path: Path
 ) -> None:
     async def play(port: Port) -> None:
@@ -186,7 +186,7 @@ def named(name: str, *uris: str) -> Issued:
     return issue(name, issuer=CA, start=now() - HOURS, end=now() + HOURS, uris=uris)
 
 
-def test_a_certificate_without_a_name_of_this_quorum_has_the_role_that_the_rules_say(
+def test_certificate_of_another_naming_scheme_gets_the_role_of_the_mapping_rules(
     tmp_path: Path,
 ) -> None:
     other = "urn:metadataquorum:ns:other:admin"
@@ -206,7 +206,7 @@ def test_a_certificate_without_a_name_of_this_quorum_has_the_role_that_the_rules
     at_a_port(tmp_path, play, rules="RULE:^CN=ops-([a-z]+)$/$1/")
 
 
-def test_a_certificate_with_two_identities_has_no_identity(tmp_path: Path) -> None:
+def test_certificate_with_two_identities_has_no_identity(tmp_path: Path) -> None:
     two = ("urn:metadataquorum:ns:demo:member:2", "urn:metadataquorum:ns:demo:member:3")
 
     async def play(port: Port) -> None:
@@ -219,7 +219,7 @@ def test_a_certificate_with_two_identities_has_no_identity(tmp_path: Path) -> No
     at_a_port(tmp_path, play)
 
 
-def test_without_a_certificate_where_it_is_optional_a_caller_is_anonymous(tmp_path: Path) -> None:
+def test_caller_without_an_optional_certificate_is_anonymous(tmp_path: Path) -> None:
     async def play(port: Port) -> None:
         assert await port.asks(None)
         assert port.callers[0].principal == "User:ANONYMOUS"
@@ -231,7 +231,7 @@ def test_without_a_certificate_where_it_is_optional_a_caller_is_anonymous(tmp_pa
     at_a_port(tmp_path, play, asked=Certificates.OPTIONAL)
 
 
-def test_a_session_is_not_resumed(tmp_path: Path) -> None:
+def test_tls_session_is_not_resumed(tmp_path: Path) -> None:
     async def play(port: Port) -> None:
         def session() -> object:
             context = port.context(certificate_of("admin", None, CA))
@@ -249,7 +249,7 @@ def test_a_session_is_not_resumed(tmp_path: Path) -> None:
     at_a_port(tmp_path, play)
 
 
-def test_silent_handshakes_end_in_time_and_the_oldest_gives_way(tmp_path: Path) -> None:
+def test_silent_handshakes_time_out_and_the_oldest_is_closed_first(tmp_path: Path) -> None:
     async def play(port: Port) -> None:
         sockets = open_sockets()
         silent = [socket.create_connection(("127.0.0.1", port.number)) for _ in range(6)]
@@ -270,7 +270,7 @@ def from_address(address: str, port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
 
 
-def test_handshakes_begin_at_a_rate_and_addresses_take_turns(tmp_path: Path) -> None:
+def test_handshakes_are_rate_limited_with_fair_turns_per_address(tmp_path: Path) -> None:
     """A flood waits for itself: who comes from elsewhere is next, though many wait already."""
 
     async def play(port: Port) -> None:
@@ -308,7 +308,7 @@ FETCH = encode_request(
     ],
     ids=["itself", "another-member", "reader", "broker", "nobody-is-bound"],
 )
-def test_a_connection_counts_as_a_voters_only_with_its_certificate(
+def test_connection_counts_as_a_voter_connection_only_with_its_certificate(
     made: Issued, binding: bool, protected: bool, tmp_path: Path
 ) -> None:
     """A voter's connection does not give way, and its requests wait for nobody: not for whoever says that it is voter 2."""
@@ -324,7 +324,7 @@ def test_a_connection_counts_as_a_voters_only_with_its_certificate(
     at_a_port(tmp_path, play, binding=binding)
 
 
-def test_a_peer_no_longer_trusted_is_disconnected_after_the_response(
+def test_peer_that_is_no_longer_trusted_is_disconnected_after_the_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
@@ -357,7 +357,7 @@ def test_a_peer_no_longer_trusted_is_disconnected_after_the_response(
 
 
 @pytest.mark.long
-def test_a_peer_with_an_expired_certificate_is_disconnected(
+def test_peer_with_an_expired_certificate_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)

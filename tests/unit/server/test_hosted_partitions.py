@@ -25,7 +25,7 @@ from support.hosted_node import NODE_ID, Node, with_node
         (DiskFull("ENOSPC"), HaltReason.DISK_FULL),
     ],
 )
-def test_a_failed_disk_stops_all_partitions_and_is_told_once(
+def test_failed_disk_stops_all_partitions_and_is_reported_once(
     tmp_path: Path, fails: int, failure: StorageFailure | DiskFull, reason: HaltReason
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -44,7 +44,7 @@ def test_a_failed_disk_stops_all_partitions_and_is_told_once(
     with_node(tmp_path, scenario)
 
 
-def test_a_failed_log_of_one_partition_stops_the_other() -> None:
+def test_failed_log_of_one_partition_stops_the_other() -> None:
     async def scenario(node: Node) -> None:
         node.hosted.hosts[1].driver.flush_failed(StorageFailure("EIO"))
         assert [host.halt is None for host in node.hosted.hosts] == [False, False]
@@ -53,7 +53,7 @@ def test_a_failed_log_of_one_partition_stops_the_other() -> None:
         with_node(Path(directory), scenario)
 
 
-def test_the_process_is_notified_of_the_end_before_it_is_logged(
+def test_process_is_notified_of_the_failure_before_it_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(events: ReplicaEvents, halt: Halt) -> None:
@@ -70,7 +70,7 @@ def test_the_process_is_notified_of_the_end_before_it_is_logged(
     with_node(tmp_path, scenario)
 
 
-def test_connections_to_voters_are_looked_after_for_as_long_as_the_node_runs(
+def test_voter_connections_are_maintained_while_the_node_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_partitions, "WARM_AGAIN_SECONDS", 0.01)
@@ -95,7 +95,7 @@ def test_connections_to_voters_are_looked_after_for_as_long_as_the_node_runs(
     with_node(tmp_path, scenario)
 
 
-def test_a_stop_ends_when_all_partitions_have_handed_over(tmp_path: Path) -> None:
+def test_shutdown_completes_when_all_partitions_have_transferred_leadership(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         node.hosted.hosts[0].request_shutdown()
         await asyncio.sleep(0)
@@ -109,7 +109,7 @@ def test_a_stop_ends_when_all_partitions_have_handed_over(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("K595-31")
-def test_each_partition_has_its_own_state_on_the_admin_api(tmp_path: Path) -> None:
+def test_admin_api_has_a_state_per_partition(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         async with node.client() as client:
             uuids = []
@@ -137,7 +137,7 @@ def test_each_partition_has_its_own_state_on_the_admin_api(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("partition", ["2", "-1"])
-def test_a_partition_that_is_not_here_is_named(tmp_path: Path, partition: str) -> None:
+def test_missing_partition_is_named(tmp_path: Path, partition: str) -> None:
     async def scenario(node: Node) -> None:
         async with node.client() as client:
             for path in ("/v1/node", "/v1/quorum", "/v1/log", "/v1/voter-history", "/v1/configs"):
@@ -148,7 +148,7 @@ def test_a_partition_that_is_not_here_is_named(tmp_path: Path, partition: str) -
     with_node(tmp_path, scenario)
 
 
-def test_metrics_name_the_partition(tmp_path: Path) -> None:
+def test_metrics_have_a_partition_label(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         async with node.client() as client:
             text = (await client.get("/metrics")).text

@@ -56,7 +56,7 @@ def flooded(connections: int, turns: int) -> tuple[list[Flood], list[int]]:
     return floods, counts
 
 
-def test_one_piece_is_read_in_a_turn_and_every_connection_gets_its_place() -> None:
+def test_one_chunk_is_read_per_turn_and_every_connection_is_served() -> None:
     floods, counts = flooded(connections=40, turns=2000)
     assert max(counts) == 1
     pieces = [each.pieces for each in floods]
@@ -65,7 +65,7 @@ def test_one_piece_is_read_in_a_turn_and_every_connection_gets_its_place() -> No
 
 
 @pytest.mark.parametrize("connections", [1, 40])
-def test_beyond_a_burst_the_rate_is_bounded(connections: int) -> None:
+def test_read_rate_is_limited_after_a_burst(connections: int) -> None:
     seconds = 4
     floods, _ = flooded(connections, turns=seconds * 1000)
     read = (connections + sum(each.pieces for each in floods)) * PIECE_BYTES
@@ -73,13 +73,13 @@ def test_beyond_a_burst_the_rate_is_bounded(connections: int) -> None:
     assert 0.8 * allowed < read < 1.05 * allowed
 
 
-def test_a_single_large_request_is_read_without_a_pause() -> None:
+def test_single_large_request_is_read_without_delay() -> None:
     pieces = (8 << 20) // PIECE_BYTES
     _, counts = flooded(connections=1, turns=pieces)
     assert counts == [1] * pieces
 
 
-def test_many_large_requests_leave_the_loop_its_turns() -> None:
+def test_many_large_requests_do_not_block_the_loop() -> None:
     """A real listener: what it takes from sixty connections in one turn of the loop is one piece, once they are large."""
 
     async def play() -> tuple[int, int]:

@@ -23,7 +23,7 @@ def description(**changed: object) -> ReplicaDescription:
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
-def test_a_witness_without_a_leader_says_who_can_help() -> None:
+def test_witness_without_leader_names_eligible_voters() -> None:
     alone = description(leader_id=NO_LEADER, witness=True)
     assert "witness" in leaderless(alone)
     assert "(1, 2)" in leaderless(alone)
@@ -33,18 +33,18 @@ def test_a_witness_without_a_leader_says_who_can_help() -> None:
     assert "witness" not in leaderless(replace(alone, is_voter=False))
 
 
-def test_a_witness_that_has_the_longest_log_says_so() -> None:
+def test_witness_with_the_longest_log_is_reported() -> None:
     asked = description(leader_id=NO_LEADER, witness=True, refused_shorter=key_of(2))
     assert "voter 2 asked for its vote, but lacks records" in leaderless(asked)
 
 
-def test_a_witness_that_is_the_last_voter_says_so() -> None:
+def test_witness_as_last_voter_is_reported() -> None:
     last = (Voter(key_of(3), endpoints_of("3")),)
     text = leaderless(description(leader_id=NO_LEADER, witness=True, voters=last))
     assert "there is no other voter" in text
 
 
-def test_a_silent_leader_is_told_as_well() -> None:
+def test_silent_leader_is_reported() -> None:
     silent = description(witness=True, last_leader_contact_ms=0.0)
     reason = catch_up(silent, 60_000, 2000).reason
     assert reason.startswith("last answer from leader 1 60000 ms ago")
@@ -58,7 +58,7 @@ def test_a_silent_leader_is_told_as_well() -> None:
         ((), ErrorCode.LEADER_IS_STOCK, "no admin API"),
     ],
 )
-def test_a_leader_without_an_admin_api(
+def test_leader_without_an_admin_api_is_reported(
     voters: tuple[Voter, ...], code: ErrorCode, words: str
 ) -> None:
     found = elsewhere(description(voters=voters, leader_endpoint=LEADER_ENDPOINT))
@@ -67,13 +67,13 @@ def test_a_leader_without_an_admin_api(
     assert "Nothing was changed" in found.message
 
 
-def test_no_leader_at_all() -> None:
+def test_missing_leader_is_reported() -> None:
     found = elsewhere(description(leader_id=NO_LEADER))
     assert (found.status, found.code) == (503, ErrorCode.NO_LEADER)
     assert found.message == "no leader is known; try again"
 
 
-def test_a_follower_names_the_leader_and_does_nothing() -> None:
+def test_follower_redirects_to_the_leader_and_executes_nothing() -> None:
     leader = Voter(key_of(1), (LEADER_ENDPOINT, Endpoint("ADMIN", "fd00::1", 8080)))
     found = elsewhere(description(voters=(leader,)))
     assert (found.status, found.code) == (421, ErrorCode.NOT_LEADER)

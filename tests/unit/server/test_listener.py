@@ -109,7 +109,7 @@ def played(env: Callable[[], None]) -> None:
     asyncio.run(play())
 
 
-def test_a_request_has_the_authenticated_principal_of_its_connection() -> None:
+def test_request_has_the_authenticated_principal_of_its_connection() -> None:
     def env() -> None:
         s = Env(at_once=False)
         s.connection.data_received(requests(1, 2))
@@ -122,7 +122,7 @@ def test_a_request_has_the_authenticated_principal_of_its_connection() -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 3, 50, 10_000])
-def test_pieces_of_any_size(piece: int) -> None:
+def test_requests_in_chunks_of_any_size_are_parsed(piece: int) -> None:
     def env() -> None:
         s = Env()
         stream = requests(1, 2) + requests(3, name="long" * 8_000) + requests(4)
@@ -141,7 +141,7 @@ def test_pieces_of_any_size(piece: int) -> None:
     played(env)
 
 
-def test_answers_leave_in_the_order_of_the_requests() -> None:
+def test_responses_are_sent_in_request_order() -> None:
     def env() -> None:
         s = Env(at_once=False)
         s.connection.data_received(requests(1, 2, 3))
@@ -154,7 +154,7 @@ def test_answers_leave_in_the_order_of_the_requests() -> None:
     played(env)
 
 
-def test_many_requests_take_turns_and_the_connection_is_not_read_meanwhile() -> None:
+def test_pipelined_requests_are_bounded_and_pause_reading() -> None:
     seen: list[int] = []
 
     async def play() -> None:
@@ -182,7 +182,7 @@ def test_many_requests_take_turns_and_the_connection_is_not_read_meanwhile() -> 
         (struct.pack(">ihhih", 10, 999, 0, 1, -1), "unsupported"),
     ],
 )
-def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None:
+def test_invalid_request_closes_the_connection(data: bytes, why: str) -> None:
     def env() -> None:
         s = Env()
         s.connection.data_received(requests(1) + data + requests(2))
@@ -197,7 +197,7 @@ def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None
     played(env)
 
 
-def test_each_of_several_listeners_has_its_own_name_limits_and_counters() -> None:
+def test_each_listener_has_its_own_name_limits_and_counters() -> None:
     """They share the handler and the loop's time."""
 
     async def play() -> None:
@@ -246,7 +246,7 @@ class Known(ClearText):
         return Anonymous(self.user)
 
 
-def test_connections_of_one_principal_share_its_requests() -> None:
+def test_connections_of_one_principal_share_its_request_limit() -> None:
     def env() -> None:
         limits = ConnectionLimits(principal_requests=4)
         s = Env(at_once=False, authentication=Known("CONTROLLER"), limits=limits)
@@ -265,7 +265,7 @@ def test_connections_of_one_principal_share_its_requests() -> None:
     played(env)
 
 
-def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
+def test_principal_waits_when_its_time_share_is_used_up() -> None:
     """Another connection of the same user pays for it, too."""
     wires: list[Wire] = []
 
@@ -288,7 +288,7 @@ def test_what_a_principal_asks_waits_when_its_time_is_used_up() -> None:
     assert wires[0].reads
 
 
-def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() -> None:
+def test_lost_connection_frees_its_requests_for_others_of_its_principal() -> None:
     envs: list[Env] = []
 
     def env() -> None:
@@ -305,7 +305,7 @@ def test_a_lost_connection_frees_its_requests_for_the_others_of_its_principal() 
     assert [each.request.correlation_id for each in envs[0].asked] == [1, 2, 3]
 
 
-def test_a_failed_request_without_an_answer_ends_the_connection_in_its_turn() -> None:
+def test_failed_request_without_a_response_closes_the_connection_in_order() -> None:
     """Produce with acks=0: the requests before it are answered first, those after it are not."""
 
     def env() -> None:
@@ -321,7 +321,7 @@ def test_a_failed_request_without_an_answer_ends_the_connection_in_its_turn() ->
     played(env)
 
 
-def test_a_request_that_needs_no_answer_keeps_the_connection() -> None:
+def test_request_without_a_response_keeps_the_connection() -> None:
     def env() -> None:
         s = Env(at_once=False)
         s.connection.data_received(requests(1, 2))
@@ -333,7 +333,7 @@ def test_a_request_that_needs_no_answer_keeps_the_connection() -> None:
     played(env)
 
 
-def test_an_answer_that_cannot_be_encoded_costs_its_client_the_connection_alone() -> None:
+def test_response_that_cannot_be_encoded_closes_only_its_connection() -> None:
     def env() -> None:
         s = Env(at_once=False)
         s.connection.data_received(requests(1))

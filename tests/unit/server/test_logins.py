@@ -178,7 +178,7 @@ def played(play: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_authenticated_client_is_served_as_its_user(version: int) -> None:
+def test_authenticated_client_is_served_as_its_user(version: int) -> None:
     def play() -> None:
         client = Env().client()
         assert client.asks_who_it_is() == "User:ANONYMOUS"
@@ -192,7 +192,7 @@ def test_an_authenticated_client_is_served_as_its_user(version: int) -> None:
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wrong")])
-def test_a_failed_login_is_answered_late_and_then_the_connection_ends(
+def test_failed_login_is_answered_with_a_delay_and_then_disconnected(
     user: str, password: str
 ) -> None:
     async def play() -> None:
@@ -208,7 +208,7 @@ def test_a_failed_login_is_answered_late_and_then_the_connection_ends(
     played(lambda: play())
 
 
-def test_frames_behind_a_failed_login_in_one_piece_are_not_read() -> None:
+def test_frames_after_a_failed_login_in_one_chunk_are_not_read() -> None:
     async def play() -> None:
         client = Env().client()
         challenge = client.begin("alice")
@@ -228,7 +228,7 @@ def test_frames_behind_a_failed_login_in_one_piece_are_not_read() -> None:
     played(lambda: play())
 
 
-def test_before_the_login_nothing_else_is_read_and_nothing_large() -> None:
+def test_only_small_login_requests_are_read_before_the_login() -> None:
     def play() -> None:
         env = Env(max_request_bytes=2000)
         vote, large, later = env.client(), env.client(), env.client()
@@ -249,7 +249,7 @@ def test_before_the_login_nothing_else_is_read_and_nothing_large() -> None:
     played(play)
 
 
-def test_a_login_that_takes_too_long_is_given_up() -> None:
+def test_login_that_takes_too_long_times_out() -> None:
     def play() -> None:
         env = Env(timeout_ms=5000)
         slow, done = env.client(), env.client()
@@ -264,7 +264,7 @@ def test_a_login_that_takes_too_long_is_given_up() -> None:
     played(play)
 
 
-def test_of_too_many_the_oldest_of_the_address_with_the_most_goes() -> None:
+def test_unauthenticated_connection_limit_closes_the_oldest_of_the_busiest_address() -> None:
     def play() -> None:
         env = Env(logins_max=3)
         known = env.client("10.0.0.9")
@@ -278,7 +278,7 @@ def test_of_too_many_the_oldest_of_the_address_with_the_most_goes() -> None:
     played(play)
 
 
-def test_a_password_change_ends_only_the_sessions_of_that_user() -> None:
+def test_password_change_closes_only_the_sessions_of_that_user() -> None:
     def play() -> None:
         env = Env()
         alice, bob = env.client(), env.client()
@@ -293,7 +293,7 @@ def test_a_password_change_ends_only_the_sessions_of_that_user() -> None:
     played(play)
 
 
-def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
+def test_password_changed_during_a_login_is_rejected() -> None:
     def play() -> None:
         env = Env()
         client = env.client()
@@ -306,7 +306,7 @@ def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
     played(play)
 
 
-def test_no_password_is_rejected_before_credentials_are_loaded() -> None:
+def test_password_is_rejected_before_credentials_are_loaded() -> None:
     def play() -> None:
         env = Env()
         env.stored.are_loaded = False
@@ -318,7 +318,7 @@ def test_no_password_is_rejected_before_credentials_are_loaded() -> None:
     played(play)
 
 
-def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
+def test_session_has_a_lifetime_and_is_renewed_by_the_same_user_only() -> None:
     async def play() -> None:
         env = Env(max_reauth_ms=10_000)
         renewing, silent, other = env.client(), env.client(), env.client()
@@ -342,7 +342,7 @@ def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
     played(lambda: play())
 
 
-def test_a_session_that_is_over_serves_nothing_before_the_sweep() -> None:
+def test_expired_session_serves_nothing_before_the_sweep() -> None:
     def play() -> None:
         env = Env(max_reauth_ms=10_000)
         client = env.client()
@@ -380,7 +380,9 @@ _GOOD = [
     st.integers(1, 60),
 )
 @settings(max_examples=150, deadline=None)
-def test_no_random_bytes_authenticate_without_the_password(frames: list[bytes], piece: int) -> None:
+def test_random_bytes_never_authenticate_without_the_password(
+    frames: list[bytes], piece: int
+) -> None:
     """Whatever comes, in pieces of any size: nobody is somebody, and nothing but versions is served."""
 
     def play() -> None:

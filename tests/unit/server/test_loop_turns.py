@@ -66,7 +66,7 @@ def ask(port: int, folder: Path) -> None:
                 left -= len(connection.recv(min(left, 1 << 20)))
 
 
-def test_an_answer_of_eight_mebibytes_holds_the_loop_for_a_millisecond_at_most(
+def test_response_of_eight_mebibytes_blocks_the_loop_for_at_most_a_millisecond(
     tmp_path: Path,
 ) -> None:
     """The calmest of some rounds: what another process does to the caches of the processor is not meant."""

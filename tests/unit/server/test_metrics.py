@@ -75,7 +75,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.requirement("K595-28")
-def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
+def test_every_metric_of_the_draft_tables_exists() -> None:
     assert {spec.draft for spec in SPECS} - {""} == {*DRAFT_TABLE, *CONTROLLER_TABLE}
     for spec in SPECS:
         if spec.derived is not None:
@@ -89,7 +89,7 @@ def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
 
 
 @pytest.mark.requirement("K595-28")
-def test_every_metric_is_in_the_text_that_prometheus_reads(metrics: Metrics) -> None:
+def test_every_metric_is_in_the_prometheus_text(metrics: Metrics) -> None:
     replica = metrics.partition(0)
     for counted in (metrics, replica):
         counted.ask_at_scrape(
@@ -118,7 +118,7 @@ def test_every_metric_is_in_the_text_that_prometheus_reads(metrics: Metrics) -> 
     assert 'metadata_quorum_inbound_requests_total{source="3"} 2.0' in text
 
 
-def test_a_rate_covers_the_last_thirty_seconds(metrics: Metrics, clock: Clock) -> None:
+def test_rate_covers_the_last_thirty_seconds(metrics: Metrics, clock: Clock) -> None:
     for _ in range(4):
         metrics.count_labelled("inbound_requests", 2, 50)
         clock.now += STEP_SECONDS
@@ -132,7 +132,7 @@ def test_a_rate_covers_the_last_thirty_seconds(metrics: Metrics, clock: Clock) -
 
 
 @pytest.mark.requirement("K595-28")
-def test_average_and_largest_forget_what_is_old(metrics: Metrics, clock: Clock) -> None:
+def test_average_and_maximum_discard_old_values(metrics: Metrics, clock: Clock) -> None:
     replica = metrics.partition(0)
     replica.observe("replication_latency_seconds", 0.1)
     replica.observe("replication_latency_seconds", 0.3)
@@ -148,7 +148,7 @@ def test_average_and_largest_forget_what_is_old(metrics: Metrics, clock: Clock) 
     assert found["replication_latency_max_seconds", ""] == pytest.approx(0.01)
 
 
-def test_the_size_of_a_channel_is_the_time_spent_in_it(metrics: Metrics, clock: Clock) -> None:
+def test_channel_size_is_the_time_spent_in_it(metrics: Metrics, clock: Clock) -> None:
     """Little's law: ten requests of 0.2 s in 4 s are half a request at a time."""
     for _ in range(10):
         metrics.durations_of("peer_request_time_seconds", "Fetch").add(0.2)
@@ -156,14 +156,14 @@ def test_the_size_of_a_channel_is_the_time_spent_in_it(metrics: Metrics, clock: 
     assert samples(metrics)["outbound_channel_size", ""] == pytest.approx(0.5)
 
 
-def test_an_idle_loop_is_idle_and_a_busy_one_is_not(metrics: Metrics, clock: Clock) -> None:
+def test_idle_loop_reports_idle_and_busy_loop_reports_busy(metrics: Metrics, clock: Clock) -> None:
     clock.now += 1000
     assert samples(metrics)["idle_ratio", ""] == pytest.approx(1, abs=0.01)
     metrics.count("loop_busy_seconds", 250)
     assert samples(metrics)["idle_ratio", ""] == pytest.approx(0.75, abs=0.01)
 
 
-def test_senders_cannot_make_labels_without_end(metrics: Metrics) -> None:
+def test_senders_cannot_create_unlimited_labels(metrics: Metrics) -> None:
     for number in range(2 * MAX_LABELS):
         metrics.count_labelled("inbound_requests", number)
     assert len(metrics.labelled["inbound_requests"]) == MAX_LABELS + 1
@@ -171,7 +171,7 @@ def test_senders_cannot_make_labels_without_end(metrics: Metrics) -> None:
 
 
 @pytest.mark.requirement("K595-28")
-def test_addresses_of_one_peer_are_added_up(metrics: Metrics) -> None:
+def test_addresses_of_one_peer_are_summed(metrics: Metrics) -> None:
     metrics.count_labelled("outbound_requests", ("host", 1), 2)
     metrics.count_labelled("outbound_requests", ("host", 2), 3)
     metrics.write_labels_by(lambda label: "7")
@@ -179,7 +179,7 @@ def test_addresses_of_one_peer_are_added_up(metrics: Metrics) -> None:
 
 
 @pytest.mark.requirement("K595-28")
-def test_a_commit_is_measured_in_its_local_and_its_remote_part(metrics: Metrics) -> None:
+def test_commit_time_is_split_into_local_and_remote_parts(metrics: Metrics) -> None:
     replica = metrics.partition(0)
     fsync = replica.histograms["local_fsync_latency_seconds"]
     remote = replica.histograms["replication_latency_seconds"]
@@ -196,7 +196,7 @@ def test_a_commit_is_measured_in_its_local_and_its_remote_part(metrics: Metrics)
 
 
 @pytest.mark.requirement("K595-28")
-def test_an_election_lasts_from_the_first_candidacy_to_a_known_leader(metrics: Metrics) -> None:
+def test_election_time_is_from_the_first_candidacy_to_a_known_leader(metrics: Metrics) -> None:
     elections = metrics.partition(0).histograms["election_latency_seconds"]
     times = ElectionTimes(metrics.partition(0))
     times.role_changed(RoleChanged(RoleName.FOLLOWER, 1, 2, True))
@@ -210,7 +210,7 @@ def test_an_election_lasts_from_the_first_candidacy_to_a_known_leader(metrics: M
 
 
 @pytest.mark.requirement("K595-28")
-def test_the_four_times_of_a_request_are_kept_by_its_type(metrics: Metrics) -> None:
+def test_four_request_times_are_recorded_per_request_type(metrics: Metrics) -> None:
     """Received, taken up, answered, written: two requests of one type, one of another."""
     times = RequestTimes(metrics)
     times.left(FETCH, 10.0, 10.1, 10.4, 11.0)

@@ -97,7 +97,7 @@ def at_a_port(folder: Path, play: Callable[[MixedPort], Awaitable[None]]) -> Non
     uvloop.run(run())
 
 
-def test_both_are_answered_and_only_tls_has_a_name(tmp_path: Path) -> None:
+def test_both_protocols_are_served_and_only_tls_has_a_principal(tmp_path: Path) -> None:
     async def play(port: MixedPort) -> None:
         assert await port.asks(None)
         assert await port.asks(port.context())
@@ -108,7 +108,7 @@ def test_both_are_answered_and_only_tls_has_a_name(tmp_path: Path) -> None:
     at_a_port(tmp_path, play)
 
 
-def test_a_foreign_certificate_is_refused_as_ever(tmp_path: Path) -> None:
+def test_foreign_certificate_is_rejected(tmp_path: Path) -> None:
     async def play(port: MixedPort) -> None:
         assert not await port.asks(port.context(OTHER))
         assert port.callers == []
@@ -116,7 +116,9 @@ def test_a_foreign_certificate_is_refused_as_ever(tmp_path: Path) -> None:
     at_a_port(tmp_path, play)
 
 
-def test_who_speaks_clear_text_is_told_while_connected_and_a_minute_longer(tmp_path: Path) -> None:
+def test_clear_text_clients_are_reported_while_connected_and_a_minute_longer(
+    tmp_path: Path,
+) -> None:
     async def play(port: MixedPort) -> None:
         assert await port.asks(port.context())
         assert port.authentication.in_clear_text() == ()
@@ -141,7 +143,7 @@ def test_who_speaks_clear_text_is_told_while_connected_and_a_minute_longer(tmp_p
     ("said", "is_tls"),
     [(b"\x16\x03\x01", True), (HELLO, False), (b"GET / HTTP/1.1\r\n", False), (b"", False)],
 )
-def test_the_first_byte_tells_and_stays(said: bytes, is_tls: bool) -> None:
+def test_first_byte_selects_the_protocol_permanently(said: bytes, is_tls: bool) -> None:
     async def run() -> None:
         mine, theirs = socket.socketpair()
         mine.setblocking(False)
@@ -155,7 +157,7 @@ def test_the_first_byte_tells_and_stays(said: bytes, is_tls: bool) -> None:
     uvloop.run(run())
 
 
-def test_a_node_without_certificates_can_not_take_tls_beside_clear_text(tmp_path: Path) -> None:
+def test_node_without_certificates_cannot_accept_tls_beside_clear_text(tmp_path: Path) -> None:
     raw = {
         "node.id": "1",
         "metadata.log.dir": str(tmp_path),

@@ -143,7 +143,7 @@ def expected(answer: Answer, request: raft.OutboundRequest) -> raft.InboundRespo
 
 @pytest.mark.requirement("K595-31")
 @given(mixtures(), st.data())
-def test_each_partition_gets_its_own_answer(parts: Parts, data: st.DataObject) -> None:
+def test_each_partition_gets_its_own_response(parts: Parts, data: st.DataObject) -> None:
     answers = [data.draw(answers_to(request)) for _, request in parts]
     version = api_of(parts[0][1]).max_version
     body = over_the_wire(join(to_wire(parts, version), answers, no_clock), version)
@@ -152,7 +152,7 @@ def test_each_partition_gets_its_own_answer(parts: Parts, data: st.DataObject) -
     assert found == [expected(answers[index], parts[index][1]) for index in asked]
 
 
-def test_answers_are_found_wherever_they_stand() -> None:
+def test_partition_responses_are_found_in_any_order() -> None:
     leader = raft.CurrentLeader(-1, 3)
     fetch = raft.FetchRequest("c", ReplicaKey(1, UUID(int=1)), 1, 0, 0)
     answers = [raft.FetchResponse(RaftError.NONE, leader, 10 + number) for number in range(3)]
@@ -162,7 +162,7 @@ def test_answers_are_found_wherever_they_stand() -> None:
 
 
 @given(mixtures(), st.data())
-def test_a_wrong_cluster_id_of_one_partition_is_no_other_ones(
+def test_wrong_cluster_id_of_one_partition_does_not_affect_others(
     parts: Parts, data: st.DataObject
 ) -> None:
     """Partitions learn the id of their cluster one by one."""
@@ -193,7 +193,7 @@ def _plain(request: raft.OutboundRequest, error: RaftError) -> raft.Response:
 
 
 @given(mixtures())
-def test_a_partition_that_the_answer_leaves_out_is_told_so(parts: Parts) -> None:
+def test_partition_missing_in_the_response_gets_an_error(parts: Parts) -> None:
     version = api_of(parts[0][1]).max_version
     first = [_plain(parts[0][1], RaftError.NONE)]
     body = over_the_wire(join(to_wire(parts[:1], version), first, no_clock), version)
@@ -202,7 +202,7 @@ def test_a_partition_that_the_answer_leaves_out_is_told_so(parts: Parts) -> None
     assert [each.error for each in found] == [RaftError.NONE, RaftError.INVALID_REQUEST]
 
 
-def test_what_differs_in_a_field_that_stands_once_does_not_share() -> None:
+def test_requests_that_differ_in_a_shared_field_are_not_combined() -> None:
     me, other = ReplicaKey(1, UUID(int=1)), ReplicaKey(2, UUID(int=2))
     fetch = raft.FetchRequest("c", me, 1, 0, 0, 500)
     vote = raft.VoteRequest("c", me, 1, 0, 0, other)
@@ -223,6 +223,6 @@ def test_what_differs_in_a_field_that_stands_once_does_not_share() -> None:
     assert shared_fields(vote) == shared_fields(replace(vote, candidate_epoch=9))
 
 
-def test_wire_codes_of_the_errors_used_here_come_back() -> None:
+def test_wire_error_codes_convert_back_to_the_same_errors() -> None:
     for error in (RaftError.INVALID_CLUSTER_ID, RaftError.FENCED_LEADER_EPOCH):
         assert raft_error(wire_error(error)) is error

@@ -81,17 +81,17 @@ def test_requests_are_pipelined_and_answered() -> None:
     assert run(grant, [(VOTE_REQUEST, 5000)] * 5, rounds=3) == [ANSWER] * 15
 
 
-def test_a_closed_connection_is_told_at_once() -> None:
+def test_closed_connection_is_reported_immediately() -> None:
     found = run(hang_up, [(VOTE_REQUEST, 60_000), (VOTE_REQUEST, 60_000)], rounds=2)
     assert found == [FailureReason.CLOSED] * 4
 
 
-def test_a_frozen_peer_is_a_timeout_and_never_a_closed_connection() -> None:
+def test_frozen_peer_is_a_timeout_and_never_a_closed_connection() -> None:
     found = run(silence, [(VOTE_REQUEST, 50), (VOTE_REQUEST, 60_000)])
     assert found == [FailureReason.TIMEOUT] * 2
 
 
-def test_a_refused_connection_is_told_at_once() -> None:
+def test_refused_connection_is_reported_immediately() -> None:
     async def scenario() -> object:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
@@ -104,12 +104,12 @@ def test_a_refused_connection_is_told_at_once() -> None:
     assert asyncio.run(scenario()) is FailureReason.REFUSED
 
 
-def test_an_answer_that_is_none_closes_the_connection() -> None:
+def test_invalid_response_closes_the_connection() -> None:
     assert run(babble, [(VOTE_REQUEST, 60_000)]) == [FailureReason.CLOSED]
 
 
 @pytest.mark.requirement("K650-03")
-def test_a_peer_that_serves_no_read_offset_is_not_taken_for_one_that_is_gone() -> None:
+def test_peer_without_the_read_offset_api_is_not_treated_as_closed() -> None:
     async def scenario() -> None:
         peer = Peer(grant, stock=True)
         await peer.start()
@@ -123,7 +123,7 @@ def test_a_peer_that_serves_no_read_offset_is_not_taken_for_one_that_is_gone() -
     asyncio.run(scenario())
 
 
-def test_what_is_asked_of_the_active_controller_ends_once_and_holds_up_no_vote() -> None:
+def test_request_to_the_active_controller_is_answered_once_and_delays_no_vote() -> None:
     release = asyncio.Event()
 
     async def commit_late(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -160,7 +160,7 @@ def test_what_is_asked_of_the_active_controller_ends_once_and_holds_up_no_vote()
     asyncio.run(scenario())
 
 
-def test_a_vote_does_not_queue_behind_a_read_that_waits() -> None:
+def test_vote_is_not_queued_behind_a_waiting_read() -> None:
     async def park_reads(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.api is not VOTE:
             await asyncio.Event().wait()
@@ -181,7 +181,7 @@ def test_a_vote_does_not_queue_behind_a_read_that_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
+def test_vote_is_not_queued_behind_a_parked_fetch() -> None:
     async def park_fetches(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.api is not VOTE:
             # Answers come in order: nothing behind it on this connection is answered either.
@@ -204,7 +204,7 @@ def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
     asyncio.run(scenario())
 
 
-def test_it_connects_again_after_a_failure() -> None:
+def test_peer_reconnects_after_a_failure() -> None:
     seen: list[int] = []
 
     async def first_hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
@@ -219,7 +219,7 @@ def test_it_connects_again_after_a_failure() -> None:
 
 
 @pytest.mark.parametrize("handle", [grant, silence, hang_up, babble])
-def test_nothing_is_called_after_the_pool_was_closed(handle: Handle) -> None:
+def test_no_callback_after_the_pool_was_closed(handle: Handle) -> None:
     async def scenario() -> dict[int, object]:
         peer = Peer(handle)
         await peer.start()
@@ -277,7 +277,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_an_election_and_the_first_fetch_behind_it_need_no_handshake() -> None:
+def test_election_and_first_fetch_need_no_handshake() -> None:
     async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
         pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 5000)
         pool.send(0, 2, peer.endpoint, FETCH_REQUEST, 5000)
@@ -288,7 +288,7 @@ def test_an_election_and_the_first_fetch_behind_it_need_no_handshake() -> None:
     in_warm_pool(scenario)
 
 
-def test_what_is_warm_is_not_opened_again_beside_parked_fetches() -> None:
+def test_idle_connection_is_reused_beside_parked_fetches() -> None:
     async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
         for partition in range(2):
             pool.send(partition, partition, peer.endpoint, FETCH_REQUEST, 5000)
@@ -302,7 +302,7 @@ def test_what_is_warm_is_not_opened_again_beside_parked_fetches() -> None:
     in_warm_pool(scenario, partitions=3)
 
 
-def test_what_the_other_side_closed_is_opened_again() -> None:
+def test_connection_closed_by_the_peer_is_reopened() -> None:
     async def scenario(pool: PeerPool, peer: Peer, outcomes: Outcomes) -> None:
         for writer in peer.writers:
             writer.close()

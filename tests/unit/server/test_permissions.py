@@ -139,7 +139,7 @@ async def allowed(node: Node, api: Api, body: Message) -> frozenset[str]:
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_every_api_serves_directly_whom_the_page_names(tmp_path: Path) -> None:
+def test_every_api_is_allowed_directly_to_the_documented_callers(tmp_path: Path) -> None:
     rows = cells("API")
     assert len(rows) == len(APIS) + 4
 
@@ -155,7 +155,7 @@ def test_every_api_serves_directly_whom_the_page_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_caller_without_the_right_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+def test_caller_without_the_right_is_rejected_and_nothing_changes(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         asked = registration(7, cluster_id="c")
         refused = await node.ask(CALLERS["stranger"], BROKER_REGISTRATION, asked)
@@ -180,7 +180,9 @@ def envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_in_an_envelope_counts_the_principal_without_any_role(tmp_path: Path) -> None:
+def test_envelope_uses_the_forwarded_principal_without_the_role_of_the_broker(
+    tmp_path: Path,
+) -> None:
     """What the broker of the connection may itself does not count either, not even right after it used it."""
 
     async def scenario(node: Node) -> None:
@@ -199,7 +201,7 @@ def test_in_an_envelope_counts_the_principal_without_any_role(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_broker_creates_its_internal_topics_and_its_clients_do_not(tmp_path: Path) -> None:
+def test_brokers_may_create_internal_topics_and_their_clients_may_not(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         broker = OneConnection(CALLERS["broker"])
         topics = [
@@ -221,7 +223,7 @@ def test_a_broker_creates_its_internal_topics_and_its_clients_do_not(tmp_path: P
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_only_brokers_and_super_users_pass_anything_on(tmp_path: Path) -> None:
+def test_only_brokers_and_super_users_may_forward_requests(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         for api in (APIS[key] for key in sorted(FORWARDABLE)):
             passed_on = envelope(api, request_of(api), "User:root")
@@ -237,7 +239,7 @@ def test_only_brokers_and_super_users_pass_anything_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K631-12", "K595-24")
-def test_every_route_serves_whom_the_page_names(tmp_path: Path) -> None:
+def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> None:
     rows = cells("route")
 
     async def statuses(node: Node, caller: Caller | None, token: str) -> dict[str, int]:
@@ -273,7 +275,7 @@ def test_every_route_serves_whom_the_page_names(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_metrics_can_be_closed_on_both_ports_and_probes_stay_open(tmp_path: Path) -> None:
+def test_metrics_can_be_restricted_on_both_ports_and_probes_stay_open(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         for caller, metrics in ((None, 401), (CALLERS["stranger"], 403), (CALLERS["reader"], 200)):
             async with node.client(TOKEN, caller) as client:
@@ -290,7 +292,7 @@ def test_metrics_can_be_closed_on_both_ports_and_probes_stay_open(tmp_path: Path
     play(tmp_path, scenario, **{"admin.metrics.open": "false"})
 
 
-def test_an_unknown_route_is_not_found_for_every_caller(tmp_path: Path) -> None:
+def test_unknown_route_returns_not_found_to_every_caller(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         for caller in (None, CALLERS["admin"]):
             async with node.client(TOKEN, caller) as client:

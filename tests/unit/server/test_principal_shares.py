@@ -40,7 +40,7 @@ def busy(clock: Callable[[], float] = perf_counter) -> LoopWork:
     return work
 
 
-def test_connections_of_one_principal_have_one_share_while_there_are_any() -> None:
+def test_all_connections_of_one_principal_share_one_entry_until_the_last_closes() -> None:
     shares = PrincipalShares(Loop(), 10, 25, busy())
     share = shares.of(caller("a"))
     share.received(7)
@@ -52,7 +52,7 @@ def test_connections_of_one_principal_have_one_share_while_there_are_any() -> No
     assert shares.of(caller("a")).requests == 0
 
 
-def test_too_many_requests_wait_until_half_are_answered() -> None:
+def test_requests_over_the_limit_wait_until_half_are_answered() -> None:
     share = Share(Loop(), max_requests=4)
     one, other = Connection(), Connection()
     share.received(3)
@@ -69,7 +69,7 @@ def test_too_many_requests_wait_until_half_are_answered() -> None:
     assert one.woken == 1, "it waits no more"
 
 
-def test_time_is_bounded_in_the_long_run() -> None:
+def test_time_share_is_limited_in_the_long_run() -> None:
     loop, now = Loop(), [100.0]
     work = busy(lambda: now[0])
     share = Share(loop, part=0.25, clock=lambda: now[0], work=work)
@@ -100,7 +100,7 @@ def test_members_and_administrators_have_no_time_limit() -> None:
         assert share.is_used_up is (role not in (Role.MEMBER, Role.ADMIN, Role.OPERATOR))
 
 
-def test_a_single_principal_has_no_time_limit_until_others_send_requests() -> None:
+def test_single_principal_has_no_time_limit_until_others_send_requests() -> None:
     now = [100.0]
     work = LoopWork(lambda: now[0])
     mine = Share(Loop(), part=0.25, clock=lambda: now[0], work=work)

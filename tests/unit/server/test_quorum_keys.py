@@ -36,7 +36,7 @@ def test_defaults_are_those_of_stock_kafka() -> None:
 
 @pytest.mark.requirement("K595-01")
 @pytest.mark.parametrize("key", TIMES)
-def test_each_time_is_its_own_key(key: str) -> None:
+def test_each_time_property_sets_exactly_one_field(key: str) -> None:
     """One key changes one field, and no other."""
     field, _, value = TIMES[key]
     changed = checked(**{f"controller.quorum.{key}": str(value)}).timeouts
@@ -48,7 +48,7 @@ def test_each_time_is_its_own_key(key: str) -> None:
 
 
 @pytest.mark.requirement("K595-01", "K631-01")
-def test_the_node_and_whom_it_asks() -> None:
+def test_node_id_and_bootstrap_servers_are_parsed() -> None:
     servers = {"controller.quorum.bootstrap.servers": "a.local:1,[::1]:2"}
     config = checked(**servers)
     assert config.node_id == 7
@@ -59,7 +59,7 @@ def test_the_node_and_whom_it_asks() -> None:
 
 
 @pytest.mark.requirement("K631-01")
-def test_the_listener_and_what_others_are_told() -> None:
+def test_listener_and_advertised_listener_are_parsed() -> None:
     listener = {"listeners": "CONTROLLER://0.0.0.0:9193", "controller.listener.names": "CONTROLLER"}
     config = checked(**listener)
     assert (config.dialled.address.host, config.dialled.address.port) == ("0.0.0.0", 9193)

@@ -27,7 +27,7 @@ POD_DOMAIN = "demo-nodes.prod.svc.cluster.local"
         ("", False),
     ],
 )
-def test_only_named_urls_and_trusted_hosts(url: str, covered: bool) -> None:
+def test_only_named_urls_and_trusted_hosts_are_allowed(url: str, covered: bool) -> None:
     trust = Trust(["http://one:8080"], ["two", ".quorum.example"], domain=lambda: "")
     assert trust.covers(url) is covered
 
@@ -46,7 +46,7 @@ def test_only_named_urls_and_trusted_hosts(url: str, covered: bool) -> None:
         ("evil.example", False),
     ],
 )
-def test_in_a_pod_the_pods_of_its_own_service(host: str, covered: bool) -> None:
+def test_pod_trusts_the_pods_of_its_own_service(host: str, covered: bool) -> None:
     url = f"http://{host}:8080"
     assert Trust([], [], domain=lambda: POD_DOMAIN).covers(url) is covered
     assert not Trust([], [], domain=lambda: "").covers(url)

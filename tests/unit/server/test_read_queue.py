@@ -55,7 +55,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_reads_share_a_confirmation_only_if_it_begins_after_they_came() -> None:
+def test_reads_share_a_confirmation_only_if_it_starts_after_them() -> None:
     async def test(queue: ReadQueue, core: Core, answers: Answers) -> None:
         queue.submit(answers.of("a"))
         queue.submit(answers.of("b"))
@@ -74,7 +74,7 @@ def test_reads_share_a_confirmation_only_if_it_begins_after_they_came() -> None:
     scenario(test)
 
 
-def test_a_confirmation_without_waiting_reads_is_cancelled() -> None:
+def test_confirmation_without_waiting_reads_is_cancelled() -> None:
     async def test(queue: ReadQueue, core: Core, answers: Answers) -> None:
         first, second = queue.submit(answers.of("a")), queue.submit(answers.of("b"))
         await turn()
@@ -94,7 +94,7 @@ def test_a_confirmation_without_waiting_reads_is_cancelled() -> None:
     scenario(test)
 
 
-def test_a_read_cancelled_before_its_confirmation_starts_none() -> None:
+def test_read_cancelled_before_its_confirmation_starts_none() -> None:
     async def test(queue: ReadQueue, core: Core, answers: Answers) -> None:
         queue.cancel(queue.submit(answers.of("gone")))
         await turn()

@@ -32,7 +32,7 @@ def to(partition: int, replicas: list[int] | None, **fields: Any) -> dict[str, A
     return {"topic": "t", "partition": partition, "replicas": replicas, **fields}
 
 
-def test_a_move_begins_after_its_commit_and_is_followed_to_its_end(tmp_path: Path) -> None:
+def test_move_starts_after_its_commit_and_is_reported_until_completion(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         assert await change(moves, to(0, [3, 1])) == ReassignResult(accepted=1, refused=[])
         seen = await described(moves)
@@ -56,7 +56,7 @@ def test_a_move_begins_after_its_commit_and_is_followed_to_its_end(tmp_path: Pat
     with_moves(tmp_path, scenario)
 
 
-def test_no_more_partitions_move_than_the_request_allows(tmp_path: Path) -> None:
+def test_number_of_moving_partitions_is_limited_by_the_request(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         result = await change(moves, to(0, [3, 1]), to(1, [3, 1]), maxMoving=1)
         assert result.accepted == 1
@@ -69,7 +69,7 @@ def test_no_more_partitions_move_than_the_request_allows(tmp_path: Path) -> None
     with_moves(tmp_path, scenario)
 
 
-def test_a_change_of_what_is_not_there_any_more_is_refused(tmp_path: Path) -> None:
+def test_change_with_a_stale_precondition_is_rejected(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         result = await change(moves, to(0, [3, 1], expectedReplicas=[2, 1]), to(1, [3, 1]))
         assert result.accepted == 1
@@ -87,7 +87,7 @@ def test_a_change_of_what_is_not_there_any_more_is_refused(tmp_path: Path) -> No
     with_moves(tmp_path, scenario)
 
 
-def test_each_partition_has_its_own_error_and_the_others_move(tmp_path: Path) -> None:
+def test_each_partition_has_its_own_error_and_others_move(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         unknown = {"topic": "none", "partition": 0, "replicas": [1]}
         result = await change(moves, unknown, to(1, [3, 1]), to(0, [9]), to(1, [4]))
@@ -118,7 +118,7 @@ def test_each_partition_has_its_own_error_and_the_others_move(tmp_path: Path) ->
         ({"partitions": [to(0, [1])], "timeoutMs": 0}, "timeoutMs"),
     ],
 )
-def test_a_malformed_request_is_refused_by_its_field(
+def test_malformed_request_is_rejected_with_its_field(
     tmp_path: Path, body: dict[str, Any], says: str
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -130,7 +130,7 @@ def test_a_malformed_request_is_refused_by_its_field(
     with_node(tmp_path, scenario)
 
 
-def test_posts_need_the_token(tmp_path: Path) -> None:
+def test_posts_require_the_token(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         async with node.client(token="secret") as client:
             for path, target in ((PATH, to(0, [1])), (f"{PATH}/describe", {"topic": "t"})):
@@ -142,7 +142,7 @@ def test_posts_need_the_token(tmp_path: Path) -> None:
     with_node(tmp_path, scenario)
 
 
-def test_what_is_not_committed_is_not_answered_as_done(tmp_path: Path) -> None:
+def test_uncommitted_change_is_not_reported_as_done(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         moves.node.hosted.disk_low(True)
         answer = await moves.client.post(PATH, json={"partitions": [to(0, [3, 1])]})

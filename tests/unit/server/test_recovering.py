@@ -103,7 +103,7 @@ def content(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in files}
 
 
-def test_the_survivor_alone_is_a_voter_in_an_epoch_beyond_all_others(config: NodeConfig) -> None:
+def test_survivor_is_the_sole_voter_in_an_epoch_above_all_others(config: NodeConfig) -> None:
     before = content(config.data_dir)
     recover(config, ACCEPTED, NO_LATCH)
     replica = opened(config)
@@ -121,7 +121,7 @@ def test_the_survivor_alone_is_a_voter_in_an_epoch_beyond_all_others(config: Nod
     assert kept == before
 
 
-def test_carried_out_once_it_does_nothing_any_more(config: NodeConfig) -> None:
+def test_repeated_recovery_has_no_effect(config: NodeConfig) -> None:
     recover(config, ACCEPTED, NO_LATCH)
     before = content(config.data_dir)
     recover(config, ACCEPTED, NO_LATCH)
@@ -136,7 +136,7 @@ def test_carried_out_once_it_does_nothing_any_more(config: NodeConfig) -> None:
         (Survivor(UUIDS[1], 4, 5), "belongs to another replica"),
     ],
 )
-def test_a_confirmation_of_anything_else_changes_nothing(
+def test_confirmation_for_anything_else_changes_nothing(
     config: NodeConfig, accepted: Survivor, words: str
 ) -> None:
     before = content(config.data_dir)
@@ -145,7 +145,7 @@ def test_a_confirmation_of_anything_else_changes_nothing(
     assert content(config.data_dir) == before
 
 
-def test_a_majority_that_can_be_reached_is_not_split(
+def test_reachable_majority_is_not_split(
     config: NodeConfig, reachable: dict[HostPort, str]
 ) -> None:
     reachable[HostPort("n3.invalid", 9093)] = "c"
@@ -157,7 +157,7 @@ def test_a_majority_that_can_be_reached_is_not_split(
     recover(config, ACCEPTED, NO_LATCH)
 
 
-def test_an_empty_directory_is_refused_and_stays_empty(config: NodeConfig, tmp_path: Path) -> None:
+def test_empty_directory_is_rejected_and_stays_empty(config: NodeConfig, tmp_path: Path) -> None:
     config.data_dir.rename(tmp_path / "elsewhere")
     config.data_dir.mkdir()
     with pytest.raises(WrongDirectory, match="no replica"):
@@ -165,7 +165,7 @@ def test_an_empty_directory_is_refused_and_stays_empty(config: NodeConfig, tmp_p
     assert list(config.data_dir.iterdir()) == []
 
 
-def test_a_disk_without_room_for_the_copy_is_left_as_it_is(
+def test_disk_without_space_for_the_copy_is_not_modified(
     config: NodeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Usage:
@@ -187,7 +187,7 @@ STEPS = ("keep_copy", "append_sole_voter", "save_sole_voter", "rename_replica")
 
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_cut_short_anywhere_it_is_harmless_and_the_next_run_finishes_it(
+def test_interrupted_recovery_is_harmless_and_completed_by_the_next_run(
     config: NodeConfig, monkeypatch: pytest.MonkeyPatch, step: str, done: bool
 ) -> None:
     carry_out: Callable[..., object] = getattr(recovering, step)
@@ -216,7 +216,7 @@ def test_cut_short_anywhere_it_is_harmless_and_the_next_run_finishes_it(
     assert meta.directory_id == RECOVERED.uuid
 
 
-def test_one_process_at_a_time_on_a_directory(tmp_path: Path) -> None:
+def test_only_one_process_may_use_a_directory(tmp_path: Path) -> None:
     held = lock_directory(tmp_path / "new")
     with pytest.raises(WrongDirectory, match="another process"):
         lock_directory(tmp_path / "new")
@@ -224,7 +224,7 @@ def test_one_process_at_a_time_on_a_directory(tmp_path: Path) -> None:
     os.close(lock_directory(tmp_path / "new"))
 
 
-def test_a_confirmation_is_read_as_it_is_written_and_names_its_heir() -> None:
+def test_confirmation_is_parsed_as_written_and_names_its_heir() -> None:
     assert parse_survivor(str(ACCEPTED)) == ACCEPTED
     uuids = {Survivor(UUIDS[0], epoch, 5).recovered_uuid for epoch in range(300)}
     assert len(uuids) == 300

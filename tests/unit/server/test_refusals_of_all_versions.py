@@ -66,7 +66,7 @@ def errors_in(message: object) -> set[int]:
 @pytest.mark.parametrize(
     ("api", "refuse"), CASES, ids=[f"{api.name}-{refuse.__module__}" for api, refuse in CASES]
 )
-def test_a_refusal_can_be_encoded_in_each_version(api: Api, refuse: Refuse) -> None:
+def test_rejection_can_be_encoded_in_each_version(api: Api, refuse: Refuse) -> None:
     chance = random.Random(api.key)
     messages = RandomMessages(chance, KNOWN)
     for version in range(api.min_version, api.max_version + 1):
@@ -78,7 +78,7 @@ def test_a_refusal_can_be_encoded_in_each_version(api: Api, refuse: Refuse) -> N
             assert errors_in(received) <= {0, ERROR}, (version, body)
 
 
-def test_all_apis_of_controllers_can_be_refused() -> None:
+def test_every_controller_api_can_be_rejected() -> None:
     refusable = {api.key for api, _ in CASES}
     unauthenticated = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
     left = {api.name for api in apis.APIS.values() if api.key not in refusable} - unauthenticated

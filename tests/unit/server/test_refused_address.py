@@ -17,7 +17,7 @@ from quorum_node.server.listener.refused_address import refused_address
         (errno.EACCES, "1024"),
     ],
 )
-def test_it_says_which_listener_where_why_and_what_to_do(number: int, remedy: str) -> None:
+def test_bind_error_names_listener_address_reason_and_remedy(number: int, remedy: str) -> None:
     error = OSError(number, os.strerror(number))
     text = str(refused_address("admin.listener", ListenerAddress("", "10.0.0.1", 99), error))
     assert "admin.listener=" in text
@@ -26,7 +26,7 @@ def test_it_says_which_listener_where_why_and_what_to_do(number: int, remedy: st
     assert remedy in text
 
 
-def test_other_errors_are_told_as_they_are() -> None:
+def test_other_errors_are_reported_unchanged() -> None:
     error = OSError(errno.EPROTO, "odd")
     text = str(refused_address("listeners", ListenerAddress("", "h", 1), error))
     assert text.endswith("odd")

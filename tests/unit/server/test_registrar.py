@@ -117,7 +117,7 @@ def record_of(own: ControllerRegistrationRequest) -> RegisterControllerRecord:
     )
 
 
-def test_it_registers_once_a_leader_and_the_level_are_known_and_then_never_again() -> None:
+def test_controller_registers_once_when_leader_and_level_are_known() -> None:
     async def test() -> None:
         node = Standby(level=CONTROLLER_REGISTRATION_LEVEL - 1)
         node.led_by(1, epoch=4)
@@ -138,7 +138,7 @@ def test_it_registers_once_a_leader_and_the_level_are_known_and_then_never_again
     play(test)
 
 
-def test_what_is_refused_is_asked_again_after_a_pause_and_a_new_leader_at_once() -> None:
+def test_rejected_registration_is_retried_after_a_delay_and_with_a_new_leader_immediately() -> None:
     async def test() -> None:
         node = Standby()
         assert node.asked == [], "no leader is known"
@@ -160,7 +160,7 @@ def test_what_is_refused_is_asked_again_after_a_pause_and_a_new_leader_at_once()
     play(test)
 
 
-def test_another_registration_in_its_place_is_put_right() -> None:
+def test_foreign_registration_under_its_id_is_overwritten() -> None:
     async def test() -> None:
         node = Standby()
         before = record_of(node.own)
@@ -181,7 +181,7 @@ def test_another_registration_in_its_place_is_put_right() -> None:
     play(test)
 
 
-def test_while_its_id_is_doubled_only_the_newest_voter_registers() -> None:
+def test_only_the_newest_voter_of_a_doubled_id_registers() -> None:
     async def test() -> None:
         node = Standby()
         node.newest = ReplicaKey(SECOND.id, UUID(int=1 << 100))
@@ -195,7 +195,7 @@ def test_while_its_id_is_doubled_only_the_newest_voter_registers() -> None:
     play(test)
 
 
-def test_an_observer_whose_id_another_process_took_stays_silent() -> None:
+def test_observer_with_an_id_used_by_another_process_does_not_register() -> None:
     async def test() -> None:
         node = Standby()
         node.newest = None
@@ -212,7 +212,7 @@ def test_an_observer_whose_id_another_process_took_stays_silent() -> None:
     play(test)
 
 
-def test_the_active_controller_registers_itself() -> None:
+def test_active_controller_registers_itself() -> None:
     async def test() -> None:
         env = Env(maintained=True)
 

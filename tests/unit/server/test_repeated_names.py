@@ -15,7 +15,7 @@ from quorum_node.server.broker.offsets_api import OffsetsApi
 from support.hosted_replicas import ME, HostedReplicas, answered, played
 
 
-def test_metadata_has_each_topic_once(tmp_path: Path) -> None:
+def test_metadata_response_has_each_topic_once(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t")
@@ -29,7 +29,7 @@ def test_metadata_has_each_topic_once(tmp_path: Path) -> None:
     played(steps())
 
 
-def test_a_partition_that_is_named_twice_in_list_offsets_is_refused_as_by_a_stock_broker(
+def test_repeated_partition_in_list_offsets_is_rejected_as_by_a_stock_broker(
     tmp_path: Path,
 ) -> None:
     async def steps() -> None:

@@ -32,7 +32,7 @@ def built(folder: Path) -> Replica:
 
 
 @pytest.mark.requirement("K595-01")
-def test_every_time_of_the_configuration_reaches_the_core(tmp_path: Path) -> None:
+def test_every_time_property_reaches_the_core(tmp_path: Path) -> None:
     config = built(tmp_path).config
     for field in TIMEOUTS.__slots__:
         assert getattr(config, field) == getattr(TIMEOUTS, field), field

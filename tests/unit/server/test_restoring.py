@@ -106,9 +106,7 @@ def content(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def test_the_founder_is_the_sole_voter_of_all_that_was_backed_up(
-    tmp_path: Path, folder: Path
-) -> None:
+def test_founder_is_the_sole_voter_of_the_restored_records(tmp_path: Path, folder: Path) -> None:
     config, before = config_of(tmp_path), content(folder)
     restore(config, folder, None, NO_LATCH, now_s=LATER_S)
     replica = opened(config)
@@ -127,9 +125,7 @@ def test_the_founder_is_the_sole_voter_of_all_that_was_backed_up(
     assert content(config.data_dir) == after
 
 
-def test_two_restores_of_one_backup_begin_in_epochs_that_differ(
-    tmp_path: Path, folder: Path
-) -> None:
+def test_two_restores_of_one_backup_start_in_different_epochs(tmp_path: Path, folder: Path) -> None:
     epochs = []
     for at in (LATER_S, LATER_S + 60):
         config = config_of(tmp_path)
@@ -139,7 +135,7 @@ def test_two_restores_of_one_backup_begin_in_epochs_that_differ(
     assert epochs[0] < epochs[1]
 
 
-def test_a_founder_that_is_told_the_uuid_of_a_former_voter_gets_another(
+def test_founder_with_the_uuid_of_a_former_voter_gets_another_uuid(
     tmp_path: Path, folder: Path
 ) -> None:
     """As by hand, with the configuration of the node that was lost: its old key belongs to the old quorum."""
@@ -156,7 +152,9 @@ def test_a_founder_that_is_told_the_uuid_of_a_former_voter_gets_another(
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_the_directory_of_a_replica_with_a_torn_tail(tmp_path: Path, snapshot: bool) -> None:
+def test_directory_of_a_replica_with_a_torn_tail_is_restored(
+    tmp_path: Path, snapshot: bool
+) -> None:
     """As a killed process leaves it: what never was whole is nobody's record."""
     written(tmp_path / "old", snapshot)
     wanted = replay_directory(tmp_path / "old", Moment())
@@ -170,7 +168,7 @@ def test_the_directory_of_a_replica_with_a_torn_tail(tmp_path: Path, snapshot: b
     assert replay_directory(config.data_dir, Moment()).image == wanted.image
 
 
-def test_what_the_pipeline_has_restored(tmp_path: Path) -> None:
+def test_output_of_a_pipeline_restore_is_accepted(tmp_path: Path) -> None:
     """To a moment of the past, by `quorum-pipeline restore`."""
     written(tmp_path / "old")
     moment = ["--at-offset", "12", "--voter", "1@old:9093", "--cluster-id", "cluster"]
@@ -183,7 +181,7 @@ def test_what_the_pipeline_has_restored(tmp_path: Path) -> None:
     assert replay_directory(config.data_dir, Moment()).image == wanted.image
 
 
-def test_a_new_cluster_begins_with_the_records_and_its_own_epochs(
+def test_new_cluster_starts_with_the_records_in_its_own_epochs(
     tmp_path: Path, folder: Path
 ) -> None:
     config = config_of(tmp_path, "another")
@@ -207,7 +205,7 @@ def refused(
     assert not (config.data_dir / STAGING).exists()
 
 
-def test_what_does_not_fit_is_refused_and_the_directory_stays_empty(
+def test_incompatible_backup_is_rejected_and_the_directory_stays_empty(
     tmp_path: Path, folder: Path, existing: list[tuple[HostPort, str]]
 ) -> None:
     config = config_of(tmp_path)
@@ -229,7 +227,7 @@ def test_what_does_not_fit_is_refused_and_the_directory_stays_empty(
     assert opened(config).key == FOUNDER
 
 
-def test_versions_that_this_node_does_not_read_are_refused(tmp_path: Path) -> None:
+def test_unsupported_versions_are_rejected(tmp_path: Path) -> None:
     made = LogWriter(tmp_path / "old")
     write_history(made)
     made.append(level(md.METADATA_VERSION, md.LATEST_LEVEL + 1))
@@ -238,7 +236,7 @@ def test_versions_that_this_node_does_not_read_are_refused(tmp_path: Path) -> No
     refused(config_of(tmp_path), as_replica(tmp_path / "old"), words)
 
 
-def test_an_epoch_that_can_not_be_raised_needs_a_new_cluster(tmp_path: Path) -> None:
+def test_epoch_that_cannot_be_raised_requires_a_new_cluster(tmp_path: Path) -> None:
     made = LogWriter(tmp_path / "old")
     write_history(made)
     made.epoch = MAX_EPOCH - 10
@@ -252,7 +250,7 @@ def test_an_epoch_that_can_not_be_raised_needs_a_new_cluster(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
-def test_a_damaged_backup_is_refused_and_none_is_taken_in_its_place(
+def test_damaged_backup_is_rejected_without_fallback_to_another(
     damage: str, tmp_path: Path, folder: Path
 ) -> None:
     (older,) = folder.iterdir()
@@ -273,7 +271,7 @@ def test_a_damaged_backup_is_refused_and_none_is_taken_in_its_place(
     assert opened(config).key == FOUNDER
 
 
-def test_a_replica_whose_storage_failed_or_that_is_nobodys(tmp_path: Path) -> None:
+def test_directory_of_a_failed_or_unidentified_replica_is_rejected(tmp_path: Path) -> None:
     written(tmp_path / "old")
     path = as_replica(tmp_path / "old")
     (path / FAILURE_MARK).write_text("EIO")
@@ -283,7 +281,7 @@ def test_a_replica_whose_storage_failed_or_that_is_nobodys(tmp_path: Path) -> No
     refused(config_of(tmp_path), path, "never joined")
 
 
-def test_a_directory_with_something_in_it_is_left_as_it_is(tmp_path: Path, folder: Path) -> None:
+def test_nonempty_directory_is_not_modified(tmp_path: Path, folder: Path) -> None:
     config = config_of(tmp_path)
     config.data_dir.mkdir()
     (config.data_dir / "something").write_text("x")
@@ -300,7 +298,7 @@ Call = Callable[..., object]
 
 
 @pytest.mark.parametrize("number", range(7))
-def test_a_restore_that_is_killed_is_finished_by_the_next_one(
+def test_killed_restore_is_completed_by_the_next_one(
     number: int, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(tmp_path)

@@ -9,7 +9,7 @@ from quorum_node.server.disk import scrubber as scrubber_module
 from support.single_replica import PARTITION, Runs, Start, until
 
 
-def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Runs) -> None:
+def test_corrupted_snapshot_is_set_aside_before_it_is_served(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         node = start()
         await node.write(30)
@@ -30,7 +30,7 @@ def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Ru
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_an_older_snapshot_that_rots_holds_up_neither_the_next_one_nor_the_replica(
+def test_older_corrupted_snapshot_blocks_neither_the_next_one_nor_the_replica(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     """Retention reads the headers of all snapshots, damaged or not."""

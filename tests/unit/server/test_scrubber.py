@@ -75,7 +75,7 @@ def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrubber_module, "_ROUND_SECONDS", 0.01)
 
 
-def test_damage_in_any_round_ends_the_replica(tmp_path: Path) -> None:
+def test_damage_in_any_round_stops_the_replica(tmp_path: Path) -> None:
     async def run(spoiled: str) -> None:
         env = Env(tmp_path / spoiled, 1 << 30)
         env.snapshots = [SnapshotId(2, 1)]
@@ -97,7 +97,7 @@ def test_damage_in_any_round_ends_the_replica(tmp_path: Path) -> None:
         asyncio.run(run(spoiled))
 
 
-def test_it_reads_no_faster_than_it_may_after_the_first_round(tmp_path: Path) -> None:
+def test_scrub_rate_is_limited_after_the_first_round(tmp_path: Path) -> None:
     async def run() -> None:
         rate = 20_000
         env = Env(tmp_path, rate)

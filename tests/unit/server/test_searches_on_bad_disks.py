@@ -44,7 +44,7 @@ class FailingFiles(PosixFileSystem):
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_fails_with_the_disk_at_each_of_its_calls(tmp_path: Path, name: str) -> None:
+def test_disk_failure_at_each_call_of_a_search_is_handled(tmp_path: Path, name: str) -> None:
     calls, ended = 0, False
     while not ended:
         folder = tmp_path / str(calls)

@@ -123,7 +123,7 @@ def fetch(offset: int) -> raft.FetchRequest:
 
 
 @pytest.mark.requirement("K595-31")
-def test_one_request_for_all_partitions_and_each_gets_its_answer() -> None:
+def test_one_request_for_all_partitions_gives_each_its_response() -> None:
     async def scenario() -> None:
         peer, node = AnsweringPeer(), Node()
         endpoint = await peer.start()
@@ -165,7 +165,7 @@ sends = st.lists(
 @pytest.mark.requirement("K595-31")
 @settings(max_examples=40, deadline=None)
 @given(sends)
-def test_any_mixture_of_sends_ends_each_with_its_own_answer(
+def test_any_mixture_of_sends_gives_each_its_own_response(
     mixture: list[tuple[int, raft.OutboundRequest, bool]],
 ) -> None:
     """`True` ends the turn: what comes behind it is another request."""
@@ -188,7 +188,7 @@ def test_any_mixture_of_sends_ends_each_with_its_own_answer(
 
 
 @pytest.mark.requirement("K595-31")
-def test_a_parked_fetch_holds_up_no_other_partitions_fetch() -> None:
+def test_parked_fetch_does_not_delay_the_fetch_of_another_partition() -> None:
     async def scenario() -> None:
         peer, node = AnsweringPeer(park=frozenset({0})), Node()
         endpoint = await peer.start()
@@ -206,7 +206,7 @@ def test_a_parked_fetch_holds_up_no_other_partitions_fetch() -> None:
     asyncio.run(scenario())
 
 
-def test_a_refused_connection_is_told_to_every_partition() -> None:
+def test_refused_connection_is_reported_to_every_partition() -> None:
     async def scenario() -> None:
         peer, node = AnsweringPeer(), Node()
         endpoint = await peer.start()
@@ -220,7 +220,7 @@ def test_a_refused_connection_is_told_to_every_partition() -> None:
     asyncio.run(scenario())
 
 
-def test_a_partition_that_fails_inside_a_callback_leaves_the_others_alone() -> None:
+def test_exception_in_one_partition_callback_does_not_affect_others() -> None:
     """A callback may close the pool, as a process does that ends."""
 
     async def scenario() -> None:
@@ -244,7 +244,7 @@ def test_a_partition_that_fails_inside_a_callback_leaves_the_others_alone() -> N
     asyncio.run(scenario())
 
 
-def test_with_one_partition_nothing_waits_for_the_end_of_the_turn() -> None:
+def test_single_partition_does_not_wait_for_the_end_of_the_turn() -> None:
     async def scenario() -> None:
         peer, node = AnsweringPeer(), Node(partitions=1)
         endpoint = await peer.start()

@@ -53,7 +53,7 @@ def play(env: Callable[[Wire, SlicedTransport], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_in_clear_text_nothing_stands_between() -> None:
+def test_clear_text_connection_uses_no_slicing_transport() -> None:
     async def run() -> None:
         wire = Wire(encrypted=False)
         assert in_slices(wire, asyncio.get_running_loop()) is wire
@@ -61,7 +61,7 @@ def test_in_clear_text_nothing_stands_between() -> None:
     asyncio.run(run())
 
 
-def test_what_is_short_leaves_at_once_and_what_is_large_a_slice_a_turn_in_order() -> None:
+def test_small_writes_are_sent_immediately_and_large_ones_in_slices_per_turn_in_order() -> None:
     async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(b"first")
         assert wire.written == b"first"
@@ -81,7 +81,7 @@ def test_what_is_short_leaves_at_once_and_what_is_large_a_slice_a_turn_in_order(
     play(env)
 
 
-def test_parts_that_are_written_together_stay_in_order() -> None:
+def test_parts_written_together_stay_in_order() -> None:
     async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.writelines([b"first", memoryview(LARGE), b"last"])
         assert wire.written == b"first"
@@ -92,7 +92,7 @@ def test_parts_that_are_written_together_stay_in_order() -> None:
     play(env)
 
 
-def test_a_connection_closes_when_all_is_written() -> None:
+def test_connection_closes_after_all_data_is_written() -> None:
     async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(LARGE)
         transport.close()
@@ -105,7 +105,7 @@ def test_a_connection_closes_when_all_is_written() -> None:
 
 
 @pytest.mark.parametrize("by", ["this side", "the other side"])
-def test_an_aborted_connection_writes_nothing_more(by: str) -> None:
+def test_aborted_connection_writes_nothing_more(by: str) -> None:
     async def env(wire: Wire, transport: SlicedTransport) -> None:
         transport.write(LARGE)
         await asyncio.sleep(0)
@@ -119,7 +119,7 @@ def test_an_aborted_connection_writes_nothing_more(by: str) -> None:
     play(env)
 
 
-def test_over_a_real_connection_every_byte_comes(tmp_path: Path) -> None:
+def test_all_bytes_arrive_over_a_real_connection(tmp_path: Path) -> None:
     async def run() -> None:
         ca = new_authority()
         files = tls_files(tmp_path, certificate_of("member", 1, ca), ca.certificate)

@@ -142,7 +142,7 @@ def told(begin: bool) -> ControllerHeartbeatResponse:
     return ControllerHeartbeatResponse(error_code=0, start_snapshot=begin)
 
 
-def test_a_standby_begins_when_it_is_told_and_not_when_it_is_due() -> None:
+def test_standby_starts_a_snapshot_when_assigned_and_not_when_due() -> None:
     async def test() -> None:
         node = Node()
         node.led_by(2, epoch=1)
@@ -160,7 +160,7 @@ def test_a_standby_begins_when_it_is_told_and_not_when_it_is_due() -> None:
     play(test)
 
 
-def test_heartbeats_go_on_by_themselves() -> None:
+def test_heartbeats_continue_automatically() -> None:
     async def test() -> None:
         node = Node(SnapshotPolicy(heartbeat_ms=10))
         node.led_by(2, epoch=1)
@@ -174,7 +174,7 @@ def test_heartbeats_go_on_by_themselves() -> None:
     play(test)
 
 
-def test_under_a_stock_leader_it_goes_by_its_own_policy() -> None:
+def test_replica_follows_its_own_policy_under_a_stock_leader() -> None:
     async def test() -> None:
         node = Node()
         node.led_by(2, epoch=1)
@@ -191,7 +191,7 @@ def test_under_a_stock_leader_it_goes_by_its_own_policy() -> None:
     play(test)
 
 
-def test_without_an_active_controller_it_waits_a_while_and_goes_by_itself() -> None:
+def test_replica_waits_for_an_active_controller_and_then_starts_by_itself() -> None:
     async def test() -> None:
         node = Node()
         node.led_by(2, epoch=1)
@@ -209,9 +209,7 @@ def test_without_an_active_controller_it_waits_a_while_and_goes_by_itself() -> N
     play(test)
 
 
-def test_the_active_controller_lets_the_others_write_hands_over_and_writes_if_it_leads_again() -> (
-    None
-):
+def test_active_controller_schedules_others_first_then_resigns_and_writes_if_reelected() -> None:
     async def test() -> None:
         node = Node()
         await node.leads()
@@ -233,7 +231,7 @@ def test_the_active_controller_lets_the_others_write_hands_over_and_writes_if_it
 
 
 @pytest.mark.requirement("K853-02")
-def test_a_replica_with_the_id_of_the_leader_asks_for_its_turn_too() -> None:
+def test_replica_with_the_id_of_the_leader_also_requests_its_turn() -> None:
     """While an id is doubled its older replica follows the newer one: one that did not ask would write unasked."""
 
     async def test() -> None:
@@ -251,7 +249,7 @@ def test_a_replica_with_the_id_of_the_leader_asks_for_its_turn_too() -> None:
 
 
 @pytest.mark.requirement("K853-02")
-def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
+def test_active_controller_distinguishes_replicas_of_one_id() -> None:
     async def test() -> None:
         node = Node()
         await node.leads()
@@ -273,7 +271,7 @@ def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
     play(test)
 
 
-def test_leadership_is_not_transferred_to_a_replica_that_can_not_lead() -> None:
+def test_leadership_is_not_transferred_to_a_replica_that_cannot_lead() -> None:
     async def test() -> None:
         node = Node()
         await node.leads()
@@ -292,7 +290,7 @@ def test_leadership_is_not_transferred_to_a_replica_that_can_not_lead() -> None:
     play(test)
 
 
-def test_while_voters_are_behind_everybody_is_due_later() -> None:
+def test_lagging_voters_delay_snapshots_of_all() -> None:
     async def test() -> None:
         node = Node()
         await node.leads()

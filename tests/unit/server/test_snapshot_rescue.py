@@ -117,14 +117,14 @@ def lost(directory: Path, *voters: HostPort) -> SnapshotLost:
 
 
 @pytest.mark.requirement("K853-08")
-def test_it_is_fetched_from_the_leader_that_another_one_names(tmp_path: Path) -> None:
+def test_snapshot_is_fetched_from_the_leader_named_by_another_node(tmp_path: Path) -> None:
     with serving(leader()) as leads, serving(follower(leads)) as follows:
         fetch_again(lost(tmp_path), [follows])
     assert SnapshotStore(tmp_path).ids() == (ID,)
     assert (tmp_path / ID.file_name).read_bytes() == DATA
 
 
-def test_the_voters_of_quorum_state_are_asked_as_well(tmp_path: Path) -> None:
+def test_voters_of_quorum_state_are_queried_as_well(tmp_path: Path) -> None:
     with serving(leader()) as leads:
         fetch_again(lost(tmp_path, leads), [])
     assert SnapshotStore(tmp_path).ids() == (ID,)
@@ -133,13 +133,13 @@ def test_the_voters_of_quorum_state_are_asked_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [DATA[:-1], DATA + b"x", DATA.replace(b"valuevalue", b"VALUEvalue")]
 )
-def test_a_damaged_copy_is_not_accepted(tmp_path: Path, data: bytes) -> None:
+def test_damaged_copy_is_not_accepted(tmp_path: Path, data: bytes) -> None:
     with serving(leader(data)) as leads, pytest.raises(SnapshotLost, match="begins at 90"):
         fetch_again(lost(tmp_path), [leads])
     assert SnapshotStore(tmp_path).ids() == ()
 
 
-def test_no_replica_has_the_snapshot(tmp_path: Path) -> None:
+def test_rescue_fails_if_no_replica_has_the_snapshot(tmp_path: Path) -> None:
     def gone(request: raft.FetchSnapshotRequest) -> raft.FetchSnapshotResponse:
         me = CurrentLeader(1, request.current_leader_epoch)
         return raft.FetchSnapshotResponse(RaftError.SNAPSHOT_NOT_FOUND, me, ID)
@@ -150,7 +150,7 @@ def test_no_replica_has_the_snapshot(tmp_path: Path) -> None:
         fetch_again(lost(tmp_path), [HostPort("127.0.0.1", 1)])
 
 
-def test_without_a_snapshot_id_nothing_is_requested(tmp_path: Path) -> None:
+def test_nothing_is_requested_without_a_snapshot_id(tmp_path: Path) -> None:
     missing = SnapshotLost("gone", 0, tmp_path, 90, QuorumState())
     with pytest.raises(SnapshotLost):
         fetch_again(missing, [HostPort("127.0.0.1", 1)])

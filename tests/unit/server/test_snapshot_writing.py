@@ -38,7 +38,7 @@ def files(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def test_it_is_the_snapshot_of_these_records(tmp_path: Path) -> None:
+def test_written_snapshot_contains_exactly_the_records(tmp_path: Path) -> None:
     result = asyncio.run(written(SnapshotStore(tmp_path), iter(VALUES)))
     assert isinstance(result, Written)
     whole = b"".join(encode_snapshot(ID, BOUNDS, VALUES))
@@ -47,13 +47,13 @@ def test_it_is_the_snapshot_of_these_records(tmp_path: Path) -> None:
     assert files(tmp_path) == [ID.file_name]
 
 
-def test_a_slice_is_as_long_as_the_turn_before_it_within_bounds() -> None:
+def test_slice_length_follows_the_previous_turn_within_bounds() -> None:
     assert slice_seconds(0.0) == 0.0003
     assert slice_seconds(0.0007) == 0.0007
     assert slice_seconds(0.05) == 0.001
 
 
-def test_the_loop_turns_between_two_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_runs_between_two_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock that goes on by 0.1 ms with each look at it: three looks a slice, or four."""
     clock = count()
 
@@ -88,7 +88,7 @@ def test_the_loop_turns_between_two_slices(tmp_path: Path, monkeypatch: pytest.M
     assert sum(step > 0 for step in steps) >= len(VALUES) / 100
 
 
-def test_no_more_is_encoded_than_a_slow_disk_takes(
+def test_encoding_is_limited_by_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = threading.Event()
@@ -120,7 +120,7 @@ def test_no_more_is_encoded_than_a_slow_disk_takes(
     asyncio.run(scenario())
 
 
-def test_a_record_that_can_not_be_encoded_leaves_nothing(tmp_path: Path) -> None:
+def test_record_that_cannot_be_encoded_leaves_no_file(tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield b"one"
         raise ValueError("no such record")
@@ -131,7 +131,7 @@ def test_a_record_that_can_not_be_encoded_leaves_nothing(tmp_path: Path) -> None
     assert files(tmp_path) == []
 
 
-def test_an_abandoned_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
+def test_cancelled_snapshot_leaves_no_file_and_no_event(tmp_path: Path) -> None:
     told: list[object] = []
     taken = 0
 
@@ -160,7 +160,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_sorting_many_keys_has_pauses_too() -> None:
+def test_sorting_many_keys_yields_to_the_loop() -> None:
     """A million keys in one go would hold up the loop for a fifth of a second."""
     names = [f"k{number}" for number in range(2_000)]
     image = ClusterImage().replay_all([config(2, "t", name, "v") for name in names])

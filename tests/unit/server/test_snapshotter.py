@@ -24,7 +24,7 @@ from support.single_replica import PARTITION, Running, Runs, Start, until
 
 
 @pytest.mark.requirement("K853-08")
-def test_snapshots_are_written_by_bytes_while_writing_goes_on(runs: Runs) -> None:
+def test_snapshots_are_written_by_log_size_while_writes_continue(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         node = start(metadata_log_max_record_bytes_between_snapshots=8000)
         await node.write(300)
@@ -43,7 +43,7 @@ def test_snapshots_are_written_by_bytes_while_writing_goes_on(runs: Runs) -> Non
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_restart_loads_the_snapshot_and_the_log_behind_it(
+def test_restart_loads_the_snapshot_and_the_following_log(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(start: Start) -> None:
@@ -96,7 +96,7 @@ def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Ru
 
 
 @pytest.mark.requirement("K595-30")
-def test_a_state_is_not_called_consistent_until_the_snapshot_before_the_log_is_loaded(
+def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
     runs: Runs,
 ) -> None:
     """Behind a deleted prefix there is no state of the records before, as long as the snapshot is on its way."""
@@ -135,7 +135,7 @@ def said_consistent(node: Running) -> bool:
 
 
 @pytest.mark.requirement("K853-08", "K631-06")
-def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
+def test_damaged_newest_snapshot_loses_no_data(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         settings = {"metadata_max_retention_bytes": 20_000}
         node = start(**settings)
@@ -162,7 +162,7 @@ def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
     runs(scenario)
 
 
-def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(start: Start) -> None:
         node = start()
         await node.write(30)
@@ -186,7 +186,7 @@ def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPat
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("what", ["file", "directory"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
-def test_a_sync_of_a_snapshot_that_fails_for_lack_of_space_ends_the_replica(
+def test_snapshot_sync_that_fails_for_lack_of_space_stops_the_replica(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, what: str, number: int
 ) -> None:
     """It is no failed disk; but no sync that failed is gone over."""
@@ -210,7 +210,7 @@ def test_a_sync_of_a_snapshot_that_fails_for_lack_of_space_ends_the_replica(
     runs(scenario)
 
 
-def test_a_snapshot_that_found_no_room_is_tried_again(
+def test_snapshot_that_failed_for_lack_of_space_is_retried(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, after a pause, and although nothing more is written."""
@@ -231,7 +231,7 @@ def test_a_snapshot_that_found_no_room_is_tried_again(
     runs(scenario)
 
 
-def test_a_failed_disk_ends_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_disk_stops_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(start: Start) -> None:
         node = start()
         await node.write(5)
@@ -250,7 +250,7 @@ def test_a_failed_disk_ends_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPa
     runs(scenario)
 
 
-def test_no_snapshot_below_the_reserve(runs: Runs) -> None:
+def test_no_snapshot_below_the_disk_reserve(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         node = start()
         await node.write(5)
@@ -260,7 +260,7 @@ def test_no_snapshot_below_the_reserve(runs: Runs) -> None:
     runs(scenario)
 
 
-def test_a_log_with_records_that_are_not_modelled_is_kept_whole(runs: Runs) -> None:
+def test_log_with_unknown_records_is_kept_completely(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         node = start(metadata_log_max_record_bytes_between_snapshots=1000)
         await node.write(1)
@@ -277,7 +277,7 @@ def test_a_log_with_records_that_are_not_modelled_is_kept_whole(runs: Runs) -> N
     runs(scenario)
 
 
-def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
+def test_values_written_during_a_snapshot_are_in_the_next_one(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(start: Start) -> None:
@@ -309,7 +309,7 @@ def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
     runs(scenario)
 
 
-def test_a_snapshot_is_named_by_the_epoch_of_the_log_and_not_by_damage(
+def test_snapshot_id_uses_the_epoch_of_the_log_and_not_a_corrupted_one(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start takes sealed segments unread, and no checksum covers the epoch of a batch."""

@@ -53,7 +53,7 @@ def speculative() -> SpeculativeImages:
     return known
 
 
-def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
+def test_batches_of_one_and_two_steps_are_reused() -> None:
     known = speculative()
     assert known.behind(FIRST, 10, 12, 3) is SECOND
     assert known.behind(SECOND, 12, 15, 3) is THIRD
@@ -74,20 +74,20 @@ def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
         (FIRST, 0, 5, 3),
     ],
 )
-def test_anything_else_is_replayed(image: ClusterImage, base: int, end: int, epoch: int) -> None:
+def test_other_batches_are_replayed(image: ClusterImage, base: int, end: int, epoch: int) -> None:
     known = speculative()
     assert known.behind(image, base, end, epoch) is None
     assert len(known) == sum(step_base >= end for step_base in (10, 12)), "asked once, then gone"
 
 
-def test_what_replay_has_passed_is_forgotten() -> None:
+def test_images_behind_the_replay_position_are_dropped() -> None:
     known = speculative()
     known.behind(ClusterImage(), 10, 12, 3)
     assert len(known) == 1
     assert known.behind(SECOND, 12, 15, 3) is THIRD
 
 
-def test_only_what_replay_will_read_is_kept() -> None:
+def test_only_images_needed_by_the_replay_are_kept() -> None:
     records = (config(1), TopicRecord(name="t", topic_id=UUID(int=500)))
     values = list(map(encode_metadata, records))
     assert are_outside_transactions(records)
@@ -97,7 +97,7 @@ def test_only_what_replay_will_read_is_kept() -> None:
         assert not are_outside_transactions((config(1), boundary))
 
 
-def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() -> None:
+def test_controller_image_becomes_the_committed_image_at_commit() -> None:
     async def test() -> None:
         env = Env(maintained=True)
         await env.lead()
@@ -116,7 +116,7 @@ def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() 
     play(test)
 
 
-def test_what_was_not_committed_is_never_taken_over() -> None:
+def test_uncommitted_image_is_never_adopted() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -131,7 +131,7 @@ def test_what_was_not_committed_is_never_taken_over() -> None:
     play(test)
 
 
-def test_what_replay_has_done_already_is_not_kept() -> None:
+def test_image_of_already_replayed_records_is_not_kept() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -143,7 +143,7 @@ def test_what_replay_has_done_already_is_not_kept() -> None:
     play(test)
 
 
-def test_a_deposed_controller_forgets_what_is_committed_and_not_applied() -> None:
+def test_deposed_controller_drops_committed_and_unapplied_images() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -168,7 +168,7 @@ def decide(env: Env, *records: MetadataMessage, atomic: bool = True) -> None:
     env.controller.carry_out(Decision(records, atomic=atomic), lambda error: None)
 
 
-def test_what_others_append_is_taken_over_as_well() -> None:
+def test_appends_of_others_are_adopted_as_well() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -180,7 +180,7 @@ def test_what_others_append_is_taken_over_as_well() -> None:
     play(test)
 
 
-def test_of_a_decision_in_several_batches_no_more_is_seen_than_is_committed() -> None:
+def test_decision_in_several_batches_is_visible_only_as_far_as_committed() -> None:
     large = [replace(config(number), value="v" * (1 << 20)) for number in range(6)]
 
     async def test() -> None:
@@ -197,7 +197,7 @@ def test_of_a_decision_in_several_batches_no_more_is_seen_than_is_committed() ->
 
 
 @pytest.mark.parametrize("write", [append, decide])
-def test_a_transaction_that_somebody_begins_here_is_replayed(
+def test_transaction_that_starts_in_the_image_is_replayed(
     write: Callable[..., None],
 ) -> None:
     async def test() -> None:
@@ -212,7 +212,7 @@ def test_a_transaction_that_somebody_begins_here_is_replayed(
     play(test)
 
 
-def test_a_decision_that_says_something_else_in_the_log_is_replayed() -> None:
+def test_decision_that_differs_from_the_log_is_replayed() -> None:
     """No number equals NaN: the one record that is not what is read again."""
     quota = ClientQuotaRecord(entity=(), key="producer_byte_rate", value=nan, remove=False)
 
@@ -226,7 +226,7 @@ def test_a_decision_that_says_something_else_in_the_log_is_replayed() -> None:
     play(test)
 
 
-def test_a_decision_that_failed_is_not_the_next_append() -> None:
+def test_failed_decision_is_not_matched_to_the_next_append() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()
@@ -274,14 +274,14 @@ def applied(log: Log, known: SpeculativeImages) -> Applier:
     return made
 
 
-def test_replay_asks_batch_by_batch() -> None:
+def test_replay_looks_up_each_batch() -> None:
     known = SpeculativeImages()
     known.committed(0, 1, 3, Step(FIRST, SECOND))
     applier = applied(Log((config(1),), (config(7),)), known)
     assert applier.image == SECOND.replay(config(7))
 
 
-def test_a_transaction_is_always_replayed() -> None:
+def test_transaction_is_always_replayed() -> None:
     known = SpeculativeImages()
     known.committed(1, 2, 3, Step(FIRST, SECOND))
     log = Log((BeginTransactionRecord(),), (config(1),), (AbortTransactionRecord(),))

@@ -119,7 +119,7 @@ async def turn() -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_new_data_of_one_partition_complete_the_whole_request() -> None:
+def test_new_data_of_one_partition_completes_the_whole_request() -> None:
     async def scenario() -> None:
         quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
         asker = Node(quiet, busy, other).fetch(0, 1, 2)
@@ -132,7 +132,7 @@ def test_new_data_of_one_partition_complete_the_whole_request() -> None:
     in_loop(scenario)
 
 
-def test_what_two_partitions_append_in_one_turn_leaves_together() -> None:
+def test_appends_of_two_partitions_in_one_turn_are_sent_together() -> None:
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()
         asker = Node(first, second).fetch(0, 1)
@@ -145,7 +145,7 @@ def test_what_two_partitions_append_in_one_turn_leaves_together() -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_an_unknown_partition_gets_its_error_and_hurts_no_other() -> None:
+def test_unknown_partition_gets_its_error_and_does_not_affect_others() -> None:
     async def scenario() -> None:
         asker = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -154,7 +154,7 @@ def test_an_unknown_partition_gets_its_error_and_hurts_no_other() -> None:
     in_loop(scenario)
 
 
-def test_an_unknown_topic_gets_its_error_and_hurts_no_other() -> None:
+def test_unknown_topic_gets_its_error_and_does_not_affect_others() -> None:
     async def scenario() -> None:
         node = Node(ParkingReplica(NEWS))
         body = FETCH.to_wire([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
@@ -176,7 +176,7 @@ def test_an_unknown_topic_gets_its_error_and_hurts_no_other() -> None:
     in_loop(scenario)
 
 
-def test_a_partition_is_asked_once_however_often_it_stands_there() -> None:
+def test_repeated_partition_is_queried_once() -> None:
     async def scenario() -> None:
         asker = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
         assert sum(len(records) for _, _, records in asker.records()) == len(NEWS.records)
@@ -184,7 +184,7 @@ def test_a_partition_is_asked_once_however_often_it_stands_there() -> None:
     in_loop(scenario)
 
 
-def test_one_partition_alone_waits_for_its_news() -> None:
+def test_single_partition_waits_for_its_data() -> None:
     async def scenario() -> None:
         replica, other = ParkingReplica(), ParkingReplica()
         asker = Node(replica, other).fetch(0)
@@ -196,7 +196,7 @@ def test_one_partition_alone_waits_for_its_news() -> None:
     in_loop(scenario)
 
 
-def test_a_closed_connection_leaves_nothing_behind() -> None:
+def test_closed_connection_leaves_no_state() -> None:
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()
         asker = Node(first, second).fetch(0, 1)
@@ -211,7 +211,7 @@ def test_a_closed_connection_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.requirement("K595-31")
-def test_fetches_that_drifted_apart_end_together() -> None:
+def test_diverged_fetches_complete_together() -> None:
     """Then the follower asks for both partitions in one request again."""
 
     async def scenario() -> None:
@@ -238,7 +238,7 @@ def test_fetches_that_drifted_apart_end_together() -> None:
     in_loop(timed)
 
 
-def test_new_data_do_not_complete_other_requests() -> None:
+def test_new_data_does_not_complete_other_requests() -> None:
     """The follower syncs what it got before it asks again: there is nothing to join."""
 
     async def scenario() -> None:
@@ -252,7 +252,7 @@ def test_new_data_do_not_complete_other_requests() -> None:
     in_loop(scenario)
 
 
-def test_the_only_partition_of_a_node_is_asked_directly() -> None:
+def test_only_partition_of_a_node_is_queried_directly() -> None:
     async def scenario() -> None:
         replica = ParkingReplica()
         node = Node(replica)

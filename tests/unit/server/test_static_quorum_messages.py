@@ -40,7 +40,7 @@ def lines_of(tried: NodeConfig) -> str:
     return "\n".join(str(line["event"]) for line in lines)
 
 
-def test_readiness_says_who_is_missing() -> None:
+def test_readiness_message_names_missing_voters() -> None:
     cores = Cores()
     for name in ("1", "2"):
         cores.start(name, static=THREE)
@@ -54,7 +54,7 @@ def test_readiness_says_who_is_missing() -> None:
     assert done.caught_up
 
 
-def test_every_reason_is_said_once() -> None:
+def test_every_reason_is_logged_once() -> None:
     events = ReplicaEvents()
     delays = [
         FormationDelayed(ReplicaKey(3), "it does not respond"),
@@ -69,7 +69,7 @@ def test_every_reason_is_said_once() -> None:
 
 
 @pytest.mark.requirement("K595-19")
-def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> None:
+def test_log_reports_how_configured_voters_are_used(tmp_path: Path) -> None:
     assert "form one when all of them have answered" in lines_of(config(tmp_path))
     again = config(tmp_path, formation_bootstrap="false")
     assert "prevents this node from forming one" in lines_of(again)
@@ -94,7 +94,7 @@ def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> N
     assert "only voter ids that it names can be added" in words
 
 
-def test_discover_as_people_see_it() -> None:
+def test_discovery_messages_are_readable() -> None:
     cores = Cores()
     one = cores.quorum("1", "2")
     answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))

@@ -24,7 +24,7 @@ def termination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Termination:
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_failed_disk_is_latched_beside_the_data_and_on_it(
+def test_failed_disk_is_latched_beside_the_data_and_on_it(
     termination: Termination, tmp_path: Path
 ) -> None:
     assert termination.record(TerminationReason.STORAGE_FAILED, "EIO") == ExitCode.STORAGE_FAILED
@@ -38,13 +38,13 @@ def test_a_failed_disk_is_latched_beside_the_data_and_on_it(
 
 
 @pytest.mark.requirement("K595-06", "OP-04")
-def test_a_full_disk_is_latched_nowhere(termination: Termination, tmp_path: Path) -> None:
+def test_full_disk_is_not_latched(termination: Termination, tmp_path: Path) -> None:
     assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
     assert json.loads((tmp_path / "message").read_text())["reason"] == "DiskFull"
     assert termination.latch.read() is None
 
 
-def test_the_exit_codes_are_those_of_the_docs_and_of_earlier_versions() -> None:
+def test_exit_codes_are_the_documented_and_previous_ones() -> None:
     """An operator of another version, restart policies and people go by the numbers."""
     assert {code.name: code.value for code in ExitCode} == {
         "OK": 0,

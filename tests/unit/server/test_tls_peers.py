@@ -104,7 +104,7 @@ def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line["message"] for line in lines if line["level"] == "warning"]
 
 
-def test_the_member_that_was_dialled_is_asked(
+def test_request_is_sent_to_the_dialled_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dialled(tmp_path, certificate_of("member", 2, CA)) == (ANSWER, [])
@@ -134,7 +134,7 @@ def test_the_member_that_was_dialled_is_asked(
         (certificate_of("member", 2, CA, end=timedelta(minutes=-1)), "its certificate has expired"),
     ],
 )
-def test_a_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
+def test_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
     there: Issued, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who is there would answer: only the member that dials looks at the certificate."""
@@ -147,14 +147,14 @@ def test_a_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
     assert why in line
 
 
-def test_without_a_check_of_hosts_any_name_will_do(tmp_path: Path) -> None:
+def test_any_name_is_accepted_with_host_verification_disabled(tmp_path: Path) -> None:
     there = certificate_of("member", 2, CA, hosts=("demo-2.ns.svc",))
     own = {"endpoint_identification_algorithm": "none"}
     assert dialled(tmp_path, there, **own) == (ANSWER, [])
 
 
 @pytest.mark.requirement("K631-12")
-def test_a_member_whose_certificate_is_revoked_is_not_asked(
+def test_member_with_a_revoked_certificate_gets_no_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there, other = (certificate_of("member", 2, CA) for _ in range(2))
@@ -193,7 +193,7 @@ def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threadi
         (False, "it closes the connection before it answers; it may not accept"),
     ],
 )
-def test_a_member_that_refuses_this_nodes_certificate_is_told_of(
+def test_member_that_rejects_the_certificate_of_this_node_is_reported(
     alerts: bool, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def play() -> None:
@@ -214,7 +214,7 @@ def test_a_member_that_refuses_this_nodes_certificate_is_told_of(
     assert why in line
 
 
-def test_another_certificate_is_shown_on_new_connections_and_old_ones_end_when_they_are_answered(
+def test_new_certificate_is_used_on_new_connections_and_old_ones_end_after_their_responses(
     tmp_path: Path,
 ) -> None:
     async def play() -> None:
@@ -253,7 +253,7 @@ def test_another_certificate_is_shown_on_new_connections_and_old_ones_end_when_t
     uvloop.run(play())
 
 
-def test_a_connection_is_renewed_when_who_answers_has_to_prove_it_anew(tmp_path: Path) -> None:
+def test_connection_is_renewed_when_the_peer_must_be_verified_again(tmp_path: Path) -> None:
     async def play() -> None:
         shown = certificate_of("member", 2, CA)
         env = Env(tmp_path, shown)
@@ -271,7 +271,7 @@ def test_a_connection_is_renewed_when_who_answers_has_to_prove_it_anew(tmp_path:
     uvloop.run(play())
 
 
-def test_every_request_on_a_connection_that_ends_is_told_of(tmp_path: Path) -> None:
+def test_every_request_on_a_closed_connection_is_reported_as_failed(tmp_path: Path) -> None:
     async def play() -> None:
         begun = asyncio.Event()
 

@@ -36,7 +36,7 @@ def as_kubelet_does(folder: Path, version: str, token: str) -> Path:
     return link
 
 
-def test_a_renewed_token_is_taken_within_a_second(tmp_path: Path, clock: Clock) -> None:
+def test_rotated_token_is_accepted_within_a_second(tmp_path: Path, clock: Clock) -> None:
     path = as_kubelet_does(tmp_path, "1", "old\n")
     file = TokenFile(path, "old", clock)
     assert file.current() == ("old",)
@@ -46,16 +46,14 @@ def test_a_renewed_token_is_taken_within_a_second(tmp_path: Path, clock: Clock) 
     assert file.current() == ("new",)
 
 
-def test_a_token_that_was_renewed_before_the_first_call_is_taken(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_token_rotated_before_the_first_call_is_accepted(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
     path.write_text("new")
     assert TokenFile(path, "old", clock).current() == ("new",)
 
 
 @pytest.mark.parametrize("spoil", ["gone", "empty", "blank", "no text"])
-def test_a_file_that_says_nothing_changes_nothing(tmp_path: Path, clock: Clock, spoil: str) -> None:
+def test_empty_token_file_changes_nothing(tmp_path: Path, clock: Clock, spoil: str) -> None:
     path = tmp_path / "token"
     path.write_text("old")
     file = TokenFile(path, "old", clock)
@@ -71,7 +69,7 @@ def test_a_file_that_says_nothing_changes_nothing(tmp_path: Path, clock: Clock, 
     assert file.current() == ("newer",)
 
 
-def test_every_line_is_a_token_so_that_one_can_be_added_before_the_other_goes(
+def test_every_line_of_the_file_is_a_valid_token(
     tmp_path: Path,
 ) -> None:
     path, now = tmp_path / "token", [0.0]

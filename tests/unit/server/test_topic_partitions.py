@@ -48,28 +48,28 @@ def walked(image: ClusterImage, limit: int, *names: str) -> list[Found]:
         request = replace(request, cursor=answer.next_cursor)
 
 
-def test_all_topics_in_parts(image: ClusterImage) -> None:
+def test_all_topics_are_described_in_pages(image: ClusterImage) -> None:
     assert walked(image, 100) == [[("a", [0, 1, 2]), ("b", [0]), ("c", [0, 1])]]
     assert walked(image, 2) == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("c", [0, 1])]]
     assert walked(image, 3) == [[("a", [0, 1, 2])], [("b", [0]), ("c", [0, 1])]]
     assert walked(image, 0) == walked(image, 1), "a limit of none would never end"
 
 
-def test_some_topics_and_one_that_there_is_not(image: ClusterImage) -> None:
+def test_existing_and_unknown_topics_are_described(image: ClusterImage) -> None:
     assert walked(image, 3, "c", "bb", "a") == [[("a", [0, 1, 2]), ("bb", [])], [("c", [0, 1])]]
     asked = (DescribedTopicName(name="bb"),)
     answer = describe_topic_partitions(image, LIVE, DescribeTopicPartitionsRequest(topics=asked))
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_cursor_of_a_topic_that_is_gone_goes_on_behind_it(image: ClusterImage) -> None:
+def test_cursor_of_a_deleted_topic_continues_after_it(image: ClusterImage) -> None:
     cursor = PartitionCursor(topic_name="aa", partition_index=1)
     request = DescribeTopicPartitionsRequest(topics=(), cursor=cursor)
     answer = describe_topic_partitions(image, LIVE, request)
     assert [each.name for each in answer.topics] == ["b", "c"]
 
 
-def test_who_is_eligible_and_who_is_offline(image: ClusterImage) -> None:
+def test_eligible_and_offline_replicas_are_described(image: ClusterImage) -> None:
     topic = image.topics.named("b")
     assert topic is not None
     now = replace(topic.partitions[0], isr=(1,), eligible_leader_replicas=(2,), last_known_elr=(1,))

@@ -53,7 +53,7 @@ Program = Callable[[list[str]], int | None]
         ),
     ],
 )
-def test_wrong_usage_is_one_line_and_code_2(
+def test_usage_error_is_one_line_and_exit_code_2(
     program: Program, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -123,19 +123,19 @@ def test_a_command_config_that_can_not_be_read_is_a_failure_and_no_wrong_usage(
     assert capsys.readouterr().err == line
 
 
-def test_an_address_with_another_scheme_is_no_directory() -> None:
+def test_address_with_another_scheme_is_no_directory() -> None:
     with pytest.raises(BackupError, match="write a directory, or s3://BUCKET/PREFIX"):
         parse_place("ftp://bucket/folder")
 
 
-def test_a_default_that_can_not_be_used_is_not_shown_as_a_value() -> None:
+def test_unusable_default_is_not_shown_as_a_value() -> None:
     with pytest.raises(ConfigError) as caught:
         check_config({"node.id": "1"})
     assert str(caught.value).startswith("listeners is not set, and its default can't be used: ")
     assert "set advertised.listeners" in str(caught.value)
 
 
-def test_a_configuration_file_that_is_missing_is_named_once(tmp_path: Path) -> None:
+def test_missing_configuration_file_is_named_once(tmp_path: Path) -> None:
     missing = tmp_path / "node.properties"
     with pytest.raises(ConfigError) as caught:
         read_pairs(missing)

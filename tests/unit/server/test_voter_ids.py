@@ -34,7 +34,7 @@ async def register(moves: Moves, node_id: int) -> int:
     return error
 
 
-def test_a_brokers_id_is_refused_to_every_change_of_voters(tmp_path: Path) -> None:
+def test_broker_id_is_rejected_in_every_voter_change(tmp_path: Path) -> None:
     async def test(moves: Moves) -> None:
         broker = ReplicaKey(1, UUID(int=1))
         me = ReplicaKey(NODE_ID, ME)
@@ -52,7 +52,7 @@ def test_a_brokers_id_is_refused_to_every_change_of_voters(tmp_path: Path) -> No
     with_moves(tmp_path, test)
 
 
-def test_a_target_voters_id_is_refused_to_brokers(tmp_path: Path) -> None:
+def test_id_of_a_target_voter_is_rejected_for_brokers(tmp_path: Path) -> None:
     async def test(moves: Moves) -> None:
         target = (ReplicaKey(NODE_ID, ME), ReplicaKey(NEWCOMER.id))
         answer = await changed(moves, raft.AlterQuorumRequest(None, target, 5000))
@@ -65,7 +65,7 @@ def test_a_target_voters_id_is_refused_to_brokers(tmp_path: Path) -> None:
     with_moves(tmp_path, test)
 
 
-def test_the_id_of_a_voter_that_is_being_added_is_refused_to_brokers(tmp_path: Path) -> None:
+def test_id_of_a_voter_being_added_is_rejected_for_brokers(tmp_path: Path) -> None:
     async def test(moves: Moves) -> None:
         changed(moves, raft.AddVoterRequest(None, NEWCOMER, HERE, 60_000))
         assert await register(moves, NEWCOMER.id) == ErrorCode.DUPLICATE_BROKER_REGISTRATION

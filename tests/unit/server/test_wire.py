@@ -48,14 +48,14 @@ REQUESTS: list[raft.OutboundRequest] = [
 
 
 @pytest.mark.requirement("K650-02")
-def test_an_older_version_has_no_place_for_a_pre_vote_or_a_self_join() -> None:
+def test_older_version_cannot_encode_a_pre_vote_or_automatic_join() -> None:
     vote, pre_vote, join = REQUESTS[1], REQUESTS[2], REQUESTS[9]
     assert [can_carry([(0, vote)], version) for version in (0, 1, 2)] == [True] * 3
     assert [can_carry([(0, pre_vote)], version) for version in (0, 1, 2)] == [False, False, True]
     assert [can_carry([(0, join)], version) for version in (0, 1)] == [False, True]
 
 
-def test_compare_and_set_and_add_first_arrive() -> None:
+def test_compare_and_set_and_add_first_are_encoded() -> None:
     expected = raft.VotersPosition(5, 2)
     add = AddRaftVoterRequest(
         timeout_ms=9, voter_id=1, voter_directory_id=ME.uuid, listeners=(), count_newcomer=True,
@@ -94,14 +94,14 @@ def no_clock() -> Instant:
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_a_request_arrives_as_it_was_sent(request_: raft.OutboundRequest) -> None:
+def test_request_survives_an_encoding_round_trip(request_: raft.OutboundRequest) -> None:
     version = api_of(request_).max_version
     found = split(over_the_wire(to_wire([(0, request_)], version), version))
     assert found == [(METADATA_PARTITION, request_)]
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-def test_fetch_in_every_version(version: int) -> None:
+def test_fetch_is_encoded_in_every_version(version: int) -> None:
     sent = raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, 12)
     key, found = split(over_the_wire(to_wire([(0, sent)], version), version))[0]
     assert key == METADATA_PARTITION
@@ -135,11 +135,11 @@ def fetch_answer_over_the_wire(answer: Answer, version: int = 18) -> raft.Inboun
 
 @pytest.mark.parametrize("answer", FETCH_ANSWERS)
 @pytest.mark.requirement("K595-15")
-def test_a_fetch_answer_arrives_as_it_was_given(answer: raft.FetchResponse) -> None:
+def test_fetch_response_survives_an_encoding_round_trip(answer: raft.FetchResponse) -> None:
     assert fetch_answer_over_the_wire(answer) == answer
 
 
-def test_a_fetch_of_stock_kafka_says_nothing_of_rounds() -> None:
+def test_fetch_of_stock_kafka_has_no_round_field() -> None:
     """Ours always does, also before its first answer: that is how a leader tells them apart."""
     sent = raft.FetchRequest("c", ME, 7, 40, 6, answer=-1)
     message = to_wire([(0, sent)], 18)
@@ -157,7 +157,7 @@ def test_a_fetch_of_stock_kafka_says_nothing_of_rounds() -> None:
 
 
 @pytest.mark.requirement("K595-14", "K595-25")
-def test_a_removed_voter_gets_data_and_no_shipped_error() -> None:
+def test_removed_voter_gets_data_and_no_error() -> None:
     """Draft: NOT_FOLLOWER. Shipped: the data holds the voters record that removed it."""
     answer = raft.FetchResponse(RaftError.NOT_FOLLOWER, LEADER, 40, 0, records=b"batches")
     assert fetch_answer_over_the_wire(answer) == answer
@@ -168,7 +168,7 @@ def test_a_removed_voter_gets_data_and_no_shipped_error() -> None:
     assert topic.partitions[0].draft_error == ErrorCode.NOT_FOLLOWER
 
 
-def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:
+def test_wrong_cluster_id_is_a_top_level_error() -> None:
     answer = raft.FetchResponse(RaftError.INVALID_CLUSTER_ID, LEADER)
     request = to_wire([(0, REQUESTS[0])], 18)
     body = join(request, [answer], no_clock)
@@ -189,7 +189,7 @@ def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:
     ],
 )
 @pytest.mark.requirement("K595-15", "K595-14")
-def test_epoch_answers_carry_leader_epoch_and_endpoint(
+def test_epoch_responses_contain_leader_epoch_and_endpoint(
     request_: raft.OutboundRequest, answer: raft.Response
 ) -> None:
     api: Api = api_of(request_)
@@ -209,13 +209,15 @@ def test_epoch_answers_carry_leader_epoch_and_endpoint(
     ],
 )
 @pytest.mark.requirement("K650-03", "K595-15")
-def test_a_read_offset_arrives_as_it_was_given(answer: raft.ReadOffsetResponse) -> None:
+def test_read_offset_response_survives_an_encoding_round_trip(
+    answer: raft.ReadOffsetResponse,
+) -> None:
     request = to_wire([(0, raft.ReadOffsetRequest("c", 5))], 0)
     assert answer_over_the_wire(join(request, [answer], no_clock), 0) == answer
 
 
 @pytest.mark.requirement("K650-03")
-def test_a_read_offset_without_private_fields_is_the_drafts() -> None:
+def test_read_offset_without_private_fields_equals_the_draft() -> None:
     """Cluster id, topics with name and partitions, index and applied offset: nothing else."""
     request = to_wire([(3, raft.ReadOffsetRequest("c", 5))], 0)
     answer = raft.ReadOffsetResponse(RaftError.NONE, raft.CurrentLeader(-1, -1), 41)
@@ -223,7 +225,7 @@ def test_a_read_offset_without_private_fields_is_the_drafts() -> None:
     assert encode(join(request, [answer], no_clock), 0) == drafts % (41).to_bytes(8, "big")
 
 
-def test_a_read_offset_that_lacks_the_partition_is_no_offset() -> None:
+def test_read_offset_without_the_partition_is_no_offset() -> None:
     request = to_wire([(1, raft.ReadOffsetRequest("c", 5))], 0)
     body = join(request, [raft.ReadOffsetResponse(RaftError.NONE, LEADER, 41)], no_clock)
     found = answer_over_the_wire(body, 0)
@@ -231,7 +233,7 @@ def test_a_read_offset_that_lacks_the_partition_is_no_offset() -> None:
     assert (found.error, found.offset) == (RaftError.INVALID_REQUEST, -1)
 
 
-def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:
+def test_every_outcome_has_an_error_code_and_no_rejection_equals_success() -> None:
     for error in RaftError:
         code = wire_error(error)
         silent = error in (RaftError.NONE, RaftError.NOT_FOLLOWER)
@@ -250,7 +252,7 @@ def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:
         (RaftError.DISK_LOW, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_clients_ask_the_next_controller_where_one_has_the_answer(
+def test_clients_retry_at_the_next_controller_if_another_can_answer(
     error: RaftError, code: ErrorCode
 ) -> None:
     assert controller_error(error) is code
@@ -258,7 +260,7 @@ def test_clients_ask_the_next_controller_where_one_has_the_answer(
 
 @pytest.mark.requirement("K595-31")
 @pytest.mark.parametrize("partition", [0, 3])
-def test_a_voter_change_names_its_partition(partition: int) -> None:
+def test_voter_change_contains_its_partition(partition: int) -> None:
     """Kafka's messages have no place for it: a private tagged field, absent for the first."""
     changes: list[Message] = [
         AddRaftVoterRequest(

@@ -15,7 +15,7 @@ from quorum_node.server.wire.authentication import refuse, refuses
 ALICE = Caller("User:alice", "127.0.0.1", "CONTROLLER")
 
 
-def test_every_such_api_is_refused_and_no_other() -> None:
+def test_every_authentication_api_is_rejected_and_no_other() -> None:
     for api in APIS.values():
         expected = api.name.startswith("Sasl") or api.name.endswith("DelegationToken")
         assert refuses(api.request.__new__(api.request)) == expected, api.name
@@ -25,13 +25,13 @@ def test_every_such_api_is_refused_and_no_other() -> None:
     assert not refuses(None)
 
 
-def test_sasl_is_not_the_state_that_this_listener_is_in() -> None:
+def test_sasl_requests_return_illegal_state_on_this_listener() -> None:
     answer = refuse(SaslHandshakeRequest(mechanism="PLAIN"), ALICE, forwarded=False)
     assert answer == SaslHandshakeResponse(error_code=34)
 
 
 @pytest.mark.parametrize(("forwarded", "error", "time_ms"), [(False, 64, -1), (True, 61, 0)])
-def test_delegation_token_apis_are_refused_by_controllers_and_disabled_on_brokers(
+def test_delegation_token_apis_are_rejected_by_controllers_and_disabled_on_brokers(
     forwarded: bool, error: int, time_ms: int
 ) -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")

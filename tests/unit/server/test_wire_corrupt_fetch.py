@@ -24,7 +24,7 @@ def sent(request: raft.FetchRequest, version: int) -> tuple[bytes, raft.FetchReq
 
 
 @pytest.mark.parametrize("version", range(12, FETCH.max_version + 1))
-def test_it_arrives_in_every_version_that_our_replicas_send(version: int) -> None:
+def test_corruption_report_is_encoded_in_every_version_of_our_replicas(version: int) -> None:
     quiet, without = sent(PLAIN, version)
     told, with_it = sent(replace(PLAIN, corrupt=True), version)
     assert not without.corrupt

@@ -51,7 +51,7 @@ def no_clock() -> Instant:
 
 
 @K595_18
-def test_it_has_the_private_key() -> None:
+def test_discover_brokers_has_the_private_api_key() -> None:
     assert APIS[20001] is DISCOVER_BROKERS is api_of(REQUEST)
     assert shared_fields(REQUEST) is None
 
@@ -59,7 +59,7 @@ def test_it_has_the_private_key() -> None:
 @K595_18
 @pytest.mark.parametrize("number", [0, 3])
 @pytest.mark.requirement("K595-15")
-def test_a_request_and_its_answer_come_back(number: int) -> None:
+def test_discover_brokers_request_and_response_survive_an_encoding_round_trip(number: int) -> None:
     body = over_the_wire(to_wire([(number, REQUEST)], 0))
     assert split(body) == [(metadata_partition(number), REQUEST)]
     told = over_the_wire(join(body, [ANSWER], no_clock))
@@ -67,7 +67,7 @@ def test_a_request_and_its_answer_come_back(number: int) -> None:
 
 
 @K595_18
-def test_the_drafts_fields_in_the_drafts_order() -> None:
+def test_draft_fields_are_encoded_in_the_draft_order() -> None:
     """What has no private fields is the draft's message to the byte."""
     request = DiscoverBrokersRequest(replica_id=2, boot_timestamp=3, host="h", port=4)
     assert encode(request, 0).hex() == "00000002" + "0000000000000003" + "0268" + "00000004" + "00"
@@ -80,7 +80,7 @@ def test_the_drafts_fields_in_the_drafts_order() -> None:
 
 
 @K595_18
-def test_a_client_says_nothing_of_itself() -> None:
+def test_client_sends_no_replica_of_its_own() -> None:
     body = over_the_wire(DiscoverBrokersRequest(replica_id=CLIENT_ID))
     ((_, request),) = split(body)
     assert request == raft.DiscoverBrokersRequest(ReplicaKey(-1))
@@ -90,7 +90,7 @@ def test_a_client_says_nothing_of_itself() -> None:
 @pytest.mark.parametrize(
     ("host", "port"), [("", 1), ("h", 0), ("h", -1), ("h", 65536), ("x" * 256, 1), ("a\nb", 1)]
 )
-def test_what_is_no_address_is_not_heard(host: str, port: int) -> None:
+def test_invalid_address_is_ignored(host: str, port: int) -> None:
     ((_, request),) = split(DiscoverBrokersRequest(replica_id=2, host=host, port=port))
     assert isinstance(request, raft.DiscoverBrokersRequest)
     assert request.endpoint is None
@@ -103,7 +103,7 @@ def test_what_is_no_address_is_not_heard(host: str, port: int) -> None:
 
 
 @K595_18
-def test_a_partition_that_is_not_here() -> None:
+def test_missing_partition_is_rejected() -> None:
     body = to_wire([(9, REQUEST)], 0)
     told = join(body, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], no_clock)
     (answer,) = from_wire(over_the_wire(told), [9])
@@ -114,7 +114,7 @@ def test_a_partition_that_is_not_here() -> None:
 
 @pytest.mark.requirement("K853-04")
 @pytest.mark.parametrize("version", range(1, 3))
-def test_a_static_candidate_tells_its_configuration(version: int) -> None:
+def test_static_candidate_sends_its_configuration(version: int) -> None:
     asked = raft.VoteRequest(
         None, ME, 3, 0, 0, ReplicaKey(2), pre_vote=version == 2, static_voters=(1, 2, 3)
     )

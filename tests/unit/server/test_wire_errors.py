@@ -52,7 +52,7 @@ def received(request: raft.OutboundRequest, answer: raft.Response) -> raft.Inbou
 
 @pytest.mark.requirement("K595-14", "K595-15")
 @pytest.mark.parametrize("error", DRAFT)
-def test_replicas_of_this_project_get_the_drafts_error_name(error: RaftError) -> None:
+def test_replicas_of_this_project_get_the_error_name_of_the_draft(error: RaftError) -> None:
     pairs: list[tuple[raft.OutboundRequest, raft.Response]] = [
         (raft.FetchRequest("c", ME, 7, 40, 6), raft.FetchResponse(error, LEADER)),
         (raft.VoteRequest("c", ME, 8, 6, 40, OTHER), raft.VoteResponse(error, LEADER)),
@@ -72,7 +72,7 @@ def test_replicas_of_this_project_get_the_drafts_error_name(error: RaftError) ->
 
 @pytest.mark.requirement("K595-14")
 @pytest.mark.parametrize("error", DRAFT)
-def test_a_private_api_answers_with_the_drafts_code(error: RaftError) -> None:
+def test_private_api_returns_the_error_code_of_the_draft(error: RaftError) -> None:
     request = to_wire([(0, raft.ReadOffsetRequest("c"))], 0)
     body = join(request, [raft.ReadOffsetResponse(error, LEADER)], no_clock)
     code = body.topics[0].partitions[0].error_code  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ def test_a_private_api_answers_with_the_drafts_code(error: RaftError) -> None:
 
 @pytest.mark.requirement("K595-14")
 @pytest.mark.parametrize("error", DRAFT)
-def test_stock_replicas_get_an_error_code_that_they_know(error: RaftError) -> None:
+def test_stock_replicas_get_a_known_error_code(error: RaftError) -> None:
     request = to_wire([(0, raft.BeginQuorumEpochRequest("c", 1, 8, OTHER, HERE))], 1)
     body = join(request, [raft.BeginQuorumEpochResponse(error, LEADER)], no_clock)
     part = body.topics[0].partitions[0]  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ def test_stock_replicas_get_an_error_code_that_they_know(error: RaftError) -> No
 @pytest.mark.requirement("K595-15")
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("error", [RaftError.NONE, RaftError.NOT_QUORUM_LEADER])
-def test_answers_of_voter_changes_say_who_leads(change: Message, error: RaftError) -> None:
+def test_voter_change_responses_name_the_leader(change: Message, error: RaftError) -> None:
     body = join(change, [raft.VoterChangeResponse(error, LEADER)], no_clock)
     body = decode(type(body), 0, encode(body, 0))
     assert isinstance(
@@ -111,14 +111,14 @@ def test_answers_of_voter_changes_say_who_leads(change: Message, error: RaftErro
 
 
 @pytest.mark.requirement("K595-15")
-def test_a_replica_that_asked_to_join_learns_the_other_leader() -> None:
+def test_joining_replica_learns_another_leader_from_the_response() -> None:
     request = raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False)
     answer = raft.VoterChangeResponse(RaftError.NOT_QUORUM_LEADER, LEADER, "ask 2")
     assert received(request, answer) == answer
 
 
 @pytest.mark.requirement("K595-15")
-def test_answers_of_other_apis_say_who_leads() -> None:
+def test_other_api_responses_name_the_leader() -> None:
     """DescribeQuorum and DiscoverBrokers, of a replica that does not lead."""
     partition = describe.DescribeQuorumRequestPartition(partition_index=0)
     topic = describe.DescribeQuorumRequestTopic(

@@ -40,7 +40,7 @@ def answer_over_the_wire(answer: raft.FetchResponse) -> tuple[int, raft.FetchRes
     return len(data), arrived
 
 
-def test_a_request_tells_it_only_if_there_was_one() -> None:
+def test_request_contains_the_recovered_epoch_only_if_a_recovery_happened() -> None:
     without, quiet = request_over_the_wire(ASKED)
     with_it, told = request_over_the_wire(replace(ASKED, recovered_epoch=65_537))
     assert (quiet.recovered_epoch, told.recovered_epoch) == (0, 65_537)
@@ -57,7 +57,7 @@ def test_a_request_tells_it_only_if_there_was_one() -> None:
         ),
     ],
 )
-def test_an_answer_that_says_never_differs_from_one_that_does_not_say(
+def test_response_without_the_field_equals_that_of_no_recovery(
     answer: raft.FetchResponse,
 ) -> None:
     for recovered_epoch in (-1, 0, 65_537):
@@ -71,7 +71,7 @@ def test_an_answer_that_says_never_differs_from_one_that_does_not_say(
 
 
 @pytest.mark.parametrize("recovered_epoch", [-1, 0, 65_537])
-def test_answers_to_votes_and_begins_tell_it(recovered_epoch: int) -> None:
+def test_vote_and_begin_epoch_responses_contain_the_recovered_epoch(recovered_epoch: int) -> None:
     leader = replace(LEADER, recovered_epoch=recovered_epoch)
     vote = VOTE.to_wire([(0, raft.VoteRequest(CLUSTER_ID, key_of(2), 3, 3, 10, key_of(1)))], 2)
     voted = VOTE.join(vote, [raft.VoteResponse(RaftError.NONE, leader, True)], no_clock)

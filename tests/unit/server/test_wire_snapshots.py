@@ -52,13 +52,13 @@ def answered(answer: Answer, number: int = 0, version: int = 1) -> raft.InboundR
     return found
 
 
-def test_it_is_served_in_the_shipped_versions() -> None:
+def test_fetch_snapshot_is_served_in_the_released_versions() -> None:
     assert APIS[59] is FETCH_SNAPSHOT is api_of(REQUEST)
     assert (FETCH_SNAPSHOT.min_version, FETCH_SNAPSHOT.max_version) == (0, 1)
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_a_request_arrives_as_it_was_sent(number: int) -> None:
+def test_request_survives_an_encoding_round_trip(number: int) -> None:
     assert split(asked(number)) == [(metadata_partition(number), REQUEST)]
     ((_, old),) = split(asked(number, version=0))
     assert old == replace(REQUEST, replica=ReplicaKey(1)), "version 0 has no directory ids"
@@ -81,14 +81,14 @@ def test_a_request_arrives_as_it_was_sent(number: int) -> None:
     ],
 )
 @pytest.mark.requirement("K595-15")
-def test_an_answer_arrives_as_it_was_given(answer: raft.FetchSnapshotResponse) -> None:
+def test_response_survives_an_encoding_round_trip(answer: raft.FetchSnapshotResponse) -> None:
     assert answered(answer) == answer
     assert answered(answer, number=2) == answer
     bare = replace(answer, leader=replace(answer.leader, endpoint=None))
     assert answered(answer, version=0) == bare, "version 0 has no endpoints"
 
 
-def test_a_checksum_of_a_stock_leader_is_none() -> None:
+def test_checksum_of_a_stock_leader_is_empty() -> None:
     part = raft.FetchSnapshotResponse(RaftError.NONE, LEADER, SNAPSHOT, 9, 0, b"x", 5)
     told = join(asked(0), [part], no_clock)
     assert isinstance(told, FetchSnapshotResponse)
@@ -99,7 +99,7 @@ def test_a_checksum_of_a_stock_leader_is_none() -> None:
     assert found == replace(part, checksum=None)
 
 
-def test_an_unknown_partition_gets_its_own_error() -> None:
+def test_unknown_partition_gets_its_own_error() -> None:
     found = answered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert isinstance(found, raft.FetchSnapshotResponse)
     assert found.error is not RaftError.NONE
@@ -113,7 +113,7 @@ def test_an_unknown_partition_gets_its_own_error() -> None:
     assert missing.error is RaftError.INVALID_REQUEST
 
 
-def test_an_answer_is_bounded_whatever_is_asked_for() -> None:
+def test_response_size_is_bounded_for_any_request() -> None:
     greedy = replace(asked(0), max_bytes=0x7FFFFFFF)
     ((_, found),) = split(greedy)
     assert isinstance(found, raft.FetchSnapshotRequest)
@@ -123,7 +123,7 @@ def test_an_answer_is_bounded_whatever_is_asked_for() -> None:
     assert none.max_bytes == 0
 
 
-def test_a_fetch_is_answered_with_a_snapshot_as_stock_kafka_does() -> None:
+def test_fetch_response_names_a_snapshot_as_stock_kafka_does() -> None:
     """The draft's OFFSET_OUT_OF_RANGE; shipped: no error, and the id of the snapshot."""
     fetch = raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, 12)
     answer = raft.FetchResponse(

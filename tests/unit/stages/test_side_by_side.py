@@ -47,7 +47,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return dict(found)
 
 
-def test_the_tests_of_a_file_stay_on_one_worker(workers: dict[str, set[str]]) -> None:
+def test_tests_of_a_file_stay_on_one_worker(workers: dict[str, set[str]]) -> None:
     groups: dict[str, set[str]] = defaultdict(set)
     for node_id, by in workers.items():
         groups[group_of(node_id)] |= by
@@ -55,7 +55,7 @@ def test_the_tests_of_a_file_stay_on_one_worker(workers: dict[str, set[str]]) ->
     assert all(len(by) == 1 for by in groups.values()), groups
 
 
-def test_a_stage_that_is_expensive_to_start_is_started_by_few(workers: dict[str, set[str]]) -> None:
+def test_expensive_stage_is_started_by_few_workers(workers: dict[str, set[str]]) -> None:
     stages: dict[str, set[str]] = defaultdict(set)
     for node_id, by in workers.items():
         stages[stage_of(node_id)] |= by

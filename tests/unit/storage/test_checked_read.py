@@ -25,7 +25,7 @@ def filled(directory: Path) -> SegmentedLog:
     return log
 
 
-def test_a_log_that_is_well_is_read_as_ever(tmp_path: Path) -> None:
+def test_valid_log_is_read_unchanged(tmp_path: Path) -> None:
     log = filled(tmp_path)
     for start in range(8):
         for limit in (start, 6, 8):
@@ -33,7 +33,7 @@ def test_a_log_that_is_well_is_read_as_ever(tmp_path: Path) -> None:
     assert log.read_checked(8, 1 << 20, 8) == b""
 
 
-def test_every_flipped_bit_of_the_file_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_the_file_is_detected(tmp_path: Path) -> None:
     log = filled(tmp_path)
     path = next(tmp_path.glob("*.log"))
     content = path.read_bytes()
@@ -55,7 +55,7 @@ FIELDS = {"base offset": range(8), "last offset delta": range(23, 27)}
 @pytest.mark.parametrize("limit", [2 * BATCHES, 2 * BATCHES - 2])
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("damaged", range(BATCHES))
-def test_a_read_never_ends_at_a_batch_that_is_not_where_it_belongs(
+def test_read_reports_a_batch_at_a_wrong_position_as_damage(
     tmp_path: Path, field: str, damaged: int, limit: int
 ) -> None:
     """Nothing at all would be read there for ever; and nobody gets the records of another offset.
@@ -87,7 +87,7 @@ def test_a_read_never_ends_at_a_batch_that_is_not_where_it_belongs(
                 assert content.startswith(first.data, size * start // 2), (at, bit)
 
 
-def test_a_limit_within_a_whole_batch_is_no_damage(tmp_path: Path) -> None:
+def test_read_limit_within_a_batch_is_no_damage(tmp_path: Path) -> None:
     filled(tmp_path).close()
     log = SegmentedLog(tmp_path, cache_bytes=0)
     assert log.read(2, 1 << 20, 3) == b""
@@ -95,7 +95,7 @@ def test_a_limit_within_a_whole_batch_is_no_damage(tmp_path: Path) -> None:
     log.close()
 
 
-def test_memory_that_differs_from_a_disk_that_is_well_is_dropped(tmp_path: Path) -> None:
+def test_cached_data_that_differs_from_a_valid_disk_is_dropped(tmp_path: Path) -> None:
     log = filled(tmp_path)
     good = log.read(0, 1 << 20, 8)
     entry = batch(0, 1, [b"a", b"X"])

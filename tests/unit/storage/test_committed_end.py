@@ -21,7 +21,7 @@ def synced_in(directory: Path) -> tuple[int, int, bool]:
     return found.end_offset, found.epoch, found.failed
 
 
-def test_the_committed_end_is_stored_when_the_file_is_settled(tmp_path: Path) -> None:
+def test_committed_end_is_stored_when_the_file_is_synced(tmp_path: Path) -> None:
     file = SyncedEnd(tmp_path, 3, 1)
     assert committed_in(tmp_path) == 0
     file.raise_to(9, 1, file.generation)
@@ -44,7 +44,7 @@ def test_the_committed_end_is_stored_when_the_file_is_settled(tmp_path: Path) ->
     again.close()
 
 
-def test_a_damaged_committed_end_is_ignored(tmp_path: Path) -> None:
+def test_damaged_committed_end_is_ignored(tmp_path: Path) -> None:
     file = SyncedEnd(tmp_path, 9, 1)
     file.settle(5)
     file.settle(8)

@@ -46,7 +46,7 @@ def opened(directory: Path, records: int = 1) -> SegmentedLog:
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_sync_proves_what_was_there_when_it_began_and_no_more(tmp_path: Path) -> None:
+def test_sync_covers_only_data_written_before_it_started(tmp_path: Path) -> None:
     log, elsewhere = opened(tmp_path), Elsewhere()
     append(log)
     assert log.begin_sync(elsewhere)
@@ -66,7 +66,7 @@ def test_a_sync_proves_what_was_there_when_it_began_and_no_more(tmp_path: Path) 
     ("code", "kind"),
     [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull)],
 )
-def test_a_sync_that_failed_is_final_and_proves_nothing(
+def test_failed_sync_is_final_and_covers_nothing(
     tmp_path: Path, code: int, kind: type[Exception]
 ) -> None:
     log, elsewhere = opened(tmp_path), Elsewhere(code)
@@ -90,7 +90,7 @@ def test_a_sync_that_failed_is_final_and_proves_nothing(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("code", [0, errno.EIO])
-def test_a_flush_waits_for_the_sync_that_is_under_way(
+def test_flush_waits_for_the_running_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """The kernel reports an error of writing to one sync of a file: a second one would succeed and prove nothing."""
@@ -120,7 +120,7 @@ def test_a_flush_waits_for_the_sync_that_is_under_way(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize(("code", "kind"), [(errno.EIO, StorageFailure), (errno.ENOSPC, DiskFull)])
-def test_a_sync_that_ends_well_after_another_one_failed_proves_nothing(
+def test_successful_sync_after_a_failed_one_covers_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
 ) -> None:
     """The kernel reports an error of writing to one sync of a file: here the one of a cut, on the driver's thread."""
@@ -144,7 +144,7 @@ def test_a_sync_that_ends_well_after_another_one_failed_proves_nothing(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_cut_makes_void_what_a_sync_that_was_under_way_says(tmp_path: Path) -> None:
+def test_truncation_invalidates_a_running_sync(tmp_path: Path) -> None:
     log, elsewhere = opened(tmp_path, records=3), Elsewhere()
     append(log)
     assert log.begin_sync(elsewhere)
@@ -157,7 +157,7 @@ def test_a_cut_makes_void_what_a_sync_that_was_under_way_says(tmp_path: Path) ->
     log.close()
 
 
-def test_more_than_one_sync_is_left_to_the_thread(tmp_path: Path) -> None:
+def test_multiple_syncs_run_in_the_thread(tmp_path: Path) -> None:
     log, elsewhere = SegmentedLog(tmp_path, segment_bytes=400), Elsewhere()
     for _ in range(6):
         append(log)
@@ -169,7 +169,7 @@ def test_more_than_one_sync_is_left_to_the_thread(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_no_file_is_closed_while_a_sync_of_it_is_under_way(tmp_path: Path) -> None:
+def test_file_is_not_closed_during_its_sync(tmp_path: Path) -> None:
     """Its number would be another file's by the time of the sync."""
     log, elsewhere = SegmentedLog(tmp_path, segment_bytes=400), Elsewhere()
     while len(log.segments) < 3:

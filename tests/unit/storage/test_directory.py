@@ -53,7 +53,7 @@ def formatted(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("K853-01")
-def test_the_uuid_stays_over_restarts(formatted: Path) -> None:
+def test_replica_uuid_survives_restarts(formatted: Path) -> None:
     for _ in range(3):
         opened = open_as(formatted)
         assert opened.meta == MetaProperties(1, ME, "c")
@@ -63,7 +63,7 @@ def test_the_uuid_stays_over_restarts(formatted: Path) -> None:
 
 @pytest.mark.requirement("K595-05")
 @pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "c"), (1, "other")])
-def test_another_identity_is_refused_and_nothing_overwritten(
+def test_other_identity_is_rejected_and_nothing_is_overwritten(
     formatted: Path, node_id: int, cluster_id: str
 ) -> None:
     before = content_of(formatted)
@@ -73,7 +73,7 @@ def test_another_identity_is_refused_and_nothing_overwritten(
 
 
 @pytest.mark.requirement("K595-05")
-def test_a_discovered_cluster_id_is_kept_and_never_exchanged(tmp_path: Path) -> None:
+def test_discovered_cluster_id_is_kept_and_never_replaced(tmp_path: Path) -> None:
     format_directory(tmp_path, MetaProperties(1, ME))
     opened = open_as(tmp_path, cluster_id=None)
     opened.remember_cluster_id("c")
@@ -87,7 +87,7 @@ def test_a_discovered_cluster_id_is_kept_and_never_exchanged(tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("K853-01")
-def test_data_without_identity_is_never_formatted_over(formatted: Path) -> None:
+def test_data_without_identity_is_never_formatted(formatted: Path) -> None:
     opened = open_as(formatted)
     append_one(opened)
     opened.first.log.close()
@@ -98,13 +98,13 @@ def test_data_without_identity_is_never_formatted_over(formatted: Path) -> None:
     assert content_of(formatted) == before
 
 
-def test_a_directory_with_foreign_files_is_not_formatted(tmp_path: Path) -> None:
+def test_directory_with_foreign_files_is_not_formatted(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
     with pytest.raises(StorageFailure, match="precious"):
         is_formatted(tmp_path, NO_LATCH)
 
 
-def test_a_pod_does_not_format_twice(tmp_path: Path) -> None:
+def test_directory_is_not_formatted_twice_by_one_pod(tmp_path: Path) -> None:
     data, run = tmp_path / "data", tmp_path / "run"
     run.mkdir()
     latch = FailureLatch(run / "failed")
@@ -118,7 +118,7 @@ def test_a_pod_does_not_format_twice(tmp_path: Path) -> None:
     assert list(data.iterdir()) == []
 
 
-def test_a_format_that_was_cut_short_is_done_again(formatted: Path) -> None:
+def test_interrupted_format_is_repeated(formatted: Path) -> None:
     os.unlink(formatted / "meta.properties")
     (formatted / "meta.properties.tmp").write_text("half")
     assert not is_formatted(formatted, NO_LATCH)
@@ -128,7 +128,7 @@ def test_a_format_that_was_cut_short_is_done_again(formatted: Path) -> None:
     opened.first.log.close()
 
 
-def test_a_log_shorter_than_what_was_applied_is_a_failure(formatted: Path) -> None:
+def test_log_shorter_than_the_applied_offset_is_a_failure(formatted: Path) -> None:
     opened = open_as(formatted)
     append_one(opened)
     opened.first.state_file.save(QuorumState(leader_epoch=1, cluster_id="c", applied_offset=2))
@@ -137,7 +137,7 @@ def test_a_log_shorter_than_what_was_applied_is_a_failure(formatted: Path) -> No
         open_as(formatted)
 
 
-def test_a_lost_quorum_state_is_a_failure(formatted: Path) -> None:
+def test_lost_quorum_state_is_a_failure(formatted: Path) -> None:
     (formatted / "__cluster_metadata-0" / "quorum-state").unlink()
     with pytest.raises(StorageFailure, match="a vote may be lost"):
         open_as(formatted)

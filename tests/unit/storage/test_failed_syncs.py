@@ -81,7 +81,7 @@ def opened(files: SimulatedFiles, segment_bytes: int = 1 << 20) -> SegmentedLog:
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("number", [*FULL, *OTHERS], ids=named)
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_what_a_failed_sync_left_does_not_count_after_the_restart(
+def test_data_of_a_failed_sync_does_not_count_after_the_restart(
     number: int, shuffled: bool
 ) -> None:
     for seed in range(25):
@@ -116,7 +116,7 @@ def test_what_a_failed_sync_left_does_not_count_after_the_restart(
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=named)
-def test_without_any_note_what_counts_after_the_restart_is_on_the_disk(number: int) -> None:
+def test_data_that_counts_after_a_restart_without_a_latch_is_on_the_disk(number: int) -> None:
     """The process was killed, or the note was lost as well: what can be read is asked of the disk."""
     ends = set()
     for seed in range(60):
@@ -193,7 +193,7 @@ def syncs_of_a_life() -> tuple[int, int]:
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=named)
 @pytest.mark.parametrize("power", [False, True])
-def test_every_failed_sync_ends_the_replica_and_loses_nothing_that_was_told(
+def test_every_failed_sync_stops_the_replica_and_loses_no_acknowledged_record(
     number: int, power: bool
 ) -> None:
     """Log, segments' names, epochs, quorum-state, seals, snapshots and their names, synced-end."""
@@ -219,7 +219,7 @@ def test_every_failed_sync_ends_the_replica_and_loses_nothing_that_was_told(
 
 
 @pytest.mark.requirement("K595-06", "K853-08")
-def test_a_download_that_is_only_in_the_page_cache_is_read_from_the_disk_again() -> None:
+def test_download_in_the_page_cache_only_is_read_from_the_disk_again() -> None:
     fetched = SnapshotId(30, 4)
     content = b"".join(encode_snapshot(fetched, SnapshotBounds(5), [b"value" * 300]))
     lost = 0
@@ -243,7 +243,7 @@ def test_a_download_that_is_only_in_the_page_cache_is_read_from_the_disk_again()
     assert lost
 
 
-def test_a_log_that_an_older_version_wrote_forgets_what_it_knew() -> None:
+def test_log_written_by_an_older_version_discards_its_synced_end() -> None:
     """quorum-state without a checksum says so: an older node ran here, and may have cut the log."""
     files = CountedSyncs()
     partition = filled(files)

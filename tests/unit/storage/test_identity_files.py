@@ -29,13 +29,13 @@ META = MetaProperties(3, UUID(int=5), "cluster-a")
 
 
 @pytest.mark.parametrize("meta", [META, MetaProperties(1, UUID(int=1))])
-def test_meta_properties_come_back(tmp_path: Path, meta: MetaProperties) -> None:
+def test_meta_properties_survive_a_round_trip(tmp_path: Path, meta: MetaProperties) -> None:
     assert read_meta_properties(tmp_path) is None
     write_meta_properties(tmp_path, meta)
     assert read_meta_properties(tmp_path) == meta
 
 
-def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
+def test_meta_properties_written_by_java_are_read(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text(
         "#\n#Sat Nov 21 10:00:00 UTC 2026\ncluster.id=cluster-a\n"
         f"directory.id={uuid_text(UUID(int=5))}\nnode.id=3\nversion=1\n"
@@ -43,7 +43,7 @@ def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
     assert read_meta_properties(tmp_path) == META
 
 
-def test_meta_properties_as_java_writes_them_get_a_checksum(tmp_path: Path) -> None:
+def test_meta_properties_written_by_java_get_a_checksum(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     older = f"cluster.id=cluster-a\ndirectory.id={uuid_text(UUID(int=5))}\nnode.id=3\nversion=1\n"
     path.write_text(older)
@@ -91,7 +91,7 @@ def test_every_flipped_bit_of_an_identity_is_damage(
 
 
 @pytest.mark.requirement("K595-05")
-def test_another_node_or_cluster_is_refused() -> None:
+def test_other_node_or_cluster_is_rejected() -> None:
     check_identity(META, Path("/d"), 3, "cluster-a")
     check_identity(META, Path("/d"), 3, None)
     with pytest.raises(WrongDirectory, match=r"node\.id=3.*node\.id=4"):
@@ -101,7 +101,7 @@ def test_another_node_or_cluster_is_refused() -> None:
 
 
 @pytest.mark.parametrize("content", ["version=1\nnode.id=x\n", "", "version=1\nnode.id=3\n"])
-def test_damaged_meta_properties(tmp_path: Path, content: str) -> None:
+def test_damaged_meta_properties_are_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / "meta.properties").write_text(content)
     with pytest.raises(StorageFailure, match="damaged"):
         read_meta_properties(tmp_path)
@@ -118,7 +118,7 @@ def test_partition_metadata(tmp_path: Path) -> None:
             ensure_partition_metadata(tmp_path)
 
 
-def test_the_first_failure_stays_latched(tmp_path: Path) -> None:
+def test_first_failure_stays_latched(tmp_path: Path) -> None:
     latch = FailureLatch(tmp_path / "failed")
     assert latch.read() is None
     latch.write('{"message": "EIO on write"}')
@@ -133,7 +133,7 @@ def test_the_first_failure_stays_latched(tmp_path: Path) -> None:
     assert nowhere.read() is None
 
 
-def test_the_data_volume_is_latched_too(tmp_path: Path) -> None:
+def test_failure_is_latched_on_the_data_volume_too(tmp_path: Path) -> None:
     """So the failure goes where the disk goes: into another pod, or under a process without a latch file."""
     data, beside = tmp_path / "data", tmp_path / "run" / "failed"
     data.mkdir()
@@ -152,7 +152,7 @@ def test_the_data_volume_is_latched_too(tmp_path: Path) -> None:
     assert latch.places() == f"{beside} and {data / 'storage-failed'}"
 
 
-def test_an_unwritable_data_volume_does_not_delay_the_latch(
+def test_unwritable_data_volume_does_not_delay_the_latch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_meta_properties(tmp_path, META)
@@ -171,14 +171,14 @@ def test_an_unwritable_data_volume_does_not_delay_the_latch(
     assert FailureLatch(None, tmp_path).read() is None
 
 
-def test_a_format_is_remembered_beside_the_latch(tmp_path: Path) -> None:
+def test_format_is_recorded_beside_the_latch(tmp_path: Path) -> None:
     latch = FailureLatch(tmp_path / "failed")
     assert latch.formatted_identity() is None
     latch.mark_formatted("3 abc")
     assert FailureLatch(tmp_path / "failed").formatted_identity() == "3 abc"
 
 
-def test_reserve(tmp_path: Path) -> None:
+def test_disk_reserve(tmp_path: Path) -> None:
     roomy = DiskReserve(tmp_path, 1)
     assert not roomy.measure()
     assert roomy.free_bytes > 0

@@ -28,14 +28,16 @@ from quorum_node.storage.leader_epochs import FILE_NAME, read_checkpoint, write_
         b"\xff\xfe",
     ],
 )
-def test_what_no_log_writes_is_damage(tmp_path: Path, content: bytes) -> None:
+def test_epochs_that_no_log_writes_are_damage(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     with pytest.raises(StorageFailure, match="is damaged"):
         read_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("starts", [[], [(0, 0)], [(1, 0), (4, 17), (5, 17)], [(3, 1 << 40)]])
-def test_what_a_log_writes_is_read_back(tmp_path: Path, starts: list[tuple[int, int]]) -> None:
+def test_epochs_written_by_a_log_are_read_back(
+    tmp_path: Path, starts: list[tuple[int, int]]
+) -> None:
     write_checkpoint(tmp_path, starts)
     found = read_checkpoint(tmp_path)
     assert found == starts

@@ -26,7 +26,7 @@ def append(log: SegmentedLog, epoch: int = 1, count: int = 1, size: int = 20) ->
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 500, 1 << 20])
-def test_reads_agree_with_what_was_appended(tmp_path: Path, cache_bytes: int) -> None:
+def test_reads_equal_the_appended_batches(tmp_path: Path, cache_bytes: int) -> None:
     rng = random.Random(7)
     log = SegmentedLog(tmp_path, segment_bytes=3000, cache_bytes=cache_bytes)
     batches: list[tuple[int, int, bytes]] = []
@@ -49,7 +49,7 @@ def test_reads_agree_with_what_was_appended(tmp_path: Path, cache_bytes: int) ->
     log.close()
 
 
-def test_batches_that_came_together_are_read_one_by_one(tmp_path: Path) -> None:
+def test_batches_appended_together_are_read_one_by_one(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     first, second = batch(0), batch(1, count=2)
     log.append(first + second, 0, 3, 1)
@@ -60,7 +60,7 @@ def test_batches_that_came_together_are_read_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
-def test_truncation_is_kept_and_written_over(tmp_path: Path, cache_bytes: int) -> None:
+def test_truncated_log_is_overwritten(tmp_path: Path, cache_bytes: int) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=300, cache_bytes=cache_bytes)
     for epoch in (1, 1, 2, 2, 3, 3, 3):
         append(log, epoch)
@@ -79,7 +79,7 @@ def test_truncation_is_kept_and_written_over(tmp_path: Path, cache_bytes: int) -
     log.close()
 
 
-def test_flush_never_claims_what_was_truncated_meanwhile(
+def test_flush_never_covers_records_truncated_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -109,7 +109,7 @@ def test_flush_never_claims_what_was_truncated_meanwhile(
 
 
 @pytest.mark.requirement("K595-06")
-def test_after_a_failed_sync_nothing_is_tried_again(
+def test_nothing_is_retried_after_a_failed_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -127,7 +127,7 @@ def test_after_a_failed_sync_nothing_is_tried_again(
             action()
 
 
-def test_a_full_disk_is_no_failed_disk_and_keeps_what_was_there(
+def test_full_disk_is_no_failed_disk_and_keeps_existing_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -151,7 +151,7 @@ def test_a_full_disk_is_no_failed_disk_and_keeps_what_was_there(
 
 
 @pytest.mark.requirement("K595-13")
-def test_the_epoch_checkpoint_must_agree_with_the_log(tmp_path: Path) -> None:
+def test_epoch_checkpoint_must_match_the_log(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     append(log, 1)
     append(log, 2)

@@ -49,13 +49,15 @@ def end_of(content: bytes, synced: KnownSynced | None = None) -> int | None:
         (KnownSynced(7, recorded_offset=5, recorded_epoch=1), 6, 1, Verdict.DAMAGE),
     ],
 )
-def test_the_verdict(known: KnownSynced, offset: int, epoch: int, verdict: Verdict) -> None:
+def test_classification_of_the_log_end(
+    known: KnownSynced, offset: int, epoch: int, verdict: Verdict
+) -> None:
     assert known.verdict(offset, epoch) is verdict
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_whatever_stands_beyond_the_synced_end_it_ends_the_log_and_below_it_is_damage(
+def test_log_ends_at_damage_beyond_the_synced_end_and_damage_below_it_is_a_failure(
     data: st.DataObject,
 ) -> None:
     values = data.draw(st.lists(st.binary(max_size=300), min_size=2, max_size=6))
@@ -95,7 +97,7 @@ def values_to_flip() -> list[bytes]:
 @pytest.mark.requirement("K595-02")
 @pytest.mark.parametrize("value", values_to_flip(), ids=len)
 @pytest.mark.parametrize("before", [0, 400, 435, 451, 1000])
-def test_one_flipped_bit_of_the_last_batch_is_never_taken_for_a_cut(
+def test_flipped_bit_of_the_last_batch_is_never_treated_as_a_torn_write(
     value: bytes, before: int
 ) -> None:
     """Although the file may end in zeros, from a sector's beginning on."""
@@ -115,7 +117,7 @@ def test_one_flipped_bit_of_the_last_batch_is_never_taken_for_a_cut(
     "first", [0, PAGE, 2 * PAGE], ids=["shared page", "next page", "a later one"]
 )
 @pytest.mark.parametrize("size", [3000, 3900, 4500])
-def test_pages_that_never_came_are_guessed_too(first: int, size: int) -> None:
+def test_unwritten_pages_are_recognized_as_torn_writes(first: int, size: int) -> None:
     synced = batch(0, b"a" * size)
     content = bytearray(synced + batch(1, b"b" * 9000) + batch(2, b"c" * 3000))
     begin = max(len(synced), len(synced) // PAGE * PAGE + first)
@@ -124,7 +126,7 @@ def test_pages_that_never_came_are_guessed_too(first: int, size: int) -> None:
     assert end_of(bytes(content)) == 1
 
 
-def test_an_unwritten_page_far_before_the_end_is_damage() -> None:
+def test_unwritten_page_far_before_the_end_is_damage() -> None:
     """So much is never unsynced: a sector that reads as zeros, with megabytes of records behind it."""
     batches = [batch(offset, b"v" * (1 << 20)) for offset in range(20)]
     content = bytearray(b"".join(batches))
@@ -139,7 +141,7 @@ def test_an_unwritten_page_far_before_the_end_is_damage() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.integers(0), st.integers(0))
-def test_one_flipped_bit_is_told_by_the_checksum(data: bytes, first: int, second: int) -> None:
+def test_flipped_bit_is_located_by_the_checksum(data: bytes, first: int, second: int) -> None:
     right, bits = crc32c(data), len(data) * 8
 
     def flipped(*places: int) -> int:

@@ -44,7 +44,9 @@ END_OFFSETS = [1, 4, 6, 7, 10]
 @pytest.mark.requirement("K595-02")
 @pytest.mark.usefixtures("no_sync")
 @pytest.mark.parametrize("synced", [None, 4])
-def test_every_cut_reopens_to_whole_batches(tmp_path: Path, synced: int | None) -> None:
+def test_log_truncated_anywhere_reopens_with_whole_batches(
+    tmp_path: Path, synced: int | None
+) -> None:
     """Of a log that nothing is known of, as an older version left it, and of one with a known synced end."""
     batches = fill(tmp_path, SHAPE)
     content = (tmp_path / SEGMENT).read_bytes()
@@ -70,7 +72,7 @@ def test_every_cut_reopens_to_whole_batches(tmp_path: Path, synced: int | None) 
 
 
 @pytest.mark.requirement("K595-02")
-def test_every_flipped_bit_is_found_and_nothing_is_cut_away(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_detected_and_nothing_is_truncated(tmp_path: Path) -> None:
     fill(tmp_path, SHAPE)
     content = (tmp_path / SEGMENT).read_bytes()
     for position in range(len(content)):
@@ -96,7 +98,7 @@ def test_every_bit_of_the_last_header_is_covered(tmp_path: Path, bit: int) -> No
 
 
 @pytest.mark.parametrize("zeros", [1, 60, 61, 512, 4096, 10_000])
-def test_zeros_after_the_last_batch_are_cut_off(tmp_path: Path, zeros: int) -> None:
+def test_zeros_after_the_last_batch_are_truncated(tmp_path: Path, zeros: int) -> None:
     fill(tmp_path, SHAPE)
     with (tmp_path / SEGMENT).open("ab") as file:
         file.write(bytes(zeros))
@@ -105,7 +107,7 @@ def test_zeros_after_the_last_batch_are_cut_off(tmp_path: Path, zeros: int) -> N
     log.close()
 
 
-def test_a_batch_whose_last_sectors_were_never_written_is_cut_off(tmp_path: Path) -> None:
+def test_batch_with_unwritten_last_sectors_is_truncated(tmp_path: Path) -> None:
     fill(tmp_path, SHAPE)
     before = (tmp_path / SEGMENT).stat().st_size
     data = bytearray(batch(10, 4, count=100))
@@ -120,7 +122,7 @@ def test_a_batch_whose_last_sectors_were_never_written_is_cut_off(tmp_path: Path
         assert (tmp_path / SEGMENT).stat().st_size == before
 
 
-def test_a_segment_cut_short_before_the_last_is_damage(tmp_path: Path) -> None:
+def test_truncated_segment_before_the_last_is_damage(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=200)
     for offset in range(10):
         log.append(batch(offset, 1), offset, offset + 1, 1)
@@ -156,7 +158,7 @@ while True:
 """
 
 
-def test_a_killed_writer_loses_nothing_it_was_told_is_durable(tmp_path: Path) -> None:
+def test_killed_writer_loses_no_durable_record(tmp_path: Path) -> None:
     durable = 0
     for round_number in range(6):
         process = subprocess.Popen(

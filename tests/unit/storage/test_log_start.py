@@ -56,7 +56,7 @@ def expected(start: int, end: int) -> list[tuple[int, int]]:
 
 @pytest.mark.requirement("K853-08")
 @pytest.mark.parametrize("end_offset", range(1, len(EPOCHS) + 1))
-def test_whole_segments_before_a_snapshot_go(tmp_path: Path, end_offset: int) -> None:
+def test_whole_segments_before_a_snapshot_are_deleted(tmp_path: Path, end_offset: int) -> None:
     log = fill(tmp_path)
     snapshot = SnapshotId(end_offset, EPOCHS[end_offset - 1])
     log.delete_prefix(snapshot)
@@ -77,7 +77,7 @@ def test_whole_segments_before_a_snapshot_go(tmp_path: Path, end_offset: int) ->
     again.close()
 
 
-def test_a_log_that_begins_later_needs_a_snapshot_that_reaches_it(tmp_path: Path) -> None:
+def test_log_with_a_later_start_needs_a_snapshot_that_reaches_it(tmp_path: Path) -> None:
     log = fill(tmp_path)
     snapshot = SnapshotId(8, 4)
     log.delete_prefix(snapshot)
@@ -94,7 +94,7 @@ def test_a_log_that_begins_later_needs_a_snapshot_that_reaches_it(tmp_path: Path
 
 
 @pytest.mark.requirement("K853-08")
-def test_killed_anywhere_while_deleting_a_prefix_the_rest_is_there(
+def test_prefix_deletion_killed_anywhere_leaves_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = tmp_path / "origin"
@@ -123,7 +123,7 @@ def test_killed_anywhere_while_deleting_a_prefix_the_rest_is_there(
 
 @pytest.mark.requirement("K853-08")
 @pytest.mark.parametrize("id", [SnapshotId(40, 6), SnapshotId(12, 4), SnapshotId(5, 3)])
-def test_killed_anywhere_while_beginning_anew_the_reset_can_be_finished(
+def test_reset_killed_anywhere_can_be_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: SnapshotId
 ) -> None:
     """The snapshot lies behind the log, at its end, or in it with another epoch; it is durable before."""
@@ -155,7 +155,7 @@ def test_killed_anywhere_while_beginning_anew_the_reset_can_be_finished(
     assert ends >= {0, len(EPOCHS), id.end_offset}
 
 
-def test_beginning_anew_forgets_the_tail_in_memory(tmp_path: Path) -> None:
+def test_reset_clears_the_tail_in_memory(tmp_path: Path) -> None:
     log = opened(tmp_path, cache_bytes=1 << 20)
     for _ in range(4):
         append(log, 1)
@@ -168,7 +168,7 @@ def test_beginning_anew_forgets_the_tail_in_memory(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_segment_that_was_not_synced_yet_stays(tmp_path: Path) -> None:
+def test_unsynced_segment_is_kept(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for epoch in EPOCHS:
         append(log, epoch)
@@ -182,7 +182,7 @@ def test_a_segment_that_was_not_synced_yet_stays(tmp_path: Path) -> None:
     log.close()
 
 
-def test_the_epoch_before_an_offset(tmp_path: Path) -> None:
+def test_epoch_before_an_offset(tmp_path: Path) -> None:
     log = fill(tmp_path)
     assert [log.epoch_before(offset) for offset in (0, 1, 3, 4, 7, 8, 12, 13)] == [
         0, 1, 1, 2, 2, 4, 4, None,

@@ -49,14 +49,14 @@ def formatted(tmp_path: Path) -> Path:
 
 @pytest.mark.requirement("K595-31")
 @pytest.mark.requirement("K853-01")
-def test_every_partition_keeps_a_uuid_of_its_own(formatted: Path) -> None:
+def test_every_partition_keeps_its_own_uuid(formatted: Path) -> None:
     first, again = close(open_with(formatted)), close(open_with(formatted))
     assert first == again
     assert first[0] == ME, "partition 0's is directory.id"
     assert len(set(first)) == 3
 
 
-def test_the_cluster_id_is_remembered_once_for_all(tmp_path: Path) -> None:
+def test_cluster_id_is_stored_once_for_all_partitions(tmp_path: Path) -> None:
     format_directory(tmp_path, MetaProperties(1, ME, None, 3))
     opened = open_with(tmp_path)
     opened.remember_cluster_id("c")
@@ -67,12 +67,12 @@ def test_the_cluster_id_is_remembered_once_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 4])
-def test_another_number_of_partitions_is_refused(formatted: Path, partitions: int) -> None:
+def test_different_number_of_partitions_is_rejected(formatted: Path, partitions: int) -> None:
     with pytest.raises(WrongDirectory, match=f"quorum.partitions={partitions}, but .* for 3"):
         open_with(formatted, partitions)
 
 
-def test_one_partition_leaves_kafkas_own_file(tmp_path: Path) -> None:
+def test_single_partition_keeps_the_kafka_file_unchanged(tmp_path: Path) -> None:
     format_directory(tmp_path, MetaProperties(1, ME, "c"))
     assert "partitions" not in (tmp_path / "meta.properties").read_text()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["__cluster_metadata-0", "meta.properties"]
@@ -84,7 +84,7 @@ def test_one_partition_leaves_kafkas_own_file(tmp_path: Path) -> None:
     ("file", "text"),
     [("quorum-state", "a vote may be lost"), ("replica.properties", "identity .* is lost")],
 )
-def test_a_lost_file_of_one_partition_stops_the_start(
+def test_missing_file_of_one_partition_stops_the_start(
     formatted: Path, file: str, text: str
 ) -> None:
     (partition_directory(formatted, 2) / file).unlink()
@@ -92,13 +92,13 @@ def test_a_lost_file_of_one_partition_stops_the_start(
         open_with(formatted)
 
 
-def test_a_lost_directory_of_one_partition_stops_the_start(formatted: Path) -> None:
+def test_missing_directory_of_one_partition_stops_the_start(formatted: Path) -> None:
     shutil.rmtree(partition_directory(formatted, 1))
     with pytest.raises(StorageFailure, match="__cluster_metadata-1"):
         open_with(formatted)
 
 
-def test_directories_that_were_swapped_are_found(formatted: Path) -> None:
+def test_swapped_directories_are_detected(formatted: Path) -> None:
     one, two = partition_directory(formatted, 1), partition_directory(formatted, 2)
     identity = (one / "replica.properties").read_bytes()
     (two / "replica.properties").write_bytes(identity)
@@ -106,7 +106,7 @@ def test_directories_that_were_swapped_are_found(formatted: Path) -> None:
         open_with(formatted)
 
 
-def test_a_damaged_identity_is_a_storage_failure(formatted: Path) -> None:
+def test_damaged_identity_is_a_storage_failure(formatted: Path) -> None:
     path = partition_directory(formatted, 1) / "replica.properties"
     path.write_bytes(b"version=1\nreplica.uuid=%%%\n")
     with pytest.raises(StorageFailure, match=r"replica\.properties is damaged"):
@@ -116,7 +116,7 @@ def test_a_damaged_identity_is_a_storage_failure(formatted: Path) -> None:
         open_with(formatted)
 
 
-def test_a_format_of_several_partitions_that_was_cut_short_is_done_again(formatted: Path) -> None:
+def test_interrupted_format_of_several_partitions_is_repeated(formatted: Path) -> None:
     (formatted / "meta.properties").unlink()
     (partition_directory(formatted, 2) / "quorum-state").unlink()
     assert not is_formatted(formatted, NO_LATCH)
@@ -124,7 +124,7 @@ def test_a_format_of_several_partitions_that_was_cut_short_is_done_again(formatt
     assert len(set(close(open_with(formatted)))) == 3
 
 
-def test_a_log_of_any_partition_without_identity_is_never_formatted_over(formatted: Path) -> None:
+def test_log_of_any_partition_without_identity_is_never_formatted(formatted: Path) -> None:
     close(open_with(formatted))
     (formatted / "meta.properties").unlink()
     with pytest.raises(StorageFailure, match="its identity is lost"):

@@ -27,7 +27,7 @@ def opened(files: SimulatedFiles) -> SegmentedLog:
     return SegmentedLog(FOLDER, segment_bytes=400, files=files)
 
 
-def test_a_cut_is_durable_before_a_new_epoch() -> None:
+def test_truncation_is_durable_before_a_new_epoch() -> None:
     """Seed 1 of the simulation: the cut was undone, and the checkpoint knew of the new epoch already."""
     for seed, cut_at, shuffled in product(range(12), (2, 4, 5, 9), (False, True)):
         files = SimulatedFiles(Random(seed), shuffled=shuffled)
@@ -45,7 +45,7 @@ def test_a_cut_is_durable_before_a_new_epoch() -> None:
 
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_a_segment_is_begun_before_the_last_one_was_synced(seed: int, shuffled: bool) -> None:
+def test_power_loss_between_two_segments_is_recovered(seed: int, shuffled: bool) -> None:
     """Of what was not synced the name of the new segment may be all that arrives."""
     files = SimulatedFiles(Random(seed), shuffled=shuffled)
     log = opened(files)
@@ -65,7 +65,7 @@ def test_a_segment_is_begun_before_the_last_one_was_synced(seed: int, shuffled: 
 
 
 @pytest.mark.parametrize("calls", range(24))
-def test_a_reset_that_is_cut_short_anywhere_is_no_damage(calls: int) -> None:
+def test_interrupted_reset_is_no_damage(calls: int) -> None:
     """What was synced of the older log is known from a snapshot, and the log may still be there, or in part, or empty."""
     before, downloaded = SnapshotId(4, 1), SnapshotId(50, 3)
     for seed, shuffled in product(range(20), (False, True)):

@@ -37,14 +37,14 @@ FULL = QuorumState(
 
 @pytest.mark.requirement("K595-03")
 @pytest.mark.parametrize("state", [FULL, QuorumState(), QuorumState(3, -1, ReplicaKey(1, None))])
-def test_everything_comes_back(tmp_path: Path, state: QuorumState) -> None:
+def test_quorum_state_survives_a_round_trip(tmp_path: Path, state: QuorumState) -> None:
     file = QuorumStateFile(tmp_path, ME)
     assert file.load() is None
     file.save(state)
     assert QuorumStateFile(tmp_path, ME).load() == state
 
 
-def test_the_keys_that_java_reads(tmp_path: Path) -> None:
+def test_keys_are_those_read_by_java(tmp_path: Path) -> None:
     QuorumStateFile(tmp_path, ME).save(FULL)
     document = json.loads((tmp_path / "quorum-state").read_text())
     assert document["data_version"] == 1
@@ -69,7 +69,7 @@ def test_v0_is_upgraded_in_place_and_keeps_the_vote(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-01")
-def test_another_replicas_file_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_replica_is_rejected(tmp_path: Path) -> None:
     QuorumStateFile(tmp_path, ME).save(FULL)
     before = (tmp_path / "quorum-state").read_bytes()
     with pytest.raises(WrongDirectory, match="two replicas"):
@@ -82,7 +82,7 @@ STATES = [FULL, QuorumState(), QuorumState(7, -1, ReplicaKey(3, UUID(int=9)), "c
 
 @pytest.mark.requirement("K595-03")
 @pytest.mark.parametrize("state", STATES)
-def test_every_flipped_bit_is_found(tmp_path: Path, state: QuorumState) -> None:
+def test_every_flipped_bit_is_detected(tmp_path: Path, state: QuorumState) -> None:
     file, path = QuorumStateFile(tmp_path, ME), tmp_path / "quorum-state"
     file.save(state)
     content = path.read_bytes()
@@ -97,7 +97,7 @@ def test_every_flipped_bit_is_found(tmp_path: Path, state: QuorumState) -> None:
 
 
 @pytest.mark.parametrize("gone", [["crc32c"], ["privateVersion"]])
-def test_a_checksum_that_was_there_must_not_be_gone(tmp_path: Path, gone: list[str]) -> None:
+def test_missing_checksum_after_one_was_written_is_damage(tmp_path: Path, gone: list[str]) -> None:
     path = tmp_path / "quorum-state"
     QuorumStateFile(tmp_path, ME).save(FULL)
     document = json.loads(path.read_text())
@@ -108,7 +108,7 @@ def test_a_checksum_that_was_there_must_not_be_gone(tmp_path: Path, gone: list[s
         QuorumStateFile(tmp_path, ME).load()
 
 
-def test_a_file_that_was_cut_or_written_twice_is_damaged(tmp_path: Path) -> None:
+def test_truncated_or_duplicated_file_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "quorum-state"
     QuorumStateFile(tmp_path, ME).save(FULL)
     content = path.read_bytes()
@@ -140,7 +140,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("document", [OLDER, OWN, {**OWN, "targetVoters": []}])
-def test_a_file_without_a_checksum_is_taken_once_and_gets_one(
+def test_file_without_a_checksum_is_accepted_once_and_gets_one(
     tmp_path: Path, document: dict[str, object]
 ) -> None:
     path = tmp_path / "quorum-state"
@@ -152,7 +152,7 @@ def test_a_file_without_a_checksum_is_taken_once_and_gets_one(
     assert QuorumStateFile(tmp_path, ME).load() == state
 
 
-def test_a_file_without_a_checksum_has_the_keys_of_its_writer_only(tmp_path: Path) -> None:
+def test_file_without_a_checksum_accepts_only_the_keys_of_its_writer(tmp_path: Path) -> None:
     """A damaged key name would otherwise stand for a default, such as no target voters."""
     path = tmp_path / "quorum-state"
     whole = json.dumps(OWN, separators=(",", ":"))
@@ -168,7 +168,7 @@ def test_a_file_without_a_checksum_has_the_keys_of_its_writer_only(tmp_path: Pat
         assert path.read_text() == text
 
 
-def test_a_full_disk_does_not_keep_an_older_file_from_being_read(
+def test_full_disk_does_not_prevent_reading_an_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "quorum-state"
@@ -184,7 +184,7 @@ def test_a_full_disk_does_not_keep_an_older_file_from_being_read(
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"data_version":1}', "\0" * 50])
-def test_a_damaged_file_is_a_storage_failure(tmp_path: Path, content: str) -> None:
+def test_damaged_file_is_a_storage_failure(tmp_path: Path, content: str) -> None:
     (tmp_path / "quorum-state").write_text(content)
     with pytest.raises(StorageFailure, match="damaged"):
         QuorumStateFile(tmp_path, ME).load()
@@ -208,7 +208,7 @@ for epoch in range(state.leader_epoch + 1, 1 << 30):
 
 
 @pytest.mark.requirement("K595-03")
-def test_a_kill_at_any_instant_leaves_a_whole_and_recent_state(tmp_path: Path) -> None:
+def test_kill_at_any_point_leaves_a_complete_and_recent_state(tmp_path: Path) -> None:
     for round_number in range(10):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path), *sys.path],

@@ -53,7 +53,7 @@ def start(path: Path, fresh: Callable[[], UUID]) -> tuple[UUID, QuorumState]:
 
 
 @pytest.mark.requirement("K853-01")
-def test_it_gets_one_uuid_for_ever_and_keeps_its_vote(
+def test_replica_gets_one_permanent_uuid_and_keeps_its_vote(
     directory: Path, fresh: Callable[[], UUID]
 ) -> None:
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_it_gets_one_uuid_for_ever_and_keeps_its_vote(
 
 @pytest.mark.requirement("K853-01")
 @pytest.mark.parametrize("crash_at", range(3))
-def test_a_crash_in_the_middle_is_upgraded_by_the_next_start(
+def test_crash_during_the_upgrade_is_completed_by_the_next_start(
     directory: Path,
     fresh: Callable[[], UUID],
     crash_at: int,
@@ -109,7 +109,7 @@ def test_a_crash_in_the_middle_is_upgraded_by_the_next_start(
 @pytest.mark.parametrize(
     "state", ['{"leaderId":-1,"leaderEpoch":5,"data_version":1}', None, "damaged", "[]"]
 )
-def test_no_uuid_is_made_up_over_anything_else(
+def test_no_uuid_is_generated_over_existing_data(
     directory: Path, fresh: Callable[[], UUID], state: str | None
 ) -> None:
     path = partition_directory(directory, 0) / "quorum-state"
@@ -123,7 +123,7 @@ def test_no_uuid_is_made_up_over_anything_else(
         is_formatted(directory, FailureLatch(None))
 
 
-def test_a_directory_that_has_a_uuid_keeps_it(directory: Path, fresh: Callable[[], UUID]) -> None:
+def test_existing_uuid_is_kept(directory: Path, fresh: Callable[[], UUID]) -> None:
     text = f"version=1\nnode.id=2\ndirectory.id={uuid_text(UUID(int=50))}\n"
     (directory / "meta.properties").write_text(text)
     assert start(directory, fresh) == (UUID(int=50), VOTED)

@@ -31,7 +31,7 @@ def flip(path: Path, position: int, bit: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["appended", "cut and appended again"])
-def test_every_flipped_bit_below_the_synced_end_of_the_active_segment_is_found(
+def test_every_flipped_bit_below_the_synced_end_of_the_active_segment_is_detected(
     tmp_path: Path, cut: bool
 ) -> None:
     """A segment that was cut has no checksum as a whole: there the batches' own have to do, and what offsets and epochs are known."""
@@ -53,7 +53,7 @@ def test_every_flipped_bit_below_the_synced_end_of_the_active_segment_is_found(
     assert scrub(log.segments) is None
 
 
-def test_a_segment_that_nothing_was_written_to_since_the_start_is_read_as_well(
+def test_segment_unchanged_since_the_start_is_scrubbed_as_well(
     tmp_path: Path,
 ) -> None:
     """A start reads the file from the disk: what it found there counts as synced, also in the last segment."""
@@ -71,7 +71,7 @@ def test_a_segment_that_nothing_was_written_to_since_the_start_is_read_as_well(
     assert segment.path.name in str(failure)
 
 
-def test_unsynced_data_are_not_reported_as_damage(tmp_path: Path) -> None:
+def test_unsynced_data_is_not_reported_as_damage(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     append(log, 2)
     log.flush()
@@ -85,7 +85,7 @@ def test_unsynced_data_are_not_reported_as_damage(tmp_path: Path) -> None:
     assert "the file ends after" in str(failure)
 
 
-def test_all_segments_in_turn_closed_ones_and_those_of_this_run(tmp_path: Path) -> None:
+def test_all_segments_are_scrubbed_in_turn(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=300)
     append(log, 30)
     log.flush()
@@ -100,7 +100,7 @@ def test_all_segments_in_turn_closed_ones_and_those_of_this_run(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("change", ["truncate", "truncate and append", "drop", "reset"])
-def test_a_segment_that_is_cut_while_it_is_read_is_no_damage(tmp_path: Path, change: str) -> None:
+def test_segment_truncated_during_the_scrub_is_no_damage(tmp_path: Path, change: str) -> None:
     """At every piece that is read: the bytes under the reader change, and so does what they should be."""
     log = SegmentedLog(tmp_path, segment_bytes=1 << 20)
     append(log, 8)
@@ -121,7 +121,7 @@ def test_a_segment_that_is_cut_while_it_is_read_is_no_damage(tmp_path: Path, cha
     assert scrub(seen, meanwhile) is None
 
 
-def test_the_pace_is_kept_and_the_end_is_heard(tmp_path: Path) -> None:
+def test_scrub_rate_is_kept_and_stop_is_honoured(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     append(log, 8)
     log.flush()

@@ -55,9 +55,7 @@ def facts(log: SegmentedLog) -> tuple[int, object, object, bytes]:
     return log.end_offset, log.epoch_starts, log.control_batches, everything
 
 
-def test_a_sealed_log_is_what_a_scanned_one_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sealed_log_equals_a_scanned_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path)
     assert len(list(tmp_path.glob("*.seal"))) == len(list(tmp_path.glob("*.log"))) - 1 > 5
     scanned_bytes = 0
@@ -83,7 +81,7 @@ def test_a_sealed_log_is_what_a_scanned_one_is(
     assert len(list(tmp_path.glob("*.seal"))) > 5
 
 
-def test_a_damaged_seal_is_ignored(tmp_path: Path) -> None:
+def test_damaged_seal_is_ignored(tmp_path: Path) -> None:
     fill(tmp_path)
     log = opened(tmp_path)
     wanted = facts(log)
@@ -100,7 +98,7 @@ def test_a_damaged_seal_is_ignored(tmp_path: Path) -> None:
         assert seal.read_bytes() == content  # written again
 
 
-def test_a_segment_that_does_not_fit_its_seal_is_read(tmp_path: Path) -> None:
+def test_segment_that_does_not_match_its_seal_is_scanned(tmp_path: Path) -> None:
     fill(tmp_path)
     second = sorted(tmp_path.glob("*.log"))[1]
     content = second.read_bytes()
@@ -114,7 +112,7 @@ def test_a_segment_that_does_not_fit_its_seal_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["base offset", "length", "epoch", "magic", "CRC-32C"])
-def test_voters_are_taken_from_no_control_batch_whose_header_is_damaged(
+def test_no_voters_are_read_from_a_control_batch_with_a_damaged_header(
     tmp_path: Path, field: str
 ) -> None:
     """The segment is not read at the start, and no checksum covers where a batch belongs: an older voters record
@@ -146,7 +144,7 @@ def test_voters_are_taken_from_no_control_batch_whose_header_is_damaged(
     opened(tmp_path).close()
 
 
-def test_a_start_reads_no_more_than_an_index_interval_before_a_control_batch(
+def test_start_reads_at_most_an_index_interval_before_a_control_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=1 << 16, cache_bytes=0)
@@ -168,7 +166,7 @@ def test_a_start_reads_no_more_than_an_index_interval_before_a_control_batch(
     log.close()
 
 
-def test_a_last_segment_that_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_missing_last_segment_is_detected(tmp_path: Path) -> None:
     """Without seals a log that lost its last file would pass for a shorter one."""
     fill(tmp_path)
     max(tmp_path.glob("*.log")).unlink()
@@ -176,7 +174,7 @@ def test_a_last_segment_that_is_gone_is_noticed(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_the_scrub_finds_every_flipped_bit_in_what_was_not_read(tmp_path: Path) -> None:
+def test_scrub_detects_every_flipped_bit_of_unread_data(tmp_path: Path) -> None:
     fill(tmp_path, count=25)
     log = opened(tmp_path)
     assert scrub(log.sealed_at_open) is None
@@ -196,7 +194,7 @@ def test_the_scrub_finds_every_flipped_bit_in_what_was_not_read(tmp_path: Path) 
     log.close()
 
 
-def test_a_damaged_control_batch_is_found_at_open(tmp_path: Path) -> None:
+def test_damaged_control_batch_is_detected_at_open(tmp_path: Path) -> None:
     """Voter sets come from there."""
     fill(tmp_path)
     path = tmp_path / f"{0:020d}.log"
@@ -207,7 +205,7 @@ def test_a_damaged_control_batch_is_found_at_open(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_a_read_never_follows_a_damaged_length(tmp_path: Path) -> None:
+def test_read_never_follows_a_damaged_length(tmp_path: Path) -> None:
     fill(tmp_path)
     log = opened(tmp_path)
     path = log.sealed_at_open[0].path
@@ -220,7 +218,7 @@ def test_a_read_never_follows_a_damaged_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end_offset", [3, 25])
-def test_killed_anywhere_while_truncating_no_seal_claims_what_is_gone(
+def test_truncation_killed_anywhere_leaves_no_seal_of_deleted_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end_offset: int
 ) -> None:
     origin = tmp_path / "origin"
@@ -247,7 +245,7 @@ def test_killed_anywhere_while_truncating_no_seal_claims_what_is_gone(
         log.close()
 
 
-def test_a_full_disk_costs_the_seal_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_fails_only_the_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(segment: Segment, end_offset: int) -> None:
         raise DiskFull("ENOSPC")
 

@@ -73,7 +73,7 @@ def damage(path: Path, id: SnapshotId) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_voters_of_a_log_that_gives_way_to_a_snapshot_are_forgotten(path: Path) -> None:
+def test_voters_of_a_log_replaced_by_a_snapshot_are_dropped(path: Path) -> None:
     """The power went after a downloaded snapshot was durable and before the log began anew behind it.
 
     What the old log said last was never committed, perhaps. A replica that kept it would count other voters than the
@@ -95,7 +95,7 @@ def test_voters_of_a_log_that_gives_way_to_a_snapshot_are_forgotten(path: Path) 
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_whole_snapshot_of_its_own_log_changes_nothing(path: Path) -> None:
+def test_snapshot_of_the_own_log_changes_nothing(path: Path) -> None:
     first = opened(path)
     for each in (SnapshotId(7, 1), SnapshotId(15, 2)):
         write_snapshot(first, each)
@@ -109,7 +109,7 @@ def test_a_whole_snapshot_of_its_own_log_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_damaged_snapshot_is_set_aside_and_the_one_before_is_used(path: Path) -> None:
+def test_damaged_snapshot_is_set_aside_and_the_previous_one_is_used(path: Path) -> None:
     first = opened(path)
     older, newer = SnapshotId(7, 1), SnapshotId(15, 2)
     for each in (older, newer):
@@ -127,7 +127,7 @@ def test_a_damaged_snapshot_is_set_aside_and_the_one_before_is_used(path: Path) 
     again.log.close()
 
 
-def test_without_any_undamaged_snapshot_a_deleted_prefix_is_a_failed_disk(path: Path) -> None:
+def test_deleted_prefix_without_a_valid_snapshot_is_a_failed_disk(path: Path) -> None:
     first = opened(path)
     only = SnapshotId(15, 2)
     write_snapshot(first, only)
@@ -140,7 +140,7 @@ def test_without_any_undamaged_snapshot_a_deleted_prefix_is_a_failed_disk(path: 
 
 @pytest.mark.requirement("K853-08")
 @pytest.mark.parametrize("id", [SnapshotId(30, 5), SnapshotId(15, 4), SnapshotId(20, 3)])
-def test_killed_anywhere_between_download_and_reset_it_opens_to_old_or_new(
+def test_kill_between_download_and_reset_opens_the_old_or_the_new_state(
     path: Path, monkeypatch: pytest.MonkeyPatch, id: SnapshotId
 ) -> None:
     data = b"".join(encode_snapshot(id, SnapshotBounds(5), [b"value"] * 9))
@@ -170,7 +170,7 @@ def test_killed_anywhere_between_download_and_reset_it_opens_to_old_or_new(
     assert seen == {True, False}
 
 
-def test_a_tail_that_was_never_synced_is_replaced_by_the_snapshot_that_holds_it(path: Path) -> None:
+def test_unsynced_tail_is_replaced_by_the_snapshot_that_contains_it(path: Path) -> None:
     """A follower may know records to be committed before its own disk has them."""
     first = opened(path)
     write_snapshot(first, SnapshotId(22, 2))
@@ -182,7 +182,7 @@ def test_a_tail_that_was_never_synced_is_replaced_by_the_snapshot_that_holds_it(
     again.log.close()
 
 
-def test_what_was_committed_behind_a_snapshot_is_never_dropped_for_it(path: Path) -> None:
+def test_committed_records_after_a_snapshot_are_never_dropped(path: Path) -> None:
     first = opened(path)
     write_snapshot(first, SnapshotId(15, 3))  # the log has epoch 2 there
     first.log.close()
@@ -193,7 +193,7 @@ def test_what_was_committed_behind_a_snapshot_is_never_dropped_for_it(path: Path
     assert {p.name: p.read_bytes() for p in (path / PARTITION).glob("*.log")} == before
 
 
-def test_a_log_that_ends_below_what_was_committed_is_still_a_failed_disk(path: Path) -> None:
+def test_log_shorter_than_the_committed_offset_is_a_failed_disk(path: Path) -> None:
     first = opened(path)
     write_snapshot(first, SnapshotId(22, 2))
     first.log.close()

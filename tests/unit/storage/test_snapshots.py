@@ -40,7 +40,7 @@ def names(directory: Path) -> list[str]:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_frozen_snapshot_is_there_and_whole(tmp_path: Path) -> None:
+def test_frozen_snapshot_is_complete(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     assert store.latest() is None
     data = write(store, ID)
@@ -61,7 +61,7 @@ def test_a_frozen_snapshot_is_there_and_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08", "K631-06")
-def test_killed_anywhere_while_writing_there_is_a_whole_snapshot_or_none(
+def test_snapshot_writer_killed_anywhere_leaves_a_complete_snapshot_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = tmp_path / "origin"
@@ -78,9 +78,7 @@ def test_killed_anywhere_while_writing_there_is_a_whole_snapshot_or_none(
     assert seen == {(OLDER,), (OLDER, ID)}
 
 
-def test_a_full_disk_stops_one_snapshot_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_fails_one_snapshot_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SnapshotStore(tmp_path)
     writer = store.create(ID)
     head, *rest = content(ID)
@@ -99,9 +97,7 @@ def test_a_full_disk_stops_one_snapshot_and_nothing_else(
     assert store.ids() == (ID,)
 
 
-def test_a_failed_disk_is_a_storage_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_disk_is_a_storage_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SnapshotStore(tmp_path).create(ID)
     for data in content(ID):
         writer.append(data)
@@ -115,7 +111,7 @@ def test_a_failed_disk_is_a_storage_failure(
     assert SnapshotStore(tmp_path).ids() == ()
 
 
-def test_a_writer_never_freezes_what_is_not_a_whole_snapshot(tmp_path: Path) -> None:
+def test_incomplete_snapshot_is_never_frozen(tmp_path: Path) -> None:
     writer = SnapshotStore(tmp_path).create(ID)
     writer.append(content(ID)[0])
     with pytest.raises(CorruptSnapshot, match="no footer"):
@@ -123,7 +119,7 @@ def test_a_writer_never_freezes_what_is_not_a_whole_snapshot(tmp_path: Path) -> 
 
 
 @pytest.mark.requirement("K853-08", "K631-06")
-def test_a_flipped_bit_is_found_before_anything_is_loaded_for_good(tmp_path: Path) -> None:
+def test_flipped_bit_is_detected_before_the_snapshot_is_loaded(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     data = write(store, ID, count=3)
     for position in range(len(data)):
@@ -136,7 +132,7 @@ def test_a_flipped_bit_is_found_before_anything_is_loaded_for_good(tmp_path: Pat
             load(store, ID)
 
 
-def test_what_is_set_aside_is_no_snapshot_any_more_but_stays(tmp_path: Path) -> None:
+def test_set_aside_snapshot_is_kept_but_not_used(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     write(store, OLDER)
     write(store, ID)
@@ -148,7 +144,7 @@ def test_what_is_set_aside_is_no_snapshot_any_more_but_stays(tmp_path: Path) -> 
     assert names(tmp_path) == [aside.name]
 
 
-def test_old_ones_go_but_not_the_one_that_is_being_downloaded(tmp_path: Path) -> None:
+def test_old_snapshots_are_deleted_except_during_a_download(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     for each in (OLDER, ID, NEWER):
         write(store, each)
@@ -158,7 +154,7 @@ def test_old_ones_go_but_not_the_one_that_is_being_downloaded(tmp_path: Path) ->
 
 @pytest.mark.requirement("K853-08")
 @pytest.mark.parametrize("piece_bytes", [7, 100, 1 << 20])
-def test_a_download_goes_on_where_it_was_cut(tmp_path: Path, piece_bytes: int) -> None:
+def test_interrupted_download_is_resumed(tmp_path: Path, piece_bytes: int) -> None:
     """After a restart as well: only what can be checked already is kept."""
     data = b"".join(content(ID))
     store = SnapshotStore(tmp_path)
@@ -179,7 +175,7 @@ def test_a_download_goes_on_where_it_was_cut(tmp_path: Path, piece_bytes: int) -
     assert store.read(ID, 0, 1 << 20) == data
 
 
-def test_pages_that_a_crash_took_are_fetched_again(tmp_path: Path) -> None:
+def test_pages_lost_in_a_crash_are_downloaded_again(tmp_path: Path) -> None:
     whole = content(ID)
     data = b"".join(whole)
     SnapshotStore(tmp_path).append_partial(ID, 0, data)
@@ -193,7 +189,7 @@ def test_pages_that_a_crash_took_are_fetched_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_damaged_download_is_set_aside_and_begun_anew(tmp_path: Path) -> None:
+def test_damaged_download_is_set_aside_and_restarted(tmp_path: Path) -> None:
     data = b"".join(content(ID))
     damaged = bytearray(data)
     damaged[len(data) // 2] ^= 4
@@ -211,7 +207,7 @@ def test_a_damaged_download_is_set_aside_and_begun_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K853-08")
-def test_killed_anywhere_in_a_download_it_can_be_finished(
+def test_download_killed_anywhere_can_be_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = b"".join(content(ID))
@@ -233,7 +229,7 @@ def test_killed_anywhere_in_a_download_it_can_be_finished(
         assert SnapshotStore(left).verify(ID) == BOUNDS
 
 
-def test_a_full_disk_in_a_download_leaves_its_position(
+def test_full_disk_keeps_the_download_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = b"".join(content(ID))
@@ -268,7 +264,7 @@ def test_unneeded_downloads_are_deleted(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_download_can_go_back_and_begin_anew(tmp_path: Path) -> None:
+def test_download_can_be_reset_and_restarted(tmp_path: Path) -> None:
     data = b"".join(content(ID))
     store = SnapshotStore(tmp_path)
     store.append_partial(ID, 0, b"x" * 5000)
@@ -279,7 +275,7 @@ def test_a_download_can_go_back_and_begin_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size_bytes", "checksum"), [(7, None), (None, 7)])
-def test_a_whole_snapshot_that_is_not_the_leaders_is_refused(
+def test_complete_snapshot_that_differs_from_the_leader_is_rejected(
     tmp_path: Path, size_bytes: int | None, checksum: int | None
 ) -> None:
     store = SnapshotStore(tmp_path)

@@ -37,7 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 @pytest.mark.requirement("K595-03")
-def test_a_replaced_file_is_synced_before_and_after_the_rename(
+def test_replaced_file_is_synced_before_and_after_the_rename(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     replace_file(tmp_path / "quorum-state", b"state")
@@ -50,7 +50,7 @@ def test_a_replaced_file_is_synced_before_and_after_the_rename(
 
 
 @pytest.mark.requirement("K595-03")
-def test_quorum_state_is_replaced_in_that_order_whenever_it_is_saved(
+def test_quorum_state_is_replaced_in_that_order_at_each_save(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     file = QuorumStateFile(tmp_path, UUID(int=7))
@@ -66,7 +66,7 @@ def test_quorum_state_is_replaced_in_that_order_whenever_it_is_saved(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_flush_syncs_every_segment_written_since_the_last_and_their_names(
+def test_flush_syncs_all_segments_written_since_the_last_flush_and_their_names(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=300)
@@ -91,7 +91,7 @@ def test_a_flush_syncs_every_segment_written_since_the_last_and_their_names(
 
 
 @pytest.mark.requirement("K595-13")
-def test_an_epoch_is_in_the_checkpoint_before_its_first_batch_is_in_the_log(
+def test_epoch_is_in_the_checkpoint_before_its_first_batch_is_in_the_log(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -104,7 +104,7 @@ def test_an_epoch_is_in_the_checkpoint_before_its_first_batch_is_in_the_log(
 
 
 @pytest.mark.requirement("K595-06")
-def test_what_a_killed_process_left_in_the_page_cache_is_synced_at_open(
+def test_page_cache_data_of_a_killed_process_is_synced_at_open(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     log = SegmentedLog(tmp_path)
@@ -126,7 +126,7 @@ def write_batches(log: SegmentedLog, count: int) -> None:
         log.append(data, base, base + 1, 1)
 
 
-def test_a_seal_is_written_after_what_it_speaks_of_was_synced(
+def test_seal_is_written_after_its_segment_was_synced(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     """The segment itself, and the name of the one that follows."""
@@ -144,7 +144,7 @@ def test_a_seal_is_written_after_what_it_speaks_of_was_synced(
 
 
 @pytest.mark.requirement("K595-13")
-def test_a_truncation_is_durable_before_its_epochs_are_forgotten(
+def test_truncation_is_durable_before_its_epochs_are_removed(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     """Else a crash may leave batches of an epoch that the checkpoint does not have: a healthy disk would
@@ -170,7 +170,7 @@ CONTENT = b"".join(encode_snapshot(SNAPSHOT, SnapshotBounds(5), [b"value"]))
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_snapshot_is_synced_before_and_after_it_gets_its_name(
+def test_snapshot_is_synced_before_and_after_its_rename(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     store = SnapshotStore(tmp_path)
@@ -187,7 +187,7 @@ def test_a_snapshot_is_synced_before_and_after_it_gets_its_name(
     assert calls[-3:] == [("fsync", part), ("rename", part), ("fsync", tmp_path.name)]
 
 
-def test_seals_are_gone_for_good_before_a_segment_is_cut(
+def test_seals_are_removed_durably_before_a_segment_is_truncated(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     log = SegmentedLog(tmp_path, segment_bytes=300)
@@ -208,7 +208,7 @@ def test_seals_are_gone_for_good_before_a_segment_is_cut(
 
 
 @pytest.mark.requirement("K853-08")
-def test_a_log_is_empty_for_good_before_it_begins_anew(
+def test_log_is_emptied_durably_before_it_restarts(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     """Else its old records could stand behind the snapshot, at other offsets than their own."""

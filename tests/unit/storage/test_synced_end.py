@@ -51,7 +51,7 @@ def filled(directory: Path, count: int = 5) -> SegmentedLog:
 # -- the file alone
 
 
-def test_the_end_comes_back_after_every_step(tmp_path: Path) -> None:
+def test_synced_end_is_restored_after_every_step(tmp_path: Path) -> None:
     assert read_synced_end(tmp_path) is None
     file = SyncedEnd(tmp_path, 3, 1)
     assert end_in(tmp_path) == (3, 1, False)
@@ -72,7 +72,7 @@ def test_the_end_comes_back_after_every_step(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_sync_that_was_under_way_while_the_log_was_cut_claims_nothing(tmp_path: Path) -> None:
+def test_sync_running_during_a_truncation_covers_nothing(tmp_path: Path) -> None:
     file = SyncedEnd(tmp_path, 3, 1)
     before = file.generation
     file.lower_to(2, 1)
@@ -88,7 +88,7 @@ def test_a_sync_that_was_under_way_while_the_log_was_cut_claims_nothing(tmp_path
     file.close()
 
 
-def test_every_flipped_bit_leaves_an_end_that_was_true(tmp_path: Path) -> None:
+def test_every_flipped_bit_leaves_a_valid_earlier_end(tmp_path: Path) -> None:
     file = SyncedEnd(tmp_path, 3, 1)
     file.raise_to(4, 1, 0)
     file.settle()
@@ -105,7 +105,7 @@ def test_every_flipped_bit_leaves_an_end_that_was_true(tmp_path: Path) -> None:
                 assert end_in(tmp_path)[0] in (4, 5)
 
 
-def test_a_lowered_end_is_not_forgotten_with_one_entry(tmp_path: Path) -> None:
+def test_lowered_end_survives_damage_of_one_entry(tmp_path: Path) -> None:
     """Else a flipped bit would bring back a claim from before the cut."""
     file = SyncedEnd(tmp_path, 9, 1)
     for end in (10, 11, 12):
@@ -122,7 +122,7 @@ def test_a_lowered_end_is_not_forgotten_with_one_entry(tmp_path: Path) -> None:
         assert end_in(tmp_path)[0] == 4
 
 
-def test_a_file_without_a_valid_entry_is_damage(tmp_path: Path) -> None:
+def test_file_without_a_valid_entry_is_damage(tmp_path: Path) -> None:
     SyncedEnd(tmp_path, 3, 1).close()
     content = (tmp_path / FILE_NAME).read_bytes()
     for damaged in (b"", bytes(len(content)), content[:-1], content + b"\0"):
@@ -131,7 +131,7 @@ def test_a_file_without_a_valid_entry_is_damage(tmp_path: Path) -> None:
             read_synced_end(tmp_path)
 
 
-def test_what_was_synced_last_is_never_written_to(tmp_path: Path) -> None:
+def test_last_synced_entry_is_never_overwritten(tmp_path: Path) -> None:
     """A power cut may tear whatever was written since."""
     file = SyncedEnd(tmp_path, 3, 1)
     path = tmp_path / FILE_NAME
@@ -172,7 +172,7 @@ def slots_kept(durable: bytes, now: bytes, *, newest: bool = False) -> bytes:
 
 
 @pytest.mark.requirement("K595-06")
-def test_killed_anywhere_the_file_claims_what_was_synced(
+def test_kill_at_any_point_leaves_a_synced_end_that_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = tmp_path / "origin"
@@ -206,7 +206,7 @@ def test_killed_anywhere_the_file_claims_what_was_synced(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_log_that_is_shorter_than_its_synced_end_is_reported(tmp_path: Path) -> None:
+def test_log_shorter_than_its_synced_end_is_reported(tmp_path: Path) -> None:
     filled(tmp_path).close()
     segment = tmp_path / f"{0:020d}.log"
     content = segment.read_bytes()
@@ -218,7 +218,7 @@ def test_a_log_that_is_shorter_than_its_synced_end_is_reported(tmp_path: Path) -
 
 
 @pytest.mark.requirement("K595-06", "K595-02")
-def test_every_flipped_bit_of_what_was_synced_is_damage(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_synced_data_is_damage(tmp_path: Path) -> None:
     """Also where the file ends in zeros, as after a write that was cut."""
     log = SegmentedLog(tmp_path)
     append(log)
@@ -246,7 +246,7 @@ def test_every_flipped_bit_of_what_was_synced_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("first", [len(batch(0)) * 5, PAGE, 2 * PAGE, 3 * PAGE])
-def test_pages_of_an_unsynced_tail_may_arrive_in_any_order(tmp_path: Path, first: int) -> None:
+def test_pages_of_an_unsynced_tail_may_be_written_in_any_order(tmp_path: Path, first: int) -> None:
     log = filled(tmp_path)
     append(log, 3, size=5000)
     log.close()
@@ -264,7 +264,7 @@ def test_pages_of_an_unsynced_tail_may_arrive_in_any_order(tmp_path: Path, first
 
 
 @pytest.mark.requirement("K595-06")
-def test_segments_of_an_unsynced_tail_may_be_torn_in_any_place(tmp_path: Path) -> None:
+def test_segments_of_an_unsynced_tail_may_be_torn_anywhere(tmp_path: Path) -> None:
     """Names are ordered by the file system's journal, contents are not."""
     log = SegmentedLog(tmp_path / "all", segment_bytes=300)
     append(log, 4)
@@ -294,7 +294,7 @@ def test_segments_of_an_unsynced_tail_may_be_torn_in_any_place(tmp_path: Path) -
 
 
 @pytest.mark.requirement("K595-06")
-def test_readable_batches_beyond_a_synced_end_that_lags_are_kept(tmp_path: Path) -> None:
+def test_readable_batches_beyond_a_lagging_synced_end_are_kept(tmp_path: Path) -> None:
     """After a power cut synced-end is as it was a second before: what was acknowledged since must not go."""
     log = filled(tmp_path, 3)
     log.settle()
@@ -310,9 +310,7 @@ def test_readable_batches_beyond_a_synced_end_that_lags_are_kept(tmp_path: Path)
     log.close()
 
 
-def test_a_truncation_lowers_the_end_before_it_cuts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncation_lowers_the_end_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     origin = tmp_path / "origin"
     log = filled(origin)
     append(log, 3, epoch=2)
@@ -337,7 +335,7 @@ def test_a_truncation_lowers_the_end_before_it_cuts(
 
 
 @pytest.mark.parametrize("id", [SnapshotId(40, 6), SnapshotId(5, 3)])
-def test_a_log_that_begins_anew_lowers_the_end_before(
+def test_reset_lowers_the_end_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: SnapshotId
 ) -> None:
     origin = tmp_path / "origin"
@@ -358,7 +356,7 @@ def test_a_log_that_begins_anew_lowers_the_end_before(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_directory_without_the_file_gets_one(tmp_path: Path) -> None:
+def test_directory_without_the_file_gets_one(tmp_path: Path) -> None:
     filled(tmp_path).close()
     (tmp_path / FILE_NAME).unlink()
     log = SegmentedLog(tmp_path)
@@ -367,7 +365,7 @@ def test_a_directory_without_the_file_gets_one(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_log_that_an_older_version_cut_and_wrote_is_no_shorter_one(tmp_path: Path) -> None:
+def test_log_truncated_and_written_by_an_older_version_is_not_too_short(tmp_path: Path) -> None:
     """It leaves the file as it is. Records of a newer epoch say that it was there."""
     log = filled(tmp_path)
     log.close()
@@ -385,7 +383,7 @@ def test_a_log_that_an_older_version_cut_and_wrote_is_no_shorter_one(tmp_path: P
     log.close()
 
 
-def test_a_full_disk_does_not_keep_an_older_directory_from_being_opened(
+def test_full_disk_does_not_prevent_opening_an_older_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(tmp_path).close()
@@ -408,7 +406,7 @@ def test_a_full_disk_does_not_keep_an_older_directory_from_being_opened(
 
 
 @pytest.mark.requirement("K595-06")
-def test_a_seal_says_that_all_before_it_was_synced(tmp_path: Path) -> None:
+def test_seal_shows_that_all_earlier_data_was_synced(tmp_path: Path) -> None:
     """Although synced-end may lag behind it."""
     log = SegmentedLog(tmp_path, segment_bytes=300)
     log.settle()
@@ -428,7 +426,7 @@ def test_a_seal_says_that_all_before_it_was_synced(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("K595-06")
-def test_what_was_applied_was_synced_too(tmp_path: Path) -> None:
+def test_applied_records_count_as_synced(tmp_path: Path) -> None:
     """quorum-state is saved after the log was synced: another bound where synced-end lags, or is not there."""
     filled(tmp_path, 6).close()
     (tmp_path / FILE_NAME).unlink()
@@ -443,7 +441,9 @@ def test_what_was_applied_was_synced_too(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_failed_settle_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_of_the_synced_end_stops_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = filled(tmp_path)
 
     def refuse(fd: int) -> None:
@@ -457,6 +457,6 @@ def test_a_failed_settle_ends_the_log(tmp_path: Path, monkeypatch: pytest.Monkey
         append(log)
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_synced_end_survives_a_round_trip(tmp_path: Path) -> None:
     SyncedEnd(tmp_path, 1 << 40, 77).close()
     assert read_synced_end(tmp_path) == RecordedEnd(1 << 40, 77, False, 3, 0)

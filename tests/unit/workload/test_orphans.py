@@ -20,7 +20,7 @@ print("over", flush=True)
 _STARTER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_LOOP!r}])"
 
 
-def test_a_loop_whose_starter_was_killed_is_over() -> None:
+def test_event_loop_ends_when_its_parent_process_was_killed() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     with subprocess.Popen(
         [sys.executable, "-c", _STARTER], env=environment, stdout=subprocess.PIPE, text=True

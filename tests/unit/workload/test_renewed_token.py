@@ -34,7 +34,7 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_renewed_token_is_taken_from_its_file(url: str, tmp_path: Path) -> None:
+def test_rotated_token_is_read_from_its_file(url: str, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first")
     target = Target([url], token=None, timeout_ms=2000, token_file=file)

@@ -133,7 +133,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     made.close()
 
 
-def test_a_good_server_passes(server: Server) -> None:
+def test_correct_server_passes(server: Server) -> None:
     assert server.run(count=50) == 0
     verdict = verify(server.acknowledgements, server.reads, {"a": http_fetch(server.url)})
     assert verdict.problems == ()
@@ -154,14 +154,14 @@ def test_unanswered_writes_are_repeated_under_their_number(server: Server) -> No
 
 
 @pytest.mark.long
-def test_a_server_that_forgets_what_it_acknowledged_is_found(server: Server) -> None:
+def test_server_that_loses_acknowledged_writes_is_found(server: Server) -> None:
     server.handler.forget_every = 10
     server.run(count=35)
     verdict = verify(server.acknowledgements, server.reads, {"a": http_fetch(server.url)})
     assert len(verdict.lost) == 3
 
 
-def test_a_server_that_reads_the_past_is_found(server: Server) -> None:
+def test_server_that_returns_stale_reads_is_found(server: Server) -> None:
     server.handler.read_lag = 3
     server.run(count=50)
     verdict = verify(server.acknowledgements, server.reads, {"a": http_fetch(server.url)})
@@ -169,14 +169,14 @@ def test_a_server_that_reads_the_past_is_found(server: Server) -> None:
 
 
 @pytest.mark.long
-def test_a_server_that_says_not_found_after_an_acknowledgement_is_found(server: Server) -> None:
+def test_server_that_returns_not_found_after_an_acknowledgement_is_found(server: Server) -> None:
     server.handler.read_lag = 1000
     assert server.run(count=50) == 1
     verdict = verify(server.acknowledgements, server.reads, {"a": http_fetch(server.url)})
     assert verdict.stale
 
 
-def test_no_connection_is_a_refusal_and_not_an_unknown_outcome(server: Server) -> None:
+def test_connection_failure_is_a_rejection_and_not_an_unknown_outcome(server: Server) -> None:
     server.close()
     writer = server.start("writer", "--max-seconds", "0.3")
     writer.communicate(timeout=60)
