@@ -19,7 +19,7 @@ _DEBOUNCE_S = 30.0
 
 @pytest.mark.requirement("OP-04", "OP-09")
 def test_failed_disk_of_a_follower_is_replaced_automatically(env: KindEnv) -> None:
-    """And another one that comes back healthy before its replica was replaced."""
+    """Also one of which the disk recovers before its replica was replaced."""
     env.create_under_load(3)
     replace_dead_disk(env, of_leader=False)
     comes_back_and_stays_out(env)
@@ -171,7 +171,7 @@ def test_ten_repairs_stay_below_the_time_limit(
 
 
 def recycle(env: KindEnv, pod: str) -> None:
-    """What a person does with a failed disk: look at it, then put a new one in its slot."""
+    """The manual procedure for a failed disk: inspect it, then put a new one in its slot."""
     disk = env.faults.disk_of(pod)
     env.faults.delete_claim(pod)
     claim = kube.core(env.namespace, "persistentvolumeclaims", f"data-{pod}")

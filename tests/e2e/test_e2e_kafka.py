@@ -1,4 +1,4 @@
-"""Stock Kafka brokers on a MetadataQuorum with certificates, as in examples/kafka: the disk of a controller dies; partitions move."""
+"""Stock Kafka brokers on a MetadataQuorum with certificates, as in examples/kafka: the disk of a controller fails; partitions move."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 def test_producers_continue_after_disk_failures_of_controllers(
     env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
-    """First under the active controller, then under another one; nothing acknowledged is lost, nobody sees an error."""
+    """First under the active controller, then under another one; no acknowledged record is lost, and no client gets an error."""
     quorum = env.create(3, tls=identities())
     with KafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:
         brokers.wait_ready()

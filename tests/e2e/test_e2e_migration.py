@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 def go(env: KindEnv, mode: str, reason: str, stage: str | None = None) -> None:
-    """Until the condition says so at this stage and nothing is left to do."""
+    """Waits until the condition reports this stage and no step is pending."""
     quorum = env.the_quorum
     quorum.patch({"tls": {"mode": mode}})
 

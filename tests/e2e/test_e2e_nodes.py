@@ -151,7 +151,7 @@ def test_founder_lost_before_formation_is_replaced_under_a_new_cluster_id(
 
 
 def answering(env: KindEnv, node_id: int) -> str | None:
-    """The member's pod, once its node says who it is."""
+    """The member's pod, once its node reports its id."""
     quorum = env.the_quorum
     for pod in quorum.pods():
         name: str = pod["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""The live page with a real quorum: a disk dies, its replica is replaced, the leader is killed."""
+"""The live page with a real quorum: a disk fails, its replica is replaced, the leader is killed."""
 
 from collections.abc import Callable
 

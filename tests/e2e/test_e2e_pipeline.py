@@ -19,7 +19,7 @@ _BEGUN_S = 300
 def test_spark_executors_run_as_pods_and_no_row_is_lost_when_they_are_killed(
     env: KindEnv, record_property: Callable[[str, object], None]
 ) -> None:
-    """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
+    """Records are written all the time. Then the archive has each record of the node's log once."""
     quorum = env.create_under_load(3, tls={"mode": "Disabled"})
     with Pipeline(env.cluster, quorum) as pipeline:
         end = pipeline.wait_archived(1, timeout_s=_BEGUN_S)[-1].end

@@ -34,7 +34,7 @@ def test_stock_producers_and_groups_continue_after_controller_and_broker_failure
 
 
 def test_replacement_broker_takes_over_after_the_disk_of_a_broker_failed(env: KindEnv) -> None:
-    """Its replicas move as a PartitionReassignment says. A stock producer and a group lose nothing."""
+    """Its replicas move as a PartitionReassignment specifies. A stock producer and a group lose no record."""
     quorum = env.create(3, tls={"mode": "Disabled"})
     with PythonKafkaBrokers(env.cluster, quorum, env.folder / "kafka") as brokers:
         brokers.wait_ready()

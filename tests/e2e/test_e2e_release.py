@@ -106,7 +106,7 @@ def test_released_images_and_chart_run_a_quorum_that_repairs_itself(
     assert definition["kind"] == "CustomResourceDefinition"
     (pod,) = installation.operator_pods(released.api)
     assert pod["spec"]["containers"][0]["image"] == f"metadataquorum-operator:{version}"
-    # Null stands for an absent field: the image is the definition's default.
+    # Null means an absent field: the image is the default of the definition.
     quorum = env.create_under_load(3, image=None)
     assert quorum.resource()["spec"]["image"] == f"metadataquorum-node:{version}"
     quorum.scale(5)

@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test says what its quorums look like and shows the end of the operators' logs."""
+    """A failed test reports the state of its quorums and the end of the operators' logs."""
     report = yield
     used = getattr(item, "funcargs", {})
     env = used["home"].env if "home" in used else used.get("env")

@@ -1,4 +1,4 @@
-"""A wrong resource is refused when it is applied, and the message says what to do (CEL, schema)."""
+"""An invalid resource is rejected at apply, and the message names a remedy (CEL, schema)."""
 
 from collections.abc import Iterator
 
@@ -123,7 +123,7 @@ def place(
 
 @pytest.fixture(scope="module")
 def quorum(place: Env) -> ApiServerQuorum:
-    """A resource that no operator looks at."""
+    """A resource that no operator reconciles."""
     return place.apply(3, name="existing")
 
 

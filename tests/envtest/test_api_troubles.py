@@ -1,4 +1,4 @@
-"""The API server is slow, is gone for a while, or does not know any more where a watch was: the operator goes on."""
+"""The API server is slow, unavailable for a while, or has dropped the version of a watch: the operator continues."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ def configuration(server: ControlPlane) -> Configuration:
 @pytest.mark.timeout(60)
 @pytest.mark.requirement("OP-03")
 def test_expired_resource_version_causes_a_new_list(api_server: ControlPlane, env: Env) -> None:
-    """The real one's 410: it knows of this kind from the moment on in which the kind was defined."""
+    """A real 410: the API server has versions of this kind only from the time when the kind was defined."""
     env.apply(1)
     told: list[Any] = []
 
@@ -116,5 +116,5 @@ def test_operator_survives_an_outage_of_the_api_server(env: Env, api_server: Con
     assert len(quorum.steps_since()) == 4
     assert operator.alive()
     assert operator.starts == 1
-    # One that has just started does not know its roles yet, and refuses everybody.
+    # An API server that has just started has not loaded its roles yet, and rejects every request.
     proxy.to_api[:] = [each for each in proxy.to_api if each[1] != 403]

@@ -35,7 +35,7 @@ def wait_reason(quorum: ApiServerQuorum, reason: str) -> None:
 
 
 def finish(quorum: ApiServerQuorum, name: str) -> None:
-    """A Job as `kubectl create job --from=cronjob/q-backup` makes it, ended as its controller would say it."""
+    """A Job as `kubectl create job --from=cronjob/q-backup` makes it, with the status that its controller would set."""
     api = quorum.api
     template = api.get(batch(quorum, "cronjobs", "q-backup"))["spec"]["jobTemplate"]
     body = {

@@ -1,4 +1,4 @@
-"""StatefulSets, the identity and the resource itself are deleted on a real API server; the claims tell how to go on."""
+"""StatefulSets, the identity and the resource itself are deleted on a real API server; the quorum is rebuilt from the claims."""
 
 import pytest
 

@@ -31,7 +31,7 @@ _NOT_IN_THIS_RUN = {
 
 
 class Prometheus:
-    """One on loopback, told by a file whom to scrape."""
+    """A Prometheus on loopback, with its targets in a file."""
 
     def __init__(self, folder: Path, operator_port: int) -> None:
         folder.mkdir()
@@ -105,7 +105,7 @@ class Prometheus:
 def test_every_dashboard_query_returns_a_result(
     env: Env, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Also draws the panels, for people to look at."""
+    """Also draws the panels as an image."""
     (port,) = free_ports(1)
     operator, _ = env.add_operator(METADATAQUORUM_OPERATOR_LISTEN=f"127.0.0.1:{port}")
     operator.start()

@@ -1,4 +1,4 @@
-"""Drains on a real API server, which evicts by the disruption budget: never so many that the majority goes, and whoever is broken."""
+"""Drains on a real API server, which evicts by the disruption budget: the majority stays, and broken pods can be evicted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Larger volumes on a real API server: claims grow where their class says so, and the same replicas run on."""
+"""Larger volumes on a real API server: claims are expanded where their class allows it, and the same replicas continue."""
 
 from collections.abc import Iterator
 

@@ -59,7 +59,7 @@ def trust(env: Env, *issuers: ModelledIssuer) -> None:
 
 
 def shown(quorum: ApiServerQuorum) -> dict[str, dict[str, object]]:
-    """What each process says of its certificate."""
+    """The certificate that each process reports."""
     names = sorted(pod["metadata"]["name"] for pod in quorum.pods())
     return {each: quorum.fetch_from(each, "/v1/node")["tls"] for each in names}
 

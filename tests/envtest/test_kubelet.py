@@ -17,7 +17,7 @@ _START_TIMEOUT_S = 90.0
 
 
 class StandInSet:
-    """A StatefulSet of stand-in programs, as a test uses it."""
+    """A StatefulSet of stand-in programs."""
 
     def __init__(self, cluster: ApiServerCluster, storage_class: str = "directory") -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""Several operators with one Lease: one works, another takes over, and whoever lost it changes nothing any more."""
+"""Several operators with one Lease: one is active, another takes over, and the former holder makes no more changes."""
 
 import signal
 import time
@@ -66,7 +66,7 @@ def test_holder_that_was_frozen_makes_no_changes_after_its_lease_expired(env: En
     quorum.scale(3)
     env.cluster.wait_inside("it is at work", wanted.reached.wait, timeout_s=30)
     first.send(signal.SIGSTOP)
-    env.cluster.run(wanted.release)  # what it had asked for is done, and it does not know
+    env.cluster.run(wanted.release)  # its request was executed, and it has no response
     wait_for("the other one took over", lambda: acts(other_proxy), timeout_s=60)
     before, looked = len(acts(proxy)), leases_read(proxy)
     first.send(signal.SIGCONT)

@@ -27,7 +27,7 @@ _SCRAPER = {
 
 
 def pods_of(env: Env, quorum: ApiServerQuorum) -> list[Pod]:
-    """The members that the API server has, and everybody around them."""
+    """The members on the API server, and all pods around them."""
     found = env.api.list(
         kube.core(env.namespace, "pods"), f"app.kubernetes.io/instance={quorum.name}"
     )
@@ -50,7 +50,7 @@ def test_network_policy_admits_only_allowed_peers(env: Env) -> None:
     quorum = env.create(3)
     assert matrix(env, quorum) == _OF_THREE
     before = env.api.get(path_of(env))
-    operator.kill()  # it would mend the policy before it is looked at
+    operator.kill()  # it would revert the policy before the check
     env.api.merge(path_of(env), {"spec": {"ingress": [{}]}})
     opened = {name: _OF_THREE[name] for name in ("member 2", "member 3")}  # their own egress
     assert matrix(env, quorum) == dict.fromkeys(_OF_THREE, EVERYTHING) | opened

@@ -28,12 +28,12 @@ def older(tmp_path: Path) -> dict[str, str]:
 
 
 def notes(quorum: ApiServerQuorum) -> list[dict[str, str]]:
-    """What stands on the claims."""
+    """The annotations of the claims."""
     return [each["metadata"].get("annotations") or {} for each in quorum.claims()]
 
 
 def marked(quorum: ApiServerQuorum) -> set[str]:
-    """Replica UUIDs of the claims that say all that this version writes on them."""
+    """Replica UUIDs of the claims that have all annotations of this version."""
     whole = [each for each in notes(quorum) if all(f"{_PREFIX}{mark}" in each for mark in _MARKS)]
     return {each[f"{_PREFIX}replica-uuid"] for each in whole}
 

@@ -1,4 +1,4 @@
-"""`kubectl delete --cascade=orphan`, and applied again: nothing is touched before it is confirmed, and then nobody restarts."""
+"""`kubectl delete --cascade=orphan`, and applied again: nothing is changed before it is confirmed, and then no pod restarts."""
 
 import time
 

@@ -103,7 +103,7 @@ class Empty:
             )
 
     def _state_of(self, path: str) -> object:
-        """What keeps it, as the API server says."""
+        """The conditions that block it, as the API server reports them."""
         found = self.api.find(path) or {}
         return found.get("metadata", {}).get("finalizers"), found.get("status")
 

@@ -32,7 +32,7 @@ _EXECUTORS = "pipeline.master=k8s://https://kubernetes.default.svc"
 
 @pytest.fixture
 def restricted(env: Env) -> Env:
-    """The env, in whose namespace the standard is enforced."""
+    """The env, in a namespace that enforces the standard."""
     labels = {"metadata": {"labels": _ENFORCED}}
     env.api.merge(f"{kube.NAMESPACES}/{env.namespace}", labels)
     return env
@@ -55,7 +55,7 @@ def admit(env: Env, template: Json) -> None:
 
 
 def member_template(**spec: object) -> Json:
-    """The pod template of a member, from a spec that says all that reaches a pod."""
+    """The pod template of a member, from a spec with every field that reaches a pod."""
     owner = Owner("q", "n", "uid")
     identity = Identity(1, "c", 1, "u", 3, formed=True)
     read = MetadataQuorumSpec.model_validate(spec)

@@ -1,4 +1,4 @@
-"""A PartitionReassignment becomes moves, a few at a time, whatever happens to the operator; and what is refused."""
+"""A PartitionReassignment becomes moves, a few at a time, also when the operator fails; and what is rejected."""
 
 from collections.abc import Iterator
 
@@ -62,7 +62,7 @@ class Moves:
         return status
 
     def wait(self, name: str, **wanted: object) -> Json:
-        """Until the status says so."""
+        """Waits until the status reports it."""
 
         def probe() -> bool:
             return self.status(name).items() >= wanted.items()
@@ -71,7 +71,7 @@ class Moves:
         return self.status(name)
 
     def moving(self) -> dict[int, list[int]]:
-        """Partition → the replicas that it has while it moves; asked of the quorum itself."""
+        """Partition → its replicas during the move, as described by the quorum."""
         pod = self.quorum.pods()[0]["metadata"]["name"]
         found = self.quorum.fetch_from(pod, "/v1/reassignments")["partitions"]
         return {each["partition"]: each["replicas"] for each in found}
@@ -82,7 +82,7 @@ class Moves:
             self.brokers.arrive("t", partition, 11, [11, 12, 13, 14])
 
     def submissions(self) -> int:
-        """How often the operator asked for a change."""
+        """How often the operator requested a change."""
         return sum(
             call.method == "POST" and call.path.endswith("/v1/reassignments")
             for call in self._proxy.calls
@@ -224,7 +224,7 @@ _WRONG: dict[str, tuple[Json, str]] = {
 def place(
     api: Kube, cluster: ApiServerCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Env]:
-    """One namespace for all; no operator looks at it."""
+    """One namespace for all; no operator watches it."""
     made = Env(api, cluster, tmp_path_factory.mktemp("reassignments"), warm=True)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""Two of three disks are gone for good: the quorum goes on from the survivor that a person confirmed, and from nothing else."""
+"""Two of three disks are lost for good: the quorum continues from the survivor that was confirmed, and from no other."""
 
 import httpx
 import pytest
@@ -134,6 +134,6 @@ def test_confirmed_recovery_grows_a_survivor_back_to_three_voters_with_all_its_r
     reasons = {each["reason"] for each in env.events("q")}
     assert {"QuorumLost", "BeginRecovery", "QuorumRegained"} <= reasons
 
-    # The confirmation still stands in the spec, and names nobody any more.
+    # The confirmation is still in the spec, and no longer matches a replica.
     keys = after.keys
     stays("nothing happens twice", lambda: quorum.wait_ready(3).keys == keys, for_s=_QUIET_S)

@@ -1,4 +1,4 @@
-"""What a real API server refuses: told on the resource, tried rarely, in nobody's way, and over when the cause is gone."""
+"""Rejections of a real API server: reported on the resource, retried with backoff, blocking no other step, and cleared with the cause."""
 
 import time
 from typing import Any
@@ -168,7 +168,7 @@ def test_admission_policy_that_rejects_one_object_does_not_block_others(home: Ho
     try:
         time.sleep(
             2.0
-        )  # the API server takes a new policy up after a moment, and says nowhere when
+        )  # the API server applies a new policy after a moment, and reports nowhere when
         quorum.patch({"tolerations": [{"key": "x", "operator": "Exists"}]})
         wait_refused(quorum, "AdmissionDenied", "StatefulSet/q-2-1")
         assert told(env, "q-2-1 is frozen")
@@ -226,7 +226,7 @@ def test_drift_is_reverted_on_a_real_api_server(home: Home) -> None:
 
 @pytest.mark.requirement("OP-01")
 def test_pod_that_crashed_with_a_replaced_configuration_is_recreated(home: Home) -> None:
-    """The ConfigMap can only be made anew, and the pod keeps what it has mounted."""
+    """The ConfigMap is immutable and must be recreated, and the pod keeps what it has mounted."""
     env, quorum, pod = home.env, home.quorum, "q-3-1-0"
     quorum.patch({"paused": True})
     quorum.wait_phase("Paused", timeout_s=MOVE_TIMEOUT_S)

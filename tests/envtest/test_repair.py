@@ -1,4 +1,4 @@
-"""A dead disk is replaced by replica UUID, unasked; what is no dead disk causes no move."""
+"""A failed disk is replaced by replica UUID automatically; other failures cause no replacement."""
 
 import signal
 from collections.abc import Callable
@@ -115,7 +115,7 @@ def test_two_failed_disks_of_three_lose_the_quorum_and_no_object_is_changed(
     survivor, *victims = sorted(before.voters, key=lambda v: v.id)
     pod = quorum.pod_of(survivor.id, survivor.uuid)
     history = quorum.fetch_from(pod, "/v1/voter-history")["history"]
-    # Seen at once: an idle replica may notice its dead disk only after the other was replaced.
+    # Detected at once: an idle replica may detect its failed disk only after the other was replaced.
     operator.kill()
     failed = [quorum.fail_disk(voter) for voter in victims]
     wait_for(

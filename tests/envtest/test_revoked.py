@@ -1,4 +1,4 @@
-"""`spec.tls.revoked` with the real operator, a real API server and real nodes: it reaches every member, and nobody restarts."""
+"""`spec.tls.revoked` with the real operator, a real API server and real nodes: it reaches every member, and no pod restarts."""
 
 import pytest
 
@@ -19,7 +19,7 @@ _LIST = {"configMap": {"name": "lists"}}
 
 
 def told(quorum: ApiServerQuorum) -> dict[str, tuple[int, str]]:
-    """Pod → how many certificates its process refuses, and which."""
+    """Pod → how many certificates its process rejects, and which."""
     found = {}
     for pod in quorum.pods():
         name = pod["metadata"]["name"]

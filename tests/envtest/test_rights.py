@@ -128,7 +128,7 @@ def unlabel(env: Env, plural: str, name: str) -> None:
 
 
 def freeze(env: Env, name: str) -> None:
-    """Changes a ConfigMap for good, and waits until the operator has made it anew."""
+    """Makes a ConfigMap immutable with other contents, and waits until the operator has recreated it."""
     path = kube.core(env.namespace, "configmaps", name)
     env.api.merge(path, {"immutable": True, "data": {"node.properties": "x=y"}})
 

@@ -32,7 +32,7 @@ SPEC: Json = {
 
 
 def by(version: str, path: str) -> str:
-    """The same object, asked for by another version."""
+    """The same object, read in another version."""
     return re.sub(r"/metadataquorum\.dev/\w+/", f"/metadataquorum.dev/{version}/", path)
 
 
@@ -46,7 +46,7 @@ def resource(name: str, version: str) -> Json:
 
 
 def _filled(spec: Json) -> Json:
-    """What was asked for, with the defaults that the API server gave it."""
+    """The requested object, with the defaults of the API server."""
     return {
         key: {**spec[key], **value} if isinstance(value, dict) else value
         for key, value in SPEC.items()
@@ -54,7 +54,7 @@ def _filled(spec: Json) -> Json:
 
 
 def same(one: Json, other: Json) -> bool:
-    """But for the version that it was asked by, and whose fields a manager's fields are."""
+    """Equal except for the version of the request and of the managed fields."""
     parts = ("spec", "status")
     return one["metadata"]["uid"] == other["metadata"]["uid"] and all(
         one.get(part) == other.get(part) for part in parts

@@ -32,7 +32,7 @@ NO_PARTITION = {"topic": "no", "partition": 0, "replicas": [1]}
 
 
 def test_json_documents_match_the_models(shared_quorum: LocalQuorum) -> None:
-    """What one answer says of the leader fits together; on a busy machine the next may be of another leader."""
+    """The fields of one answer are consistent; on a busy machine the next answer may be of another leader."""
     quorum = shared_quorum
     for node in quorum.nodes.values():
         get = lambda path, node=node: quorum.request("GET", path, node.id).content  # noqa: E731

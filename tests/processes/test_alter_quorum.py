@@ -32,7 +32,7 @@ TOPIC = "__cluster_metadata"
 
 
 class Writer:
-    """Writes numbered values, one after another, to whatever node answers; remembers what was acknowledged."""
+    """Writes numbered values, one after another, to any node that answers; records what was acknowledged."""
 
     def __init__(self, quorum: LocalQuorum) -> None:
         self.acknowledged: set[str] = set()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.requirement("K853-06")]
 
 
 def wipe(node: LocalNode, *, new_pod: bool) -> None:
-    """The disk is gone; in a new pod nothing beside it remembers either."""
+    """The disk is lost; a new pod keeps nothing beside it either."""
     shutil.rmtree(node.data_dir)
     if new_pod:
         for marker in ("failed", "formatted"):
@@ -87,7 +87,7 @@ def test_wiped_voter_returns_as_observer_and_never_votes_under_its_old_key(
         assert stuck is not None
         assert stuck.is_error, f"a write was acknowledged by an amnesiac: {stuck.text}"
 
-        # Alone with a voter, it elects nobody: not by itself, and not when asked under its old key.
+        # Alone with a voter, it elects nobody: neither automatically nor when asked under its old key.
         leader.kill()
         other.start()
         wait_until(lambda: quorum.local(other.id)["role"] != "follower", "the voter saw no leader")

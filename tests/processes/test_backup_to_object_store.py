@@ -147,7 +147,7 @@ def test_writer_killed_at_any_request_leaves_no_partial_backup(
                 wait_until(lambda: writers, "the writer is known")
                 writers[0].kill()
                 writers[0].wait(_RUN_S)
-                return Answer(503)  # nobody reads it
+                return Answer(503)  # no client reads it
             return None
 
         if moment == "before":

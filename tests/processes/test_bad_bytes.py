@@ -1,4 +1,4 @@
-"""Random, truncated and oversized bytes on both listeners: that connection ends, nobody else's."""
+"""Random, truncated and oversized bytes on both listeners close only their own connection."""
 
 import random
 import re

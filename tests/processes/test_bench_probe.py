@@ -17,7 +17,7 @@ LONGEST_SECONDS = 30.0
 
 @pytest.mark.requirement("K595-32")
 def test_result_larger_than_the_pipe_buffer_is_complete(tmp_path: Path) -> None:
-    """Longer runs until it is that long, whatever else the machine does."""
+    """Longer runs until the result is that long, independent of other load on the machine."""
     output, seconds = tmp_path / "commits.json", 1.0
     with subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

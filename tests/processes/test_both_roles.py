@@ -59,7 +59,7 @@ def test_three_combined_processes_form_a_quorum_and_a_broker_cluster(
     write(b"without the controller")
     quorum.nodes[controller].start()
     wait_until(lambda: brokers.isr("t", controller) == set(IDS), "all are in sync again", 60)
-    # A stop in good order: the broker moves its leaders, then the controller hands over.
+    # A graceful stop: the broker moves its leaders, then the controller transfers leadership.
     stopped = quorum.leader.id
     assert quorum.nodes[stopped].terminate() == ExitCode.OK
     write(b"without the one that stopped")

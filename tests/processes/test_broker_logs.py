@@ -1,4 +1,4 @@
-"""What brokers of this software do with their logs by themselves, and at an administrator's word."""
+"""What brokers of this software do with their logs automatically, and on an administrator's request."""
 
 import os
 import signal

@@ -50,7 +50,7 @@ def leader_of(brokers: PythonBrokers, topic: str) -> int:
 def test_restarting_broker_sets_aside_directories_of_partitions_it_no_longer_has(
     tmp_path: Path,
 ) -> None:
-    """While it is down one topic is deleted, one comes back under its name, and one partition is moved away."""
+    """While it is down one topic is deleted, one is recreated under its name, and one partition is moved away."""
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
         PythonBrokers(quorum, tmp_path / "brokers", 2) as brokers,
@@ -121,7 +121,7 @@ def test_unreplicated_records_are_not_returned_and_missing_offsets_are_out_of_ra
 def test_paused_and_deposed_leader_commits_nothing_and_truncates_its_uncommitted_records(
     tmp_path: Path,
 ) -> None:
-    """Case 3 of the replication design V3 with processes: A is stopped, B is elected, A goes on; producers write to both."""
+    """Case 3 of the replication design V3 with processes: A is paused, B is elected, A resumes; producers write to both."""
     with (
         LocalQuorum(tmp_path / "quorum", nodes=1, broker_session_timeout_ms="2000") as quorum,
         PythonBrokers(quorum, tmp_path / "brokers", 3) as brokers,

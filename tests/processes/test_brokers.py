@@ -1,4 +1,4 @@
-"""Brokers of this software, as processes on a quorum of ours, asked over Kafka's protocol."""
+"""Brokers of this software, as processes on a quorum of this software, over Kafka's protocol."""
 
 import signal
 from collections.abc import Iterator
@@ -231,7 +231,7 @@ def test_topic_ids_in_a_version_without_them_are_rejected_and_the_broker_continu
 
 
 def test_failed_produce_with_acks_0_closes_the_connection(brokers: PythonBrokers) -> None:
-    """So the producer learns of it, and refreshes its metadata."""
+    """The producer detects the failure, and refreshes its metadata."""
     topic_id = brokers.create_topic("no-answer", [201])
     with pytest.raises(ConnectionResetError):
         brokers.ask(201, broker_apis.PRODUCE, unanswered(fresh_uuid()))

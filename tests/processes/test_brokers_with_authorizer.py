@@ -60,7 +60,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsPythonBrokers]:
-    """Brokers 201 and 202. `writer` may write to topic t, `reader-of-t` read it, `stranger` nothing."""
+    """Brokers 201 and 202. `writer` may write to topic t, `reader-of-t` read it, `stranger` has no rights."""
     root = tmp_path_factory.mktemp("locked-brokers")
     with (
         LockedQuorum(root / "quorum", 1, **{"super.users": ADMIN}) as quorum,
@@ -77,7 +77,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsPythonBroke
 
 @pytest.fixture(scope="module")
 def topic(brokers: TlsPythonBrokers) -> UUID:
-    """Topic t, led by 201 and followed by 202; topic secret, of which nobody has a right."""
+    """Topic t, led by 201 and followed by 202; topic secret, for which no principal has a right."""
     brokers.create_topic("secret", [201])
     made = brokers.create_topic("t", [201, 202], min_insync_replicas="2")
     wait_until(lambda: brokers.isr("t", 201) == {201, 202}, "both are in sync", 30)

@@ -152,7 +152,7 @@ def is_ended(connection: socket.socket) -> bool:
 def test_revoked_client_is_disconnected_and_cannot_reconnect(
     quorum: RevokingQuorum, tmp_path: Path, port: str
 ) -> None:
-    """Within two looks at the file and the second that the connections are asked in."""
+    """Within two checks of the file and the second in which the connections are checked."""
     node = quorum.nodes[1]
     number, since = getattr(node, port), len(node.log_text)
     gone, stays = (certificate_of("reader", None, quorum.ca) for _ in range(2))
@@ -174,7 +174,7 @@ def test_revoked_client_is_disconnected_and_cannot_reconnect(
     serial = f"with the serial {gone.certificate.serial_number:x}, which is revoked"
     lines = [line for line in warnings(node, since) if serial in line]
     assert len(lines) == 2, "one for the connection that was there, one for the handshake"
-    # Who can't be read is not forgotten.
+    # A list that is temporarily unreadable stays in force.
     write_at_once(quorum.revoked, b"no serial\n")
     said = wait_until(lambda: problem(quorum), "the node says so")
     assert "has a line 1 that is not a serial in hexadecimal digits" in said
@@ -187,7 +187,7 @@ def test_revoked_client_is_disconnected_and_cannot_reconnect(
 
 
 def test_node_reports_that_its_own_certificate_is_revoked(quorum: RevokingQuorum) -> None:
-    """Others refuse it, and would be the only ones to say why."""
+    """Other members reject it, and would be the only ones to report why."""
     node, since = quorum.nodes[1], len(quorum.nodes[1].log_text)
     serial = quorum.local(1)["tls"]["certificate"]["serial"]
     write_at_once(quorum.revoked, f"{serial}\n".encode())

@@ -65,7 +65,7 @@ def test_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) ->
         alone = wait_until(lambda: _reachable(two), "node 2 answers, alone")
         assert ports(alone) == {**old_ports, 2: two.port}
         assert alone.leader_id == -1 or alone.leader_id in (1, 3)
-        # Whoever asks as a client is not remembered; nor is an older boot of a voter.
+        # A client is not stored; nor is an older boot time of a voter.
         uuid = next(b.voter_directory_id for b in alone.brokers if b.voter_id == 3)
         lie = {"host": "127.0.0.1", "port": 1, "replica_directory_id": uuid}
         discover(two, boot_timestamp=2**60, **lie)

@@ -59,5 +59,5 @@ def test_epoch_at_the_limit_is_rejected_and_its_records_continue_in_a_new_cluste
 
 
 def old_end(data_dir: Path) -> int:
-    """Somewhere in the log: what is refused is refused before that is looked at."""
+    """Anywhere in the log: the rejection comes before this is checked."""
     return len(list((data_dir / "__cluster_metadata-0").iterdir()))

@@ -1,4 +1,4 @@
-"""Leaders that are killed, stopped or frozen: nothing acknowledged is lost, and it goes on soon."""
+"""Leaders that are killed, stopped or frozen: no acknowledged record is lost, and writes continue soon."""
 
 import pytest
 

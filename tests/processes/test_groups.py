@@ -1,4 +1,4 @@
-"""Consumer groups on a broker of this software, asked over Kafka's protocol."""
+"""Consumer groups on a broker of this software, over Kafka's protocol."""
 
 from collections.abc import Iterator
 

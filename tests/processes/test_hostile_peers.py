@@ -1,4 +1,4 @@
-"""Real processes, and somebody on the controller port who says whatever a well-formed request can say."""
+"""Real processes, and an attacker on the controller port who sends any well-formed request."""
 
 import json
 import socket
@@ -215,7 +215,7 @@ def test_voter_entry_rejects_foreign_and_unreachable_addresses(make_quorum) -> N
 
 @pytest.mark.requirement("K595-05", "K595-20")
 def test_voter_with_the_directory_of_another_cluster_stops(make_quorum) -> None:
-    """Its files agree with each other, and with nobody else."""
+    """Its files are consistent, but belong to another cluster."""
     quorum = make_quorum(3)
     quorum.form()
     node = quorum.followers[0]

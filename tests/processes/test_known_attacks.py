@@ -86,7 +86,7 @@ def uuid_of(quorum: LockedQuorum, node: LocalNode) -> UUID:
 def is_refused(
     quorum: LockedQuorum, who: str, node: LocalNode, name: str, body: Message, version: int = -1
 ) -> None:
-    """No connection, or an answer of that API that says so."""
+    """No connection, or a response of that API with an error."""
     try:
         answer: Any = quorum.ask(who, node, name, body, version if version >= 0 else None)
     except OSError:
@@ -228,7 +228,7 @@ def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> No
 @pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("who", WHO)
 def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
-    """A broker may pass on what a client asked for, and a client that it names lacks what that client lacks."""
+    """A broker may forward a client's request, and the client's own rights apply."""
     api = API["IncrementalAlterConfigs"]
     config = AlterableConfig(name="message.max.bytes", config_operation=0, value="12345")
     resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(config,))
@@ -246,7 +246,7 @@ def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
 
 @pytest.mark.parametrize("who", WHO)
 def test_update_raft_voter_steals_admin_token(quorum: LockedQuorum, who: str) -> None:
-    """Nobody changes the leader's endpoints, and a follower passes no request on, wherever the leader is said to be."""
+    """No other node changes the leader's endpoints, and a follower forwards no request, whatever address of the leader is claimed."""
     leader, follower = quorum.leader, quorum.followers[0]
     with socket.create_server(("127.0.0.1", 0)) as thief:
         thief.settimeout(0.2)
@@ -334,7 +334,7 @@ def test_log_reading_stalls_commits(quorum: LockedQuorum, who: str) -> None:
 
 @pytest.mark.parametrize("who", WHO)
 def test_voter_endpoint_not_validated(quorum: LockedQuorum, who: str) -> None:
-    """Nobody but the voter itself is looked at; from the voter what can't be dialled is refused."""
+    """Only the voter itself may update its entry, and an address that can't be dialled is rejected also from the voter."""
     leader, follower = quorum.leader, quorum.followers[0]
     for host in ("", "\0", "a" * 30_000, "256.256.256.256"):
         update = update_of(quorum, follower, listeners_of(follower, host))

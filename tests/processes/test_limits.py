@@ -110,7 +110,7 @@ def test_connection_that_never_completes_a_request_is_closed(
 
 
 class Delayed(Exception):
-    """Nothing was asked for so long that the server may take a connection for idle."""
+    """No request was sent for so long that the server may treat a connection as idle."""
 
 
 def test_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> None:

@@ -150,7 +150,7 @@ def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum
 
 
 def is_taken(quorum: TlsQuorum, token: str) -> bool:
-    """By all members: a change without a body is refused as such, and without a token as a stranger's."""
+    """Accepted by all members: a change without a body is rejected as malformed, and one without a token as unauthorized."""
     context = client_context(None, quorum.folder("admin") / "ca.crt")
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(trust_env=False, verify=context, headers=headers, timeout=10) as client:

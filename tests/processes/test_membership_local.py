@@ -33,7 +33,7 @@ def test_quorum_grows_and_shrinks_one_member_at_a_time(make_quorum) -> None:
         uuid = quorum.local(node_id)["replicaUuid"]
         if node_id == quorum.leader.id:
             assert quorum.request("POST", "/v1/resign").status_code == 200
-            # A new leader counts as alive who has fetched from it: before that a removal is unsafe.
+            # A new leader treats as live the voters that have fetched from it: before that a removal is unsafe.
             wait_until(lambda: all_caught_up(quorum), "everyone follows the new leader")
         quorum.remove_voter(node_id, uuid)
         quorum.put("k", f"without-{node_id}")
@@ -47,7 +47,7 @@ def test_quorum_grows_and_shrinks_one_member_at_a_time(make_quorum) -> None:
     records = list(quorum.log_records(staying))
     assert [r["type"] for r in records[:3]] == ["LeaderChange", "KRaftVersion", "VotersRecord"]
     assert records[2]["fields"]["clusterId"] == quorum.cluster_id
-    # A removed voter goes on as an observer and still gets every record.
+    # A removed voter continues as an observer and still gets every record.
     observer = quorum.local(leaving[0])
     assert not observer["isVoter"]
     wait_until(

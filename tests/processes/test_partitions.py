@@ -113,7 +113,7 @@ def test_killing_the_leader_of_one_partition_does_not_affect_the_other(quorum: L
     assert first.wait_leader() != 1
     after = second.describe()
     assert (after["leaderId"], after["leaderEpoch"]) == (2, before["leaderEpoch"])
-    # No longer than it takes to notice a dead leader by time; without one, it is not noticed at all.
+    # No longer than the detection of a dead leader by timeout; without one, it is not detected at all.
     assert gap < max(1.0, 3 * gap_before)
     quorum.nodes[1].start()
     for view, writer in ((first, failing), (second, steady)):
@@ -123,7 +123,7 @@ def test_killing_the_leader_of_one_partition_does_not_affect_the_other(quorum: L
 
 @pytest.mark.requirement("K595-31")
 def test_idle_partitions_share_their_fetches(quorum: LocalQuorum) -> None:
-    """Both led by one node: a follower asks for both in one request, most of the time."""
+    """Both are led by one node: a follower mostly fetches both in one request."""
     for number in BOTH:
         lead(quorum, number, 1)
     counts = ("peer_requests_total", "peer_request_parts_total")

@@ -52,7 +52,7 @@ def test_describe_replication_prints_a_row_per_replica(
 
 @pytest.mark.requirement("K595-22", "K595-27")
 def test_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None:
-    """Offsets and times of the one that is frozen stand still; those of the others do not."""
+    """Offsets and times of the frozen follower don't change; those of the others do."""
     quorum = make_quorum(3)
     quorum.form()
     ctl = Ctl(quorum)
@@ -249,6 +249,6 @@ def test_alter_follow_prints_each_step_to_the_target(make_quorum) -> None:
     lines = Ctl(quorum).run("alter", "--voters", "2,3,4", "--follow").splitlines()
     assert lines[:2] == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [2, 3, 4]"]
     assert lines[-1] == "done: the voters are [2, 3, 4]"
-    # How much of the way is seen depends on when it is looked at.
+    # How many steps are seen depends on timing.
     last_one = "[2, 3, 4]  the last change is not committed yet"
     assert all("→ [2, 3, 4]" in line or line == last_one for line in lines[2:-1]), lines

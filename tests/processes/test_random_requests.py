@@ -40,7 +40,7 @@ NO_TOPIC_AGAIN = "DeleteTopics"
 
 
 class Asked:
-    """Random requests; the last ones are told with a failure."""
+    """Random requests; a failure lists the last ones."""
 
     def __init__(self, seed: int, known: Mapping[str, Sequence[Any]]) -> None:
         self.chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""`quorum-node --recover`: real processes, two of three disks gone, and the old voters that come back afterwards."""
+"""`quorum-node --recover`: real processes, two of three disks lost, and the old voters that return afterwards."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ def content_of(path: Path) -> dict[str, bytes]:
 
 
 def held_by(quorum: LocalQuorum, node_id: int) -> Survivor:
-    """What a running node says that its log holds."""
+    """The log range that a running node reports."""
     local = quorum.local(node_id)
     uuid = parse_uuid(local["replicaUuid"])
     return Survivor(uuid, local["logEndEpoch"], local["logEndOffset"])
@@ -100,7 +100,7 @@ def test_recovered_survivor_becomes_the_sole_voter_and_grows_back_with_all_its_r
 
 
 def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -> None:
-    """Two of three are a majority of the old set, and have committed what the survivor never heard of."""
+    """Two of three are a majority of the old set, and have committed records that the survivor never received."""
     quorum = make_quorum(4, initial_voters=3)
     quorum.form()
     quorum.put("shared", "1")
@@ -123,7 +123,7 @@ def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -
     assert quorum.get("only-there") is None, "lost, and said so"
     quorum.put("new", "3")
 
-    # Whoever knows more to be committed than the new leader has stops: it must not go back silently.
+    # A replica with a higher committed offset than the new leader stops: committed records must not be truncated silently.
     assert observer.wait_exit() == ExitCode.STORAGE_FAILED
     assert "wants a truncation" in observer.termination_message
     assert "replica (4, " in survivor.log_text
@@ -131,8 +131,8 @@ def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -
     del quorum.nodes[4]
     for old in (second, third):
         old.start()
-    # Who comes back from a restart knows its log, but not that its end was committed: it is cut, and the voters
-    # record behind it says that this replica is none any more.
+    # A restarted replica has its log, but not its committed offset: the log is truncated, and the following
+    # voters record excludes this replica.
     for old in (second, third):
         found = wait_until(lambda: follows(quorum, old), f"{old.id} follows")  # noqa: B023
         assert (found["isVoter"], found["role"], found["leaderId"]) == (False, "observer", 1)
@@ -144,6 +144,6 @@ def test_old_voters_that_return_form_no_second_quorum(make_quorum: MakeQuorum) -
 
 
 def follows(quorum: LocalQuorum, node: LocalNode) -> dict[str, object] | None:
-    """What the node says of itself once it has the new voters record."""
+    """The state that the node reports once it has the new voters record."""
     local = quorum.local(node.id)
     return local if [voter["id"] for voter in local["voters"]] == [1] else None

@@ -79,7 +79,7 @@ def test_second_formation_by_a_wiped_founder_is_rejected(make_quorum) -> None:
     founder = quorum.nodes[1]
     founder.kill()
     shutil.rmtree(founder.data_dir)
-    # The same pod: it knows that it formatted before.
+    # The same pod: its record of the format is still there.
     refused(founder, ExitCode.STORAGE_FAILED, "StorageFailed", "its data is lost")
     # Another pod with the same configuration: the others know the cluster.
     for path in (founder.root / "failed", founder.root / "formatted"):

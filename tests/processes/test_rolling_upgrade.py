@@ -35,7 +35,7 @@ def exchange(quorum: LocalQuorum, node: LocalNode, prefix: tuple[str, ...], *, k
 
 
 def led_by_one_of(quorum: LocalQuorum, wanted: list[LocalNode]) -> bool:
-    """Whether one of them leads; a leader that is none of them is asked to resign."""
+    """Whether one of them leads; any other leader is requested to resign."""
     leader = quorum.leader
     if leader in wanted:
         return True

@@ -1,4 +1,4 @@
-"""Real processes whose clients log in by SASL/SCRAM: who gets in, as whom, and what strangers and nodes are refused."""
+"""Real processes with clients that log in by SASL/SCRAM: which logins succeed, as which principal, and which requests are rejected."""
 
 import contextlib
 import socket
@@ -109,7 +109,7 @@ def test_unauthenticated_client_is_disconnected(quorum: SaslQuorum) -> None:
 
 @pytest.mark.requirement("K631-12")
 def test_user_is_never_treated_as_a_node_even_as_super_user(quorum: SaslQuorum) -> None:
-    """Votes of somebody who has logged in count for nothing, whatever the user may do otherwise."""
+    """Vote requests of a logged-in user are rejected, whatever rights the user has otherwise."""
     made = Connections("me", None, login_of())
     address = ("127.0.0.1", quorum.ports[1]["BARE"])
     part = elections.VoteRequestPartition(
@@ -143,7 +143,7 @@ def test_password_change_closes_sessions_of_the_old_password(quorum: SaslQuorum)
     def can_log_in() -> bool:
         try:
             return asked(made)
-        except AuthenticationFailed:  # a follower has not heard of the user yet
+        except AuthenticationFailed:  # a follower has not received the user yet
             return False
 
     wait_until(can_log_in, "carol is known everywhere")

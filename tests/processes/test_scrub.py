@@ -1,4 +1,4 @@
-"""Bits that turn over under a running node: found by reading again what was written, also where nobody reads."""
+"""Bits that flip under a running node are detected by the scrub, also where no client reads."""
 
 import json
 from pathlib import Path

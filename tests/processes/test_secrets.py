@@ -190,7 +190,7 @@ def test_output_of_a_quorum_contains_no_secret(
     said: list[str] = []
     provoke(quorum, said)
     node = quorum.nodes[1]
-    # A keystore whose key does not fit: the node goes on with the one before, and says so.
+    # A keystore whose key does not match: the node keeps the previous one, and reports it.
     keystore = quorum.folder("1") / "keystore.pem"
     good = keystore.read_bytes()
     write_at_once(keystore, good.replace(good.splitlines()[2], b"A" * 64))

@@ -36,7 +36,7 @@ def recorded_port(quorum: LocalQuorum, node_id: int) -> int:
 
 
 def move(node: LocalNode) -> None:
-    """Start again on another port, without telling anybody."""
+    """Start again on another port, without a notification."""
     node.kill()
     (node.port,) = free_ports(1)
     for key in ("listeners", "advertised.listeners"):
@@ -69,7 +69,7 @@ def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> N
     )
     assert isinstance(answer, UpdateFeaturesResponse)
     assert answer.error_code == 0, answer.error_message
-    # Nobody listens at an old address any more, so what goes on goes over the new ones.
+    # No process listens at an old address any more, so all traffic uses the new ones.
     quorum.leader.kill()
     quorum.put("after", "an election")
     assert quorum.get("while") == "2"
@@ -103,7 +103,7 @@ def test_removed_paused_leader_becomes_an_observer(make_quorum) -> None:
         wait_until(removed, "the zombie is removed")
     finally:
         zombie.thaw()
-    # It still thinks that it leads; nobody fetches from it, so it asks around.
+    # It still considers itself leader; no voter fetches from it, so it searches for the quorum.
     wait_until(lambda: quorum.local(zombie.id)["role"] == "observer", "the zombie observes")
     assert not quorum.local(zombie.id)["isVoter"]
     end_offset = quorum.put("after", "1")["endOffset"]
@@ -113,7 +113,7 @@ def test_removed_paused_leader_becomes_an_observer(make_quorum) -> None:
 
 
 def hand_over(quorum: LocalQuorum, wanted: int) -> None:
-    """Until that node leads; a hand-over that a busy machine spoils is asked for again."""
+    """Until that node leads; a transfer that fails on a busy machine is repeated."""
 
     def leads() -> bool:
         if quorum.wait_leader() == wanted:
@@ -144,7 +144,7 @@ def test_voter_without_pre_vote_votes_and_receives_votes(make_quorum) -> None:
         quorum.put("k", f"under {wanted}")
         quorum.nodes[down].start()
         quorum.wait_caught_up(down)
-    # And with nobody's help: whoever leads dies, the older one among them.
+    # Without further help: each leader in turn is killed, including the older one.
     for _ in range(2):
         leader = quorum.leader
         leader.kill()
@@ -175,7 +175,7 @@ def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
     assert answer.error_code == ErrorCode.POLICY_VIOLATION
     assert "voters record is at offset" in (answer.error_message or "")
 
-    # Two of three voters live: the newcomer may go first only if it counts itself.
+    # Two of three voters live: adding first is possible only if the new replica counts itself.
     quorum.nodes[3].kill()
     quorum.add_node(3).start()
     quorum.wait_caught_up(3)
@@ -196,7 +196,7 @@ def test_conditional_writes_work_on_the_kafka_listener(make_quorum) -> None:
         assert isinstance(added, AddRaftVoterResponse)
         codes.append(added.error_code)
     assert codes == [ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
-    # It was added without an ADMIN endpoint and tells its own.
+    # It was added without an ADMIN endpoint and reports its own.
     wait_until(
         lambda: (
             {e["name"] for e in quorum.describe()["voters"][-1]["endpoints"]}

@@ -143,7 +143,7 @@ def handovers(quorum: LocalQuorum) -> list[float]:
 
 
 def written_in_turn(quorum: LocalQuorum) -> None:
-    """Never two at once, and none by a leader that has not tried to hand over."""
+    """Never two at once, and none by a leader that has not tried to transfer leadership."""
     times: list[tuple[float, float]] = []
     handovers = 0
     for node in quorum.nodes.values():
@@ -217,7 +217,7 @@ def its_snapshots_are_damaged(quorum: LocalQuorum, node: LocalNode, values: dict
 
 
 def restarted(quorum: LocalQuorum, values: dict[str, str]) -> None:
-    """kill -9 of everyone: every replica comes back from its snapshot and its log."""
+    """kill -9 of all nodes: every replica restarts from its snapshot and its log."""
     uuid = quorum.local(4)["replicaUuid"]
     for node in quorum.nodes.values():
         node.kill()
@@ -259,7 +259,7 @@ def flip_bit(path: Path, position: int) -> None:
 @pytest.mark.requirement("K853-08")
 @pytest.mark.requirement("K595-30")
 def test_interrupted_and_damaged_downloads_are_retried(make_quorum: MakeQuorum) -> None:
-    """Three replicas write the same bytes, so a download goes on with another leader where it stood."""
+    """Three replicas write the same bytes, so a download resumes with another leader at its position."""
     quorum = make_quorum(3, metadata_max_retention_ms="0", metadata_log_segment_bytes="1048576")
     quorum.form()
     values = fill(quorum)

@@ -120,7 +120,7 @@ def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
     assert cluster_id
     assert {quorum.local(n)["clusterId"] for n in (2, 3)} == {cluster_id}
 
-    # All restart with the same configuration: what the log says goes before it.
+    # All restart with the same configuration: the log takes precedence.
     for node in quorum.nodes.values():
         node.kill()
     quorum.start_all()
@@ -142,7 +142,7 @@ def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
     assert local["replicaUuid"] != old
     assert uuids(quorum)[lost.id] == [old]
 
-    # It comes back as two committed records, with writes in between; a new id does not come at all.
+    # Its replacement is two committed records, with writes in between; a new id is not accepted.
     quorum.add_voter(lost.id, countNewcomer=True)
     assert sorted(uuids(quorum)[lost.id]) == sorted([old, local["replicaUuid"]])
     quorum.put("b", "2")

@@ -70,7 +70,7 @@ def test_failed_disk_stops_only_its_replica(
     disk_of(node, disks).shut_down()
     quorum.put("after", "2")
     assert_died_of_storage(node)
-    # Bounded in time, also where nobody would have waited for this replica.
+    # Bounded in time, also where no operation waits for this replica.
     assert time.monotonic() - failed_at < 45
     assert quorum.get("before") == "1"
     assert quorum.get("after") == "2"
@@ -93,7 +93,7 @@ def test_failed_disk_stops_only_its_replica(
 def test_disk_that_recovers_after_a_failed_sync_has_all_acknowledged_records(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:
-    """Nobody would start it; but if somebody removes both marks, it is as safe as after a power cut."""
+    """Not a documented procedure; but if both latches are removed, it is as safe as after a power cut."""
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
     node = quorum.followers[0]
     writes = [f"key{number}" for number in range(30)]
@@ -124,7 +124,7 @@ def test_disk_that_recovers_after_a_failed_sync_has_all_acknowledged_records(
 def test_power_cut_of_all_disks_loses_no_acknowledged_record(
     make_quorum, disks: list[LoopDisk], tmp_path: Path, voters: int
 ) -> None:
-    """Each file system forgets at once what was not synced, and every process is killed."""
+    """Each file system loses at once what was not synced, and every process is killed."""
     quorum = quorum_on_disks(make_quorum, disks, tmp_path, voters, size_mib=320)
     acknowledged = [f"key{number}" for number in range(40)]
     for key in acknowledged:

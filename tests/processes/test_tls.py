@@ -1,4 +1,4 @@
-"""Real processes that speak TLS: they form, serve, and let nobody in who can't show who he is."""
+"""Real processes that speak TLS: they form, serve, and reject peers without a valid certificate."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsQuorum]:
 
 
 def answered(port: int, context: ssl.SSLContext | None) -> bool:
-    """Whether a request gets an answer. In TLS 1.3 a client hears of its refusal when it reads."""
+    """Whether a request gets an answer. In TLS 1.3 a client gets the rejection when it reads."""
     with contextlib.ExitStack() as stack:
         try:
             made = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5.0))
@@ -62,7 +62,7 @@ def answered(port: int, context: ssl.SSLContext | None) -> bool:
 
 
 def warnings(node: LocalNode, since: int) -> list[str]:
-    """What the node has said beyond information."""
+    """Log messages of the node above the level of information."""
     lines = [json.loads(line) for line in node.log_text[since:].splitlines()]
     return [line["message"] for line in lines if line["level"] != "info"]
 

@@ -16,7 +16,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class MigratingQuorum(TlsQuorum):
-    """Formed in clear text; members have certificates in their folders, and are told of them stage by stage."""
+    """Formed in clear text; members have certificates in their folders, and are configured for them stage by stage."""
 
     scheme = "http"
 
@@ -26,7 +26,7 @@ class MigratingQuorum(TlsQuorum):
         return {}
 
     def stage(self, node: LocalNode, stage: str) -> None:
-        """What the node is told from its next start on."""
+        """The configuration of the node from its next start on."""
         node.overrides = {}
         if stage == "plain":
             node.scheme = "http"
@@ -37,7 +37,7 @@ class MigratingQuorum(TlsQuorum):
             "admin.listener": f"https://{place}",
             "admin.advertised.listener": f"https://{place}",
         }
-        # Whoever asks goes on in clear text as long as that is taken.
+        # A client in clear text continues as long as that is accepted.
         node.scheme = "https" if stage == "none" else "http"
         if stage == "none":
             node.overrides["authorizer.class.name"] = AUTHORIZER

@@ -92,7 +92,7 @@ def sha256(made: Issued) -> str:
 
 
 def held_connection(port: int, folder: Path) -> socket.socket:
-    """Of somebody who is let in now, and says nothing."""
+    """A connection of an accepted client that sends nothing."""
     plain = socket.create_connection(("127.0.0.1", port), 10.0)
     return client_context(folder, folder / "ca.crt").wrap_socket(plain, server_hostname="127.0.0.1")
 

@@ -14,7 +14,7 @@ WITNESS = {"quorum.witness": "true"}
 
 
 def with_witness(quorum: LocalQuorum) -> LocalNode:
-    """Node 3 of three is a witness; the quorum has formed, and somebody else leads."""
+    """Node 3 of three is a witness; the quorum has formed, and another node leads."""
     witness = quorum.nodes[3]
     witness.overrides = dict(WITNESS)
     quorum.form()
@@ -23,13 +23,13 @@ def with_witness(quorum: LocalQuorum) -> LocalNode:
 
 
 def traits(quorum: LocalQuorum) -> dict[int, str]:
-    """Who is a witness, as the leader says."""
+    """Which voters are witnesses, as reported by the leader."""
     voters = quorum.describe()["voters"]
     return {voter["id"]: "witness" if voter["witness"] else "" for voter in voters}
 
 
 def readiness(quorum: LocalQuorum, node: LocalNode) -> str:
-    """What /readyz says."""
+    """The response of /readyz."""
     answer = quorum.request("GET", "/readyz", node.id)
     return str(answer.json()["reason"]) if answer is not None else ""
 

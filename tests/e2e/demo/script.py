@@ -126,7 +126,7 @@ class Demo:
         timeout_s: float = _MOVE_TIMEOUT_S,
         also: Callable[[Described], bool] = lambda now: True,
     ) -> None:
-        """Voters first, as a majority confirms them; then the status has to say so as well."""
+        """Waits until a majority confirms the voters, then until the status reports the same."""
         step.watch = quorum.plan
         quorum.wait_healthy(wanted, timeout_s=timeout_s, also=also)
         step.mark_healthy()

@@ -64,7 +64,7 @@ def run(home: Path, command: list[str], folder: Path = ROOT) -> str:
 
 
 def processes(word: str) -> dict[int, str]:
-    """Those that were started with this word in their command line, but for those of the test."""
+    """Processes with this word in their command line, except those of the test."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -108,7 +108,7 @@ def containers() -> str:
 
 
 def test_distclean_removes_a_running_cluster_completely(home: Path) -> None:
-    """No process, mount, network namespace, container, disk or file of it; the cache goes as `distclean` says."""
+    """No process, mount, network namespace, container, disk or file remains; `distclean` also removes the cache."""
     state = str(home / "state")
     daemon_was_there = daemon.answers()
     before = set(mount_points()), network_namespaces(), set(containers().splitlines())

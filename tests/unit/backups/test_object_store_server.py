@@ -1,4 +1,4 @@
-"""The object store that the tests use refuses what S3 refuses: else they would show nothing."""
+"""The object store that the tests use rejects what S3 rejects: otherwise they would prove nothing."""
 
 from collections.abc import Callable, Iterator
 

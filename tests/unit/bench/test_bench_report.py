@@ -1,4 +1,4 @@
-"""What the benchmark tells: ratios within a round, failed rounds, and which interpreter ran."""
+"""The benchmark's report: ratios within a round, failed rounds, and which interpreter ran."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a follower appends, cuts and learns."""
+"""What a follower appends, truncates and stores."""
 
 import pytest
 

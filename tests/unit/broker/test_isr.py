@@ -11,7 +11,7 @@ from support.replica_env import LAG_MS, ME, B, C, ReplicaEnv, leading
 
 
 def lagging_c() -> ReplicaEnv:
-    """B follows closely, C never fetches: the leader asks for an ISR without it."""
+    """B follows closely, C never fetches: the leader proposes an ISR without it."""
     env = leading()
     env.produce(2)
     env.write()
@@ -65,7 +65,7 @@ def test_slow_follower_is_removed_and_a_complete_silent_one_stays() -> None:
 
 @pytest.mark.requirement("KV3-10")
 def test_follower_is_caught_up_if_it_reaches_the_log_end_at_its_last_fetch() -> None:
-    """Under steady load nobody ever has everything."""
+    """Under steady load no follower ever has all records."""
     env = leading(isr=(ME, B))
     for _ in range(10):
         end = env.replica.end_offset
@@ -139,7 +139,7 @@ def test_follower_joins_with_all_committed_records_and_counts_from_then_on() -> 
 
 @pytest.mark.requirement("KV3-10")
 def test_no_follower_joins_before_it_has_the_records_of_earlier_leaders() -> None:
-    """The high watermark of a new leader may be far behind what the leader before it committed."""
+    """The high watermark of a new leader may be far behind what the previous leader committed."""
     opened = OpenedLog(end_offset=20, high_watermark=5, epoch_starts=((1, 0),))
     env = leading(isr=(ME, B), opened=opened)
     env.fetched_by(C, 19)

@@ -118,7 +118,7 @@ def test_batch_of_a_newer_epoch_is_not_part_of_an_open_transaction() -> None:
 
 
 def test_batch_does_not_overtake_an_earlier_one_under_verification() -> None:
-    """The verification of the first may fail for now: appended before it, the second one would leave a gap."""
+    """The verification of the first may fail temporarily: appended before it, the second one would leave a gap."""
     states = ProducerStates()
     first, second = guard_of(states, 5), guard_of(states, 6)
     assert states.check(batch(0, 6), second) is BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -1,4 +1,4 @@
-"""Which log is compacted next, how fast, and what is remembered of it."""
+"""Which log is compacted next, at which rate, and what is stored about it."""
 
 import os
 import threading

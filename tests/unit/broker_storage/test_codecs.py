@@ -89,7 +89,7 @@ def test_damaged_or_oversized_data_is_rejected(codec: int) -> None:
 
 @pytest.mark.parametrize("deltas", [(0, 2, 2), (1, 0, 2), (0, 1, 5), (-1, 1, 2)])
 def test_record_with_the_offset_of_another_is_rejected(deltas: tuple[int, ...]) -> None:
-    """Compaction would take it for a newer record of its key, and remove later ones."""
+    """Compaction would treat it as a newer record of its key, and remove later ones."""
     batch = data_batch(10, records=[Record(b"k", b"1"), Record(b"k", b"2"), Record(b"k", b"3")])
     assert isinstance(batch.data, bytes)
     assert [each.offset for each in stored_records(batch.data)] == [10, 11, 12]

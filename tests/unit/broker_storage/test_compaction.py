@@ -1,4 +1,4 @@
-"""Compaction beside a model: of each key the newest record, tombstones for a while, markers as long as they say something."""
+"""Compaction beside a model: of each key the newest record, tombstones for their retention, markers as long as they have an effect."""
 
 import os
 from collections.abc import Callable

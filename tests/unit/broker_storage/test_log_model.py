@@ -213,7 +213,7 @@ class Machine:
         except PowerLost:
             after.flushed = before.flushed
         self.files.calls_left = None
-        # What was to go may be gone in part; of a log that was to begin anew, all of it.
+        # A deletion may be incomplete; in a log that was to be reset, all of it.
         before.flushed = min(before.flushed, after.last_end if after.batches else 0)
         self.files.lose_power()
         self.reopen([after, before])
@@ -265,7 +265,7 @@ class Machine:
             assert log.read(offset, 1) == (holding[0].data if holding else b"")
 
     def check_producers(self) -> None:
-        """Sequences and open transactions are those that the batches say."""
+        """Sequences and open transactions equal those of the batches."""
         wanted = self.model.table()
         states = self.log._producers.states
         for producer_id, state in wanted.states.items():

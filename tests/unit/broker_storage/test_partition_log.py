@@ -329,7 +329,7 @@ def test_read_during_a_truncation_reports_no_damage(tmp_path: Path) -> None:
     segment = log.segments[0]
     size_bytes = segment.size_bytes
     log.truncate_to(5)
-    # A reader that looked at the size before the cut.
+    # A reader that read the size before the truncation.
     segment.size_bytes = size_bytes
     with pytest.raises(DamagedLog):
         segment.read(7, 10_000, 20)

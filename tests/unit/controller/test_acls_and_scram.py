@@ -138,7 +138,7 @@ def alter(
 
 
 def test_only_scram_keys_of_a_password_are_stored() -> None:
-    """RFC 5802: StoredKey is the hash of ClientKey; this is computed by hand here."""
+    """RFC 5802: StoredKey is the hash of ClientKey; computed independently here."""
     cluster = ControlledCluster([1])
     assert alter(cluster, upsert()) == {"a": ErrorCode.NONE}
     kept = cluster.image.scram.get(1, "a")

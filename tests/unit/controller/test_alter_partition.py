@@ -48,7 +48,7 @@ def cluster() -> ControlledCluster:
 
 
 def fail(cluster: ControlledCluster, broker_id: int) -> PartitionChangeRecord | None:
-    """A broker's lease ends: it is fenced and its partition goes on without it."""
+    """A broker's lease expires: it is fenced and its partition continues without it."""
     cluster.fence(broker_id)
     now = cluster.partition("t")
     wanted = Wanted(isr=tuple(each for each in now.isr if each != broker_id))
@@ -60,7 +60,7 @@ def fail(cluster: ControlledCluster, broker_id: int) -> PartitionChangeRecord | 
 
 
 def asked(cluster: ControlledCluster, *isr: int, **fields: Any) -> AlteredPartition:
-    """What the partition's leader asks for now."""
+    """The current request of the partition's leader."""
     now = cluster.partition("t")
     return AlteredPartition(
         partition_index=0,
@@ -230,7 +230,7 @@ def test_partition_without_live_isr_members_has_no_leader_and_keeps_its_isr(
 def place(
     cluster: ControlledCluster, directory: Any, partition_id: int = 0, broker_id: int = 1
 ) -> ErrorCode:
-    """A broker says where its replica of t is."""
+    """A broker reports the directory of its replica of t."""
     request = AssignReplicasToDirsRequest(
         broker_id=broker_id,
         broker_epoch=cluster.epoch(broker_id),

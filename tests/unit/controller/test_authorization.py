@@ -1,4 +1,4 @@
-"""Rights on the controller: Kafka's rule over the entries of the image, asked before anything is decided."""
+"""Authorization on the controller: Kafka's rule over the entries of the image, evaluated before any decision."""
 
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ DENY, ALLOW, LITERAL, PREFIXED = 2, 3, 3, 4
 
 
 def entry(number: int, **fields: Any) -> AccessControlEntryRecord:
-    """An entry that lets alice act on the cluster, unless said otherwise."""
+    """An entry that lets alice act on the cluster by default."""
     given: dict[str, Any] = {
         "resource_type": AclResource.CLUSTER,
         "resource_name": "kafka-cluster",

@@ -29,7 +29,7 @@ def broker(env: PartitionEnv) -> RegisterBrokerRecord:
 
 
 def state(env: PartitionEnv) -> BrokerState:
-    """Where it stands; INITIAL and FENCED differ by whether this controller has heard of the process."""
+    """The broker state; INITIAL and FENCED differ by whether this controller has received a request of the process."""
     found, view = broker(env), env.controller.view()
     assert view is not None
     lease = view.leases.get(BROKER, found.broker_epoch)
@@ -137,7 +137,7 @@ def test_expired_lease_is_restored_under_its_epoch() -> None:
 
 
 def test_lease_expiry_during_a_controlled_shutdown_completes_the_shutdown() -> None:
-    """Its leaders are moved all the same, and when it is heard of again it is told to stop, whatever it wishes by then."""
+    """Its leaders are moved all the same, and its next heartbeat is answered with shutdown, whatever it requests."""
 
     async def test() -> None:
         env = await env_in(SHUTTING_DOWN)

@@ -305,7 +305,7 @@ def test_controlled_shutdown_waits_until_leaders_have_moved_and_brokers_know_it(
     cluster.topic(((7, 8), (7, 8)))
     first = cluster.beat(7, leaving, want_shut_down=True)
     assert (first.should_shut_down, first.is_fenced) == (False, False)
-    cluster.beat(8, staying)  # it knows of the shutdown, and nothing of what follows
+    cluster.beat(8, staying)  # it knows of the shutdown, but not of later changes
     assert cluster.repair() == 1
     assert cluster.state() == (8, (8,), 1, 1)
     second = cluster.beat(7, leaving, want_shut_down=True)

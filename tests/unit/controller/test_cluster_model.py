@@ -81,7 +81,7 @@ MOSTLY_NOT = st.sampled_from((False, False, True))
 
 @dataclass(slots=True)
 class Expected:
-    """A partition as anybody may expect it."""
+    """The expected state of a partition."""
 
     assigned: tuple[int, ...]
     """Who was assigned when it did not move."""
@@ -345,7 +345,7 @@ class Cluster(RuleBasedStateMachine):
             expected.seen = now
 
     def check_leader(self, key: Key, expected: Expected, before: Partition, now: Partition) -> None:
-        """It has everything; or nobody who has it is left, and it led last."""
+        """The leader has all records; or no live replica has, and it was the last leader."""
         if self.keeps_eligible and not expected.complete:
             assert now.leader_recovery_state == RECOVERING, key
             expected.complete = {now.leader}
@@ -364,7 +364,7 @@ class Cluster(RuleBasedStateMachine):
         if (
             target is not None
             and not now.is_reassigning
-            # Who is assigned already is put into another order at once: nobody has to arrive.
+            # Assigned replicas are reordered at once: no new replica has to catch up.
             and (set(target) <= set(now.isr) or set(target) == set(expected.assigned))
         ):
             expected.assigned, expected.target = target, None

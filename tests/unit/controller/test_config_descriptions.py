@@ -1,4 +1,4 @@
-"""DescribeConfigs: what holds, where it comes from, and what stands behind it."""
+"""DescribeConfigs: the effective value, its source, and its synonyms."""
 
 from typing import Any
 

@@ -93,7 +93,7 @@ def test_a_list_does_not_grow_beyond_the_strings_that_stock_nodes_read(
 
 
 def test_unchanged_broker_config_is_written_again(cluster: ControlledCluster) -> None:
-    """Brokers then read files anew that the config names."""
+    """Brokers then reread files that the config names."""
     again = resource(BROKER, "1", ("ssl.keystore.location", SET, "/x"))
     assert alter(cluster, again) == alter(cluster, again) == [ErrorCode.NONE]
     assert len(cluster.decided) == 2

@@ -1,4 +1,4 @@
-"""Eligible leader replicas (KIP-966): who is remembered when an ISR gets small, and who may not lead after an unclean stop."""
+"""Eligible leader replicas (KIP-966): which are stored when an ISR shrinks, and which may not lead after an unclean shutdown."""
 
 from uuid import UUID
 

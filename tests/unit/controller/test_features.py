@@ -29,7 +29,7 @@ NEW_UUID, OLD_UUID = UUID(int=2 << 100), UUID(int=1 << 100)
 
 
 def cluster_of_three(level: int = LATEST_LEVEL) -> ControlledCluster:
-    """Controllers 100 (which decides), 101 and 102; nobody has registered yet."""
+    """Controllers 100 (the active one), 101 and 102; none has registered yet."""
     cluster = ControlledCluster(level=level)
     levels = OF_A_NEW_CLUSTER if level == LATEST_LEVEL else {}
     cluster.replay(

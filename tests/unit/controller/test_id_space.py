@@ -1,4 +1,4 @@
-"""One id space for brokers and controllers (K631-01): who is refused, who goes on, and what shows one process."""
+"""One id space for brokers and controllers (K631-01): which requests are rejected, which continue, and what identifies one process."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -54,7 +54,7 @@ def old_broker(broker_id: int, *directories: UUID, epoch: int = 5) -> RegisterBr
 
 
 def env(test: Callable[[PartitionEnv], Awaitable[None]], *older: Any) -> None:
-    """Run a test on an active controller; `older` is committed before it becomes one."""
+    """Run a test on an active controller; `older` is committed before its activation."""
 
     async def run() -> None:
         made = PartitionEnv()
@@ -180,7 +180,7 @@ def test_unregistered_broker_releases_its_id() -> None:
 def test_cluster_with_shared_ids_continues_with_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Broker 1 beside voter 1, and broker 9 beside controller 9: new processes of both roles register as ever."""
+    """Broker 1 beside voter 1, and broker 9 beside controller 9: new processes of both roles can register."""
     known = RegisterControllerRecord(
         controller_id=9, incarnation_id=UUID(int=9), end_points=(), features=()
     )

@@ -15,7 +15,7 @@ def chosen(
     eligible: tuple[int, ...] = (),
     last_leader: int = NO_LEADER,
 ) -> Elected:
-    """Elect of replicas 1, 2, 3; `alive` names who is."""
+    """Elect one of replicas 1, 2, 3; `alive` are the live ones."""
     living = set(map(int, alive))
     given = Candidates(leader, (1, 2, 3), isr, eligible, last_leader)
     return elect(given, living.__contains__, election)

@@ -1,4 +1,4 @@
-"""No partition is taken from a topic: who asks hears why, and all of them go with the topic (KV3-05)."""
+"""The partition count of a topic never decreases: the request is rejected with a reason, and a topic is deleted as a whole (KV3-05)."""
 
 import pytest
 

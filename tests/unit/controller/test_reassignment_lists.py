@@ -58,7 +58,7 @@ def test_cancellation_without_an_in_sync_original_replica_is_unclean() -> None:
 def test_any_chain_of_reassignments_ends_at_the_last_target_or_the_original_replicas(
     current: tuple[int, ...], targets: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
-    """As long as somebody of the first replicas stays in sync."""
+    """As long as one of the original replicas stays in sync."""
     move, isr = Move(current), current
     for target in targets:
         grown = data.draw(st.sets(st.sampled_from(move.replicas)))

@@ -83,7 +83,7 @@ def moving(cluster: ControlledCluster) -> tuple[OngoingTopicReassignment, ...]:
 
 
 def catch_up(cluster: ControlledCluster, *isr: int, partition_id: int = 0) -> ErrorCode:
-    """The leader says who is in sync."""
+    """The leader reports the in-sync replicas."""
     now = cluster.partition("t", partition_id)
     request = AlterPartitionRequest(
         broker_id=now.leader,
@@ -111,7 +111,7 @@ def catch_up(cluster: ControlledCluster, *isr: int, partition_id: int = 0) -> Er
 def test_reassignment_writes_the_same_steps_as_stock_kafka(
     cluster: ControlledCluster,
 ) -> None:
-    """After every step a new controller has the image alone, and goes on from there."""
+    """After every step a new controller continues with the image alone."""
     assert reassign(cluster, {0: (4, 5, 1)}) == [ErrorCode.NONE]
     begun = cluster.decided[-1]
     assert isinstance(begun, PartitionChangeRecord)

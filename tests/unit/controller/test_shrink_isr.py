@@ -1,4 +1,4 @@
-"""The short way to the record of a smaller ISR says what the long one says."""
+"""The fast path to the record of a smaller ISR gives the result of the general one."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -25,7 +25,7 @@ some = st.sets(st.sampled_from(REPLICAS)).map(lambda found: tuple(sorted(found))
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partition:
-    """Any that the log could tell, also those that no controller of ours would make."""
+    """Any partition that a log may contain, also those that no controller of ours would write."""
     replicas = tuple(draw(st.permutations(REPLICAS)))[: draw(st.integers(1, 4))]
     rarely = st.one_of(st.just(()), st.just(()), some)
     partition = Partition(

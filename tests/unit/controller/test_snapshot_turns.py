@@ -50,7 +50,7 @@ class Turns:
         due: bool = True,
         writing: bool = False,
     ) -> bool:
-        """A heartbeat; whether that controller is told to begin. A number: the only replica of that id."""
+        """A heartbeat; whether that controller may start. A number: the only replica of that id."""
         key = ReplicaKey(replica, UUID(int=replica)) if isinstance(replica, int) else replica
         progress = SnapshotProgress(offset, DUE_BYTES if due else 0, 0, writing)
         return self.turns.heartbeat(key, progress, self.now_ms)
@@ -101,7 +101,7 @@ def test_liveness_is_tracked_by_replica_key() -> None:
 
 @pytest.mark.requirement("K853-02")
 def test_single_report_without_uuid_does_not_end_the_turn_of_an_id() -> None:
-    """One that writes says so within every period, so a longer silence about it means that nobody does."""
+    """A writer reports it within every period, so a longer silence means that no replica writes."""
     turns = Turns()
     assert turns.beat(UNTOLD)
     assert not turns.beat(UNTOLD, offset=5), "maybe another replica"

@@ -24,7 +24,7 @@ PARTITIONS = 50
 
 
 async def takeover(old: PartitionEnv, *, began: bool = True) -> PartitionEnv:
-    """The old controller is deposed, and another node takes over with what was committed. `began`: its work goes on."""
+    """The old controller is deposed, and another node takes over with the committed state. `began`: its work in progress."""
     await old.lose()
     new = PartitionEnv(first_uuid=1 << 101)
     new.log, new.high_watermark = list(old.log), old.high_watermark
@@ -157,7 +157,7 @@ AFTER = {
 
 
 def code(asked: Asked) -> int:
-    """The error of the one topic that was asked for."""
+    """The error of the one requested topic."""
     answer = asked.answer
     found = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
     error: int = found[0].error_code
@@ -167,7 +167,7 @@ def code(asked: Asked) -> int:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("committed", [True, False])
 def test_topic_change_is_atomic_across_a_takeover(change: str, committed: bool) -> None:
-    """Never a part of it; who asked for one that is absent hears so, and asks the next controller."""
+    """Never partly applied; the client of a dropped change gets an error, and retries at the next controller."""
 
     async def test() -> None:
         old = PartitionEnv()

@@ -309,7 +309,7 @@ def test_creation_and_deletion_without_rights_are_rejected() -> None:
 
 
 def allow(name: str, operation: int, number: int = 1) -> AccessControlEntryRecord:
-    """For everybody, on one topic."""
+    """For all principals, on one topic."""
     return AccessControlEntryRecord(
         id=UUID(int=number), resource_type=2, resource_name=name, pattern_type=3, principal="User:*",
         host="*", operation=operation, permission_type=3,
@@ -340,7 +340,7 @@ def test_right_on_one_topic_suffices_for_it() -> None:
 
 @pytest.mark.requirement("K631-12")
 def test_unauthorized_deletion_has_the_errors_of_stock_kafka() -> None:
-    """As stock Kafka: who may describe a topic hears its name, and whether it is there; nobody else does."""
+    """As stock Kafka: with the right to describe a topic the response has its name, and whether it exists; otherwise not."""
     cluster = ControlledCluster([1])
     create(cluster, numbered("seen"), numbered("hidden"))
     seen, hidden = cluster.topic_id("seen"), cluster.topic_id("hidden")

@@ -13,14 +13,14 @@ A, B, C = 1, 2, 3
 
 
 def replicated(replicas: Replicas, leader: int, message: str, *followers: int) -> None:
-    """Written to a leader, and fetched: the second fetch tells that the first one arrived."""
+    """Written to a leader, and fetched: the second fetch acknowledges the first."""
     replicas.produce(leader, message)
     for follower in followers * 2:
         assert replicas.fetch(follower)
 
 
 def test_case_3_of_the_document() -> None:
-    """A pauses, B leads with the ISR {B, C}; A wakes up, has not heard of it, and believes in {A, B, C}."""
+    """A pauses, B leads with the ISR {B, C}; A resumes without this information, and assumes the ISR {A, B, C}."""
     replicas = Replicas(A, B, C)
     replicated(replicas, A, "before", B, C)
     replicated(replicas, A, "known to be committed", B, C)
@@ -64,7 +64,7 @@ def test_case_3_of_the_document() -> None:
 
 
 def test_old_leader_commits_alone_only_if_it_was_the_whole_isr() -> None:
-    """It shrinks its ISR before it pauses: then nobody else may lead, and what it commits is safe."""
+    """It shrinks its ISR before it pauses: then no other replica may lead, and what it commits is safe."""
     replicas = Replicas(A, B, C)
     assert replicas.alter(A, A) is ErrorCode.NONE
     replicas.fence(A)
@@ -81,7 +81,7 @@ def test_old_leader_commits_alone_only_if_it_was_the_whole_isr() -> None:
 
 
 def test_no_order_of_events_commits_twice_or_loses_committed_records() -> None:
-    """Brokers pause, learn late, write, fetch and ask for any ISR; `Replicas` refuses a second entry at an offset."""
+    """Brokers pause, get metadata late, write, fetch and propose any ISR; `Replicas` rejects a second entry at an offset."""
     together = committed = elections = 0
     for seed in range(200):
         replicas = Replicas(A, B, C)
@@ -95,7 +95,7 @@ def test_no_order_of_events_commits_twice_or_loses_committed_records() -> None:
 
 
 def play(replicas: Replicas, random: Random) -> int:
-    """So many events, and at how many of them two brokers believed to lead."""
+    """The number of events, and during how many of them two brokers acted as leader."""
     fenced: set[int] = set()
     together = 0
     for number in range(300):
@@ -117,7 +117,7 @@ def play(replicas: Replicas, random: Random) -> int:
 
 
 def wanted_isr(leader: Broker, random: Random) -> list[int]:
-    """Some of the ISR that the leader knows, or everyone who has all that it has."""
+    """Some of the ISR that the leader knows, or all replicas with all its records."""
     if random.random() < 0.5:
         return [each for each in leader.known.isr if each == leader.id or random.random() < 0.6]
     end = len(leader.log)

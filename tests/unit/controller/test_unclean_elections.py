@@ -1,4 +1,4 @@
-"""Every leader from outside of the ISR is counted, whoever asked for the election, and nobody else is (KV3-01)."""
+"""Every leader from outside of the ISR is counted, for any cause of the election, and no other leader is (KV3-01)."""
 
 import pytest
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("KV3-01")
 
 
 def counted(env: PartitionEnv) -> float:
-    """What the metric says."""
+    """The value of the metric."""
     return env.metrics.counters["unclean_elections"]
 
 

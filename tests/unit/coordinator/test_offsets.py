@@ -1,4 +1,4 @@
-"""Offsets of groups: who may commit, when they count, and when they are forgotten."""
+"""Offsets of groups: who may commit, when they are visible, and when they expire."""
 
 from dataclasses import replace
 

@@ -71,7 +71,7 @@ def test_every_action_is_a_kill_point_and_only_the_first_repeated_report() -> No
 
 
 def test_token_check_of_a_node_is_no_action() -> None:
-    """It is asked when objects are looked at, every so many seconds: two clean moves differ in it."""
+    """It is sent periodically, when objects are checked: two runs differ in it."""
     asked = call("POST", "/v1/node", target="127.16.1.2:8080")
     found = kill_points.points([asked, create("q-4-1"), asked, asked])
     assert [str(point) for point in found] == ["node POST node #1", "POST statefulsets q-N-I #1"]

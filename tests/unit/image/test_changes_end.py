@@ -18,7 +18,7 @@ RECORDS: list[md.AnyMetadata] = [
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_change_objects_are_released_after_their_application(record: md.AnyMetadata) -> None:
-    """They hold the image before them, which would wait, whole, until somebody looks for cycles."""
+    """They reference the previous image, which would stay in memory until a garbage collection."""
     changes = ImageChanges(ClusterImage())
     changes.replay(record)
     assert changes.finish() != ClusterImage()

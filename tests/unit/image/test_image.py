@@ -137,7 +137,7 @@ def test_names_and_numbers() -> None:
 
 
 def test_topics_with_colliding_metric_names_are_found() -> None:
-    """A log of an older version may have several of them: each goes on its own."""
+    """A log of an older version may have several of them: each is kept."""
     a, b = UUID(int=101), UUID(int=102)
     both = ClusterImage().replay_all(
         (TopicRecord(name="x_y", topic_id=b), TopicRecord(name="x.y", topic_id=a))

@@ -1,4 +1,4 @@
-"""Snapshots of the image: the same records for the same state, whatever its history; loaded again it is equal."""
+"""Snapshots of the image: the same records for the same state, whatever its history; a loaded one is equal."""
 
 import random
 

@@ -97,7 +97,7 @@ def test_indexes_are_consistent_with_the_image(values: list[bytes]) -> None:
 
 
 def assert_indexes(image: ClusterImage) -> None:
-    """Each index beside one that is counted anew."""
+    """Each index equals one that is rebuilt."""
     topics = image.topics
     every = [
         (PartitionKey(topic.topic_id, number), partition)

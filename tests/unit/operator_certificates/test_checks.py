@@ -1,4 +1,4 @@
-"""What is wrong with a Secret is told in one message, which names the Secret and holds nothing of a key."""
+"""An invalid Secret is reported in one message, which names the Secret and contains nothing of a key."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -143,7 +143,7 @@ def test_authority_is_valid_by_its_name_and_self_signature() -> None:
 
 
 def test_truncated_bundle_is_rejected_instead_of_shortened() -> None:
-    """A bundle of two of which one is lost would forget an authority."""
+    """If one of two certificates of a bundle were dropped, an authority would lose its trust."""
     text = documents.bundle_text((AUTHORITY.certificate, FOREIGN.certificate))
     assert len(read_all(text)) == 2
     found = checks.check_bundle("ConfigMap space/demo-trust", {BUNDLE: text[:-40].encode()})

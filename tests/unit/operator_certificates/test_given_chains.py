@@ -1,4 +1,4 @@
-"""OpenSSL believes what the operator signs with an authority of somebody else's: below a root, of another kind, with a name twice."""
+"""OpenSSL accepts what the operator signs with a user-provided authority: below a root, of another key type, with a duplicate name."""
 
 import ssl
 import time
@@ -30,7 +30,7 @@ def given(made: Issued) -> Pair:
 
 
 def with_identifier(digest: bytes, name: str = "Corporate CA") -> Pair:
-    """An authority whose identifier is not the usual digest of its key, as some programs compute another one."""
+    """An authority with another key identifier than the usual digest of its key, as some programs compute it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (
@@ -116,7 +116,7 @@ def test_chain_must_end_at_the_trusted_authority() -> None:
 
 
 def test_certificate_without_signing_rights_is_rejected_as_authority() -> None:
-    """By its key usages, also where the basic constraints say that it may."""
+    """By its key usages, also where the basic constraints allow it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
     usage = dict.fromkeys(

@@ -61,7 +61,7 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> by
 
 
 def valid_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL looks at the machine's clock."""
+    """OpenSSL uses the machine's clock."""
     monkeypatch.setattr(__name__ + ".NOW_S", time.time())
 
 

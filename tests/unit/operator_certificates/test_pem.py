@@ -13,7 +13,7 @@ FIRST, SECOND = (
 
 
 def test_identical_bytes_are_parsed_once_and_changed_bytes_again() -> None:
-    """Each look at a quorum comes upon the same certificates: reading them was most of what a look took."""
+    """Each reconcile reads the same certificates: parsing them took most of its time."""
     before = read_all(FIRST + SECOND)
     assert [each.pem for each in before] == [FIRST, SECOND]
     again = read_all((SECOND + FIRST).encode())

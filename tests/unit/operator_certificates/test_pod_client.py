@@ -1,4 +1,4 @@
-"""The operator's way to a pod: it shows its own certificate, and believes who proves to be that pod, and nobody else."""
+"""The operator's client for pods: it presents its own certificate, and accepts only a peer that proves to be the intended pod."""
 
 import asyncio
 import ssl
@@ -24,7 +24,7 @@ OPERATOR = issuing.issue(OWNER, holders.operator(), AUTHORITY, time.time())
 
 @asynccontextmanager
 async def served(folder: Path, pair: Pair, shown: list[str]) -> AsyncIterator[int]:
-    """A process that asks for certificates; `shown`: the URIs of those that it was shown."""
+    """A process that requires certificates; `shown`: the URIs of those that were presented."""
     file = folder / "pair.pem"
     file.write_text(pair.key_pem + pair.certificate.pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -48,7 +48,7 @@ async def served(folder: Path, pair: Pair, shown: list[str]) -> AsyncIterator[in
 def called(
     folder: Path, *, server: Pair, host: str = HOST, trusted: Pair = AUTHORITY
 ) -> tuple[httpx.Response | None, list[str]]:
-    """The answer of the process, None where the operator does not believe it."""
+    """The response of the process, None where the operator rejects its certificate."""
     shown: list[str] = []
 
     async def call() -> httpx.Response | None:

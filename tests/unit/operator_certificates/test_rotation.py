@@ -1,4 +1,4 @@
-"""Every member trusts every other at every moment, whatever is lost, spoiled, late or killed; and in the end all is renewed."""
+"""Every member trusts every other at every moment, whatever is lost, damaged, delayed or killed; in the end all is renewed."""
 
 from dataclasses import replace
 from typing import Any
@@ -131,7 +131,7 @@ class Rotation(RuleBasedStateMachine):
         for _ in range(150):
             world.work(1)
             assert world.mistrusting() == []
-            # What processes have loaded since the last step may ask for another one.
+            # Certificates loaded by processes since the last step may require another one.
             if world.settled and isinstance(world.plan(), steps.Settled):
                 break
         assert world.settled, f"{world.plan()}"
@@ -249,7 +249,7 @@ def test_silent_member_delays_the_authority_but_not_leaf_renewals_of_others() ->
 
 
 def test_authority_that_a_silent_member_may_still_present_stays_trusted() -> None:
-    """It trusts both, and was cut off from the operator before it has loaded its new certificate."""
+    """It trusts both, and was cut off from the operator before it loaded its new certificate."""
     world = settled()
     world.rotation_asked = True
     while not isinstance(world.plan(), steps.BeginSigning):
@@ -301,7 +301,7 @@ def test_leaf_pairs_are_renewed_one_at_a_time_and_the_leader_last() -> None:
 def test_member_that_needs_a_pair_of_the_next_authority_to_start_does_not_block_the_rotation(
     stopped: bool, has_pair: bool
 ) -> None:
-    """Key of the authority and Secret of a member are lost, and its container has ended: nobody else can give it a pair."""
+    """Key of the authority and Secret of a member are lost, and its container has ended: no other source has a pair for it."""
     world = settled()
     world.authorities.clear()
     if not has_pair:

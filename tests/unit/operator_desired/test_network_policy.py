@@ -85,7 +85,7 @@ def test_each_list_admits_only_its_peers(
 
 
 def test_operator_in_an_unknown_namespace_is_not_admitted() -> None:
-    """A label alone would let in whoever gives it to his pod."""
+    """A label alone would admit any pod that sets it."""
     outside = replace(OWNER, operator_namespace="")
     found = reaches([network_policy.build(outside, spec())], "space", pods())
     assert found == BY_DEFAULT | {"operator": set()}
@@ -119,7 +119,7 @@ def test_new_quorum_has_a_policy_and_an_earlier_quorum_only_by_choice() -> None:
 
 
 def test_fields_that_the_api_server_drops_are_not_written() -> None:
-    """An empty list inside of a selector would be told as a change for ever; an empty selector means all."""
+    """An empty list inside of a selector would be reported as drift permanently; an empty selector means all."""
     everyone = {"podSelector": {"matchLabels": {}, "matchExpressions": []}}
     expression = {"key": "a", "operator": "Exists", "values": []}
     one = {"namespaceSelector": {"matchExpressions": [expression]}}
@@ -131,7 +131,7 @@ def test_fields_that_the_api_server_drops_are_not_written() -> None:
 
 
 def test_network_policy_outdates_no_pod() -> None:
-    """Neither the identity's word nor the spec's is a part of a template: nothing is restarted for it."""
+    """Neither the identity's setting nor the spec's is part of a template: no pod restarts for it."""
     old = replace(IDENTITY, network_policy=False)
     hashes = {
         stateful_set.hashes(OWNER, asked, stateful_set.Member(1, 1, identity))

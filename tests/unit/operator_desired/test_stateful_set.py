@@ -1,4 +1,4 @@
-"""The StatefulSet of a member: unprivileged, fast to notice, and only the founder may format."""
+"""The StatefulSet of a member: unprivileged, with fast failure detection, and only the founder may format."""
 
 from dataclasses import replace
 from typing import Any

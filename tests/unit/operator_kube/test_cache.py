@@ -20,7 +20,7 @@ LIVE: Json = {"metadata": {"name": "live"}}
 
 
 class Live:
-    """The way to the API server; `asked` is what went there."""
+    """The connection to the API server; `asked` are the requests sent to it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -41,7 +41,7 @@ class Live:
 
 
 class Env:
-    """Copies whose content the test says; all are current unless it says otherwise."""
+    """Caches with contents given by the test; all are current by default."""
 
     def __init__(self, *namespaces: str) -> None:
         self.live = Live()

@@ -1,4 +1,4 @@
-"""Marks on claims: read as they are written; and the founder goes on when its permission is withdrawn."""
+"""Marks on claims are parsed as written; the founder keeps running when its permission is removed."""
 
 from dataclasses import replace
 from typing import Any

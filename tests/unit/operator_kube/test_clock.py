@@ -1,4 +1,4 @@
-"""The operator goes by the API server's clock, whatever its own shows."""
+"""The operator uses the API server's clock, whatever its own shows."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What counts as a change by somebody else: not what the API server fills in, and all that changes what an object does."""
+"""Drift: a change by another client that changes what an object does; not the defaults that the API server fills in."""
 
 import copy
 from collections.abc import Callable

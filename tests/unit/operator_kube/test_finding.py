@@ -1,4 +1,4 @@
-"""A quorum's parts are found by their names and owners, whatever anyone does to their labels."""
+"""A quorum's objects are found by their names and owners, whatever happens to their labels."""
 
 import asyncio
 from itertools import product
@@ -122,7 +122,7 @@ def test_pod_orphaned_by_kubernetes_still_belongs_to_the_member() -> None:
     edit(pod, "removed")
     pod["metadata"].pop("ownerReferences")
     assert (3, 1) in found(api).pods
-    # Also when its StatefulSet was deleted without it: then it can at least be asked.
+    # Also when its StatefulSet was deleted without it: its process can at least be queried.
     del api.objects["/apis/apps/v1/namespaces/space/statefulsets/q-3-1"]
     seen = cluster(api, wide=True)
     assert [each.node_id for each in seen.incarnations] == [1, 2]

@@ -1,4 +1,4 @@
-"""Which events say that a pod's data volume has failed, and which do not."""
+"""Which events show that a pod's data volume has failed, and which do not."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -59,7 +59,7 @@ def text(at: float) -> str:
 
 
 def event(reason: str, message: str, at: float, *, by: str = "last") -> dict[str, Any]:
-    """`by`: which field tells the time."""
+    """`by`: the field with the time."""
     made: dict[str, Any] = {
         "metadata": {"name": reason, "creationTimestamp": text(at)},
         "reason": reason,

@@ -1,4 +1,4 @@
-"""How a pod stands to a StatefulSet's template that has changed since it was made."""
+"""How a pod compares with a StatefulSet's template that has changed since the pod was created."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which pods of a quorum are asked, and in which order."""
+"""Which pods of a quorum are queried, and in which order."""
 
 from typing import Any
 

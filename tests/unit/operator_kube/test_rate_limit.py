@@ -35,7 +35,7 @@ def test_token_bucket_allows_its_burst_and_then_its_rate() -> None:
 
 
 class Answering:
-    """A real client whose transport answers at once, and counts."""
+    """A real client with a transport that responds at once, and counts."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -176,7 +176,7 @@ def test_concurrency_of_reconciles_is_limited_and_every_resource_gets_a_turn() -
 def test_queued_calls_wait_for_their_turn_and_none_times_out_by_the_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A real server that is slow: a hundred calls at once, some of them given up, take longer than a call may."""
+    """A slow real server: a hundred calls at once, some of them cancelled, take longer than the timeout of one."""
     # Whoever comes last waits for a place for longer than a call may take; no call by itself takes a fifth of that.
     monkeypatch.setattr(client, "TIMEOUT_S", 4.0)
 

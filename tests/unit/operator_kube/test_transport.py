@@ -1,4 +1,4 @@
-"""Calls go out as httpx made them, answers come back as they were sent, and errors have httpx's names."""
+"""Requests are sent as httpx made them, responses are returned unchanged, and errors are httpx's."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def raw(serve: Serve) -> AsyncIterator[str]:
-    """A server that speaks whatever the test says; its address."""
+    """A server that sends the bytes of the test; its address."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):

@@ -101,7 +101,7 @@ def test_zone_label_makes_no_difference_and_a_second_host_does() -> None:
 
 
 def test_csi_topology_label_without_a_matching_node_is_not_a_lost_host() -> None:
-    """Its value is no name of a Node: only the claim tells, or nobody."""
+    """Its value is no name of a Node: only the claim can name the host."""
     tied = volume(term(("openebs.io/nodeid", ("8d2c-uid",))))
     assert look(Hosts(tied, {"h1": {}, "h2": {}})).hosts_exist
     assert look(Hosts(tied, {"h1": {}, "h2": {}}), selected="h1").hosts_exist
@@ -116,7 +116,7 @@ def test_host_of_a_volume_is_recognized_by_any_label_name() -> None:
 
 
 class Unread(Hosts):
-    """Nobody may ask it."""
+    """Fails on every query."""
 
     async def get(self, path: str) -> dict[str, Any] | None:
         raise AssertionError(path)

@@ -62,7 +62,7 @@ Part = bytes | type[Hang] | type[Cut]
 
 @dataclass
 class Server:
-    """Answers in the order given; `asked` are the queries. What is left unanswered hangs."""
+    """Responds in the order given; `asked` are the queries. A request without a prepared response hangs."""
 
     lists: deque[Json | int] = field(default_factory=deque)
     watches: deque[list[Part] | int] = field(default_factory=deque)
@@ -98,7 +98,7 @@ class Server:
 
     @property
     def versions(self) -> list[str]:
-        """From where each watch was asked for."""
+        """The resource version at the start of each watch."""
         return [query["resourceVersion"] for query in self.asked if "watch" in query]
 
 
@@ -237,7 +237,7 @@ def test_expired_continue_token_restarts_the_list() -> None:
 
 @pytest.mark.requirement("OP-03")
 def test_other_watch_errors_do_not_end_the_watch() -> None:
-    """An API server that restarts says so in a watch; kopf ends the operator by that."""
+    """An API server that restarts sends an error event in a watch; kopf would end the operator."""
 
     async def work() -> None:
         error = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}

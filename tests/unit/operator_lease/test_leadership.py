@@ -1,4 +1,4 @@
-"""Which operator works: never two at once, whatever calls fail, come late or are carried out unheard."""
+"""Which operator is active: never two at once, also when calls fail, are delayed or are executed without a response."""
 
 import asyncio
 import random
@@ -94,7 +94,7 @@ class Operator:
         )
 
     async def kill(self) -> None:
-        """Without a word: nothing is given up."""
+        """Abruptly: the lease is not released."""
         assert self.task is not None
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -110,7 +110,7 @@ async def until(holds: Any, *, timeout_s: float) -> float:
     """How long it took."""
     begun = asyncio.get_running_loop().time()
     async with asyncio.timeout(timeout_s):
-        while not holds():  # noqa: ASYNC110 - nobody tells: whoever is judged is only looked at
+        while not holds():  # noqa: ASYNC110 - there is no notification: the contenders are only observed
             await asyncio.sleep(LOOK_S)
     return asyncio.get_running_loop().time() - begun
 
@@ -251,7 +251,7 @@ def test_timestamps_of_other_holders_are_ignored() -> None:
 
 @pytest.mark.requirement("OP-03")
 def test_manually_edited_lease_blocks_operators_only_briefly() -> None:
-    """Whoever holds it by name alone never renews it; no operator asks for an hour."""
+    """Such a holder never renews it; no operator requests an hour."""
 
     async def story() -> float:
         store = Store()
@@ -268,7 +268,7 @@ def test_manually_edited_lease_blocks_operators_only_briefly() -> None:
 
 @pytest.mark.requirement("OP-03")
 def test_blocked_operator_loses_the_lease_to_another() -> None:
-    """Its event loop is blocked: it would keep the work from everybody."""
+    """Its event loop is blocked: it would keep all operators idle."""
 
     async def story() -> float:
         store = Store()

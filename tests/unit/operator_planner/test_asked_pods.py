@@ -30,7 +30,7 @@ def refused(code: ErrorCode, status: int) -> httpx.Response:
 
 
 def changed(answers: dict[str, httpx.Response]) -> tuple[Answer, list[str]]:
-    """What comes of a change, and who was asked with the token."""
+    """The outcome of a change, and the addresses that received the token."""
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

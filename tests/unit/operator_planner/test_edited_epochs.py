@@ -1,4 +1,4 @@
-"""An epoch that somebody has written into the status: the quorum is believed where nothing else speaks against it."""
+"""An epoch that was edited in the status: ignored unless other evidence supports it."""
 
 from dataclasses import replace
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What proves a dead disk, what must last before it counts, and what never does."""
+"""Which failures are conclusive, which must last before they count, and which never count."""
 
 from dataclasses import replace
 

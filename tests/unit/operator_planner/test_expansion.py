@@ -1,4 +1,4 @@
-"""Larger volumes: claims grow where their class allows it, and nothing restarts; else members move, and that is told before."""
+"""Larger volumes: claims are expanded where their class allows it, without restarts; else members move, which is announced first."""
 
 import random
 from dataclasses import replace

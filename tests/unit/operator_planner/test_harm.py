@@ -1,4 +1,4 @@
-"""The last judgement of a step: whatever was planned, no live majority is taken below itself, and no voter that is heard stops."""
+"""The final check of a step: no plan removes a live majority, and no voter that the leader hears is stopped."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def member(node_id: int, state: str, reason: str | None) -> Incarnation:
 def situation(
     members: list[Incarnation], states: dict[int, str], voters: int, leader: int, pending: bool
 ) -> Situation:
-    """The first `voters` members are the voters; a leader hears for a moment whoever has just gone."""
+    """The first `voters` members are the voters; a leader still counts a voter for a moment after it stopped."""
     replicas = [
         ReplicaView(
             Key(e.node_id, e.uuid or ""),
@@ -136,7 +136,7 @@ def test_no_step_removes_a_live_majority(
 ) -> None:
     voters = max(len(drawn) - observers, 1)
     states = {n: state for n, (state, _) in enumerate(drawn, 1)}
-    # A leader whose pod is told to go leads until its process ends.
+    # A leader with a terminating pod leads until its process ends.
     leaders = [n for n, state in states.items() if n <= voters and state in {"live", "going"}]
     assume(leaders and on <= len(drawn))
     members = [member(n, *pair) for n, pair in enumerate(drawn, 1)]
@@ -181,7 +181,7 @@ def test_no_step_without_a_confirmed_describe(kind: str) -> None:
 def test_circumstance_that_ended_is_not_latched(
     reason: str, state: str, confirmed: bool, refused: bool
 ) -> None:
-    """`silent`: its container runs again; `gone`: the leader still hears what it was."""
+    """`silent`: its container runs again; `gone`: the leader still hears the former replica."""
     states = {1: "live", 2: "live", 3: state}
     members = [member(n, each, None) for n, each in states.items()]
     at = situation(members, states, 3, 1, pending=False)
@@ -190,7 +190,7 @@ def test_circumstance_that_ended_is_not_latched(
     step = LatchFailure(Target("q-3-1", "", "1"), FailureLatch(reason, "", NOW, NOW), "")
     assert may_harm(step)
     if reason == "HostDeleted" and state == "silent":
-        refused = False  # a pod of a host that is gone says for a while that it runs
+        refused = False  # a pod on a lost host is reported as running for a while
     assert (harm(at, step) is not None) == refused
 
 

@@ -31,7 +31,7 @@ def look(model: HostModel) -> steps.Step:
     assert {seen.name for seen in seen.incarnations if seen.name in model.unreachable} == set(
         model.unreachable
     )
-    if [step] != model.steps[-1:]:  # most looks say once more what the one before has said
+    if [step] != model.steps[-1:]:  # most observations repeat the previous one
         status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
         absent = {each.id for each in status.members if each.unreachable_since is not None}
         assert len(absent) <= len(model.unreachable)

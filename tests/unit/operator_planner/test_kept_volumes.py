@@ -1,4 +1,4 @@
-"""Volumes of failed members are kept as long as the spec says, and go only from a quorum that is whole without them."""
+"""Volumes of failed members are kept as long as the spec says, and are deleted only from a quorum that is complete without them."""
 
 import random
 from dataclasses import replace

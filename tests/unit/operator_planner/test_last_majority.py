@@ -1,4 +1,4 @@
-"""Cases in which a live majority was one step from being taken below itself, or in which nothing went on."""
+"""Cases in which a live majority was one step from being lost, or in which nothing progressed."""
 
 from dataclasses import replace
 
@@ -165,7 +165,7 @@ def failed(each: Incarnation) -> Incarnation:
 
 
 def test_invalid_update_or_tls_spec_does_not_delay_a_repair() -> None:
-    """Such as a maintenance window that nobody can read: `spec.update` never holds back a repair."""
+    """Such as a maintenance window that can't be parsed: `spec.update` never delays a repair."""
     found = seen(member(1), member(2), failed(member(3)), live=2)
     wrong = replace(found, invalid="spec.update.windows: no such time zone")
     assert isinstance(plan(wrong), CreateMember)
@@ -185,7 +185,7 @@ def test_member_that_cannot_be_created_waits_for_a_valid_spec() -> None:
 
 
 def test_two_specified_voters_restart_one_after_the_other() -> None:
-    """As a single one does: nobody could be spared ever."""
+    """As with a single voter: otherwise no restart would ever be possible."""
     found = seen(member(1, restart_hash="old"), member(2, restart_hash="old"))
     assert plan(found) == replace(restart(2), reason="q-2-1 runs an old image or configuration")
     assert harm(Situation(found), restart(2)) is None

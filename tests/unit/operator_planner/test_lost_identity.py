@@ -1,4 +1,4 @@
-"""An identity that is deleted, or loses its annotation, is made again as it was; no quorum is ever founded twice."""
+"""An identity that is deleted, or loses its annotation, is recreated unchanged; no quorum is ever formed twice."""
 
 import random
 from dataclasses import replace
@@ -40,7 +40,7 @@ def fresh(seed: int, replicas: int) -> RecoveryModel:
 
 
 def reconcile(model: RecoveryModel, times: int = 1) -> None:
-    """One step in ten is lost. The model refuses a second founder and another identity."""
+    """One step in ten is lost. The model rejects a second founder and another identity."""
     for _ in range(times):
         model.tick(0.5)
         seen = model.observe()
@@ -170,7 +170,7 @@ def test_lost_annotation_is_rewritten() -> None:
 
 
 def test_removed_format_permission_proves_the_formation() -> None:
-    """The founder's template is all that is left to tell."""
+    """The founder's template is the only remaining evidence."""
     model = lost()
     reconcile(model, 10)
     strip_identity(model)

@@ -1,4 +1,4 @@
-"""Old voters that come back on a partitioned host after a recovery, and lead themselves: nobody follows them."""
+"""Old voters that return on a partitioned host after a recovery, and elect a leader: the operator ignores them."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ class PartitionedHost(RecoveryModel):
             super()._control(each)
 
     def come_back(self, each: Set, uuid: str) -> None:
-        """The pod of an old voter, with the disk that was given up for lost."""
+        """The pod of an old voter, with the disk that was considered lost."""
         self.strays.add(each.name)
         self.serial += 1
         each.disk = Disk(uuid=uuid)
@@ -64,7 +64,7 @@ class PartitionedHost(RecoveryModel):
         )
 
     def observe(self) -> Observation:
-        """The answers as the operator's client sorts them, by what the last status remembers."""
+        """The answers as the operator's client classifies them, by the last status."""
         seen = super().observe()
         memory = Seen(self.status.cluster_id, self.status.newest_epoch or -1)
         answers = [each for each in (self.answer_of_the_strays(), seen.view) if each is not None]
@@ -134,7 +134,7 @@ def test_pods_of_fenced_voters_that_return_are_ignored_and_stay_fenced(seed: int
     assert confirmed.status == "True", "the new quorum is still the one that counts"
     assert "voters from before a recovery" in confirmed.message
 
-    model.strays.clear()  # the host hears the API server again: its kubelet ends them
+    model.strays.clear()  # the host reaches the API server again: its kubelet stops them
     model.reconcile(20)
     assert all(each.pod is None for each in lost)
     confirmed = next(each for each in model.status.conditions if each.type == "QuorumConfirmed")
@@ -169,14 +169,14 @@ def described(leader: int, epoch: int, recovered_epoch: int) -> QuorumDescriptio
     ("old", "believed"),
     [
         (described(2, 9, 0), 1),
-        (described(2, 70_500, 0), 1),  # it has heard of the new epochs, and knows of no recovery
+        (described(2, 70_500, 0), 1),  # it has received the new epochs, but not the recovery
         (described(2, 70_001, 70_000), 2),  # a later leader of the same quorum
     ],
 )
 def test_operator_queries_further_nodes_after_an_answer_of_an_older_epoch(
     old: QuorumDescription, believed: int
 ) -> None:
-    """What two nodes answer, on a transport that stands for the network."""
+    """The responses of two nodes, on a transport that replaces the network."""
     answers = {"10.0.0.2": old, "10.0.0.1": described(1, 70_000, 70_000)}
 
     def serve(request: httpx.Request) -> httpx.Response:

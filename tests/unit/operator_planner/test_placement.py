@@ -1,4 +1,4 @@
-"""Members that must run on different hosts: a planned move that lacks a host does not begin, and a repair goes on."""
+"""Members that must run on different hosts: a planned move without a free host does not start, and a repair continues."""
 
 import random
 from dataclasses import replace
@@ -40,7 +40,7 @@ HOSTS = ("h1", "h2", "h3", "h4", "h5")
 
 
 class Placed:
-    """A model whose pods are put on `hosts` as a scheduler does that never puts two members on one."""
+    """A model with pods placed on `hosts` by a scheduler that never puts two members on one."""
 
     def __init__(self, hosts: int, replicas: int = 3) -> None:
         self.model = Model(random.Random(5), Wanted(replicas, STORAGE))
@@ -228,7 +228,7 @@ def member(node_id: int, **changes: object) -> Incarnation:
     ("third", "free"),
     [
         (lambda each: each, 1),
-        # It restarts, and comes back to where its volume is.
+        # It restarts, and is scheduled to the host of its volume.
         (lambda each: replace(each, pod=None), 1),
         # It restarts, and may come to any host.
         (lambda each: replace(each, pod=None, volume=VolumeFacts("pv3")), 1),

@@ -42,7 +42,7 @@ def _reconcile(model: Model) -> Step:
     """One reconcile; it may be lost half way, which is the same as not having happened."""
     seen = model.observe()
     step = plan(seen)
-    if [step] != model.steps[-1:]:  # most looks say once more what the one before has said
+    if [step] != model.steps[-1:]:  # most observations repeat the previous one
         assert plan(seen) == step, "same input, same step"
         status = build_status(seen, step, MetadataQuorumStatus(), "app=q")
         assert status.plan is not None
@@ -81,7 +81,7 @@ def _converge(model: Model) -> None:
 
 
 def _held(model: Model) -> None:
-    """Under a target that somebody else has set the operator comes to rest waiting for it, and says so."""
+    """Under a foreign target the operator waits for it, and reports it."""
     for _ in range(CALM_LIMIT):
         model.tick(0.3)
         step = _run(model, 1)
@@ -159,7 +159,7 @@ def test_every_step_is_safe_and_the_quorum_converges(
 
 
 def _no_key_comes_back(model: Model) -> bool:
-    """A replica that was removed because its disk died never votes again."""
+    """A replica that was removed because its disk failed never votes again."""
     failed = {(e.node_id, e.uuid) for e in model.sets.values() if e.failed is not None}
     return not failed & {(key.id, key.uuid) for key in model.current_voters()}
 

@@ -290,7 +290,7 @@ def test_order_of_a_replacement_among_three_voters(order: ReplacementOrder) -> N
 
 
 def test_second_failure_after_the_first_replacement_joined() -> None:
-    """3 was removed; 2 stands twice, old and new: 3 needs a newcomer, 2 needs no third one."""
+    """3 was removed; 2 has two replicas, old and new: 3 needs a new one, 2 needs no third one."""
     members = [
         *(member(1, 1, "a"), member(2, 1, "b", dead=True), member(2, 2, "b2")),
         *(member(3, 1, "c", dead=True), member(4, 1, "d"), member(5, 1, "e")),
@@ -380,7 +380,7 @@ def test_restart_continues_with_the_pod_that_was_selected() -> None:
     ids=["going", "not-ready", "gone"],
 )
 def test_next_pod_restarts_only_after_the_previous_one(pod: PodFacts | None) -> None:
-    """A pod that is told to go says for a moment that it is ready, and the leader takes its voter for live."""
+    """A terminating pod is reported as ready for a moment, and the leader counts its voter as live."""
     old = {n: PodFacts(f"q-{n}-1-0", f"uid-{n}", NOW - 99, restart_hash="old") for n in (1, 3)}
     names = [f"q-{n}-1" for n in (1, 2, 3)]
     members = [
@@ -456,7 +456,7 @@ def test_member_removed_by_a_target_is_not_stopped_yet() -> None:
 
 
 def test_replacement_of_a_failed_disk_starts_under_a_target() -> None:
-    """As an observer; and nobody else is."""
+    """As an observer; no other member is started."""
     members = [member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c", dead=True)]
     seen = under_a_target(observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set()))
     step = plan(seen)

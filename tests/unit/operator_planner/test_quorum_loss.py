@@ -1,4 +1,4 @@
-"""A lost majority is never made worse, and is told replica by replica."""
+"""A lost majority is never made worse, and is reported replica by replica."""
 
 import pickle
 import random
@@ -125,7 +125,7 @@ def test_lost_majority_keeps_every_copy_for_any_cause_and_any_spec(
 def test_majority_lost_during_a_change_is_complete_when_it_returns(
     seed: int, target: int, at: int, held: int, dead: bool
 ) -> None:
-    """Lost while members come and go; `dead`: one of them never comes back."""
+    """Lost while members are added and removed; `dead`: one of them never returns."""
     model = _formed(seed, 3)
     _want(model, replicas=target, max_replacements_per_hour=60)
     if dead:

@@ -109,7 +109,7 @@ def wanted_of(chance: random.Random, partitions: int, limit: int) -> Wanted:
 
 
 def reconcile(controller: Controller, wanted: Wanted) -> Step:
-    """One round; the operator may die before the step, or before it hears what became of it."""
+    """One round; the operator may be killed before the step, or before it gets the response."""
     cluster = controller.observe()
     found = tally(wanted, cluster)
     assert sum(
@@ -150,7 +150,7 @@ def unreachable(wanted: Wanted, controller: Controller) -> set[int]:
 def test_reassignment_converges_and_stays_within_its_limits(
     seed: int, partitions: int, limit: int, troubled: int
 ) -> None:
-    """With an operator that dies, moves of somebody else, and two operators that take turns."""
+    """With an operator that is killed, foreign moves, and two operators that alternate."""
     controller = Controller(random.Random(seed), partitions)
     wanted = wanted_of(controller.chance, partitions, limit)
     for _ in range(troubled):

@@ -1,4 +1,4 @@
-"""StatefulSets that were deleted come back on their claims; what was marked never does; nothing lossy is offered meanwhile."""
+"""StatefulSets that were deleted are recreated with their claims; marked claims never are; no lossy recovery is offered meanwhile."""
 
 import random
 from dataclasses import replace
@@ -44,7 +44,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
 
 
 def check_offer(model: RecoveryModel, status: MetadataQuorumStatus) -> None:
-    """Nothing lossy while a majority could be had from claims that nobody has given up."""
+    """No lossy recovery while a majority could be restored from claims that are not marked as failed."""
     if status.quorum_loss is None or status.quorum_loss.offer is None:
         return
     able = [key for key in model.current_voters() if model.is_live(key)]
@@ -110,7 +110,7 @@ def test_surviving_claims_restore_the_majority_after_failed_disks_and_deleted_se
 def test_deleted_sets_and_removed_annotations_converge_with_all_other_failures(
     seed: int, replicas: int, acts: list[tuple[str, int]]
 ) -> None:
-    """The model refuses a step that runs a marked claim, or that formats a founder again."""
+    """The model rejects a step that runs a marked claim, or that formats a founder again."""
     model, draw = formed(seed, replicas), random.Random(seed)
     reconcile(model, 5)
     for act, times in acts:
@@ -174,7 +174,7 @@ def test_recovery_is_offered_when_no_claim_is_left() -> None:
 
 
 def test_no_lossy_recovery_while_voter_claims_exist_and_they_are_named() -> None:
-    """Paused: nobody makes the StatefulSets again meanwhile."""
+    """Paused: the StatefulSets are not recreated meanwhile."""
     model = formed(8, 3)
     reconcile(model, 5)
     model.wanted = replace(model.wanted, paused=True)

@@ -45,7 +45,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
         model.tick(0.5)
         seen = model.observe()
         step = plan(seen)
-        if [step] != model.steps[-1:]:  # most looks say once more what the one before has said
+        if [step] != model.steps[-1:]:  # most observations repeat the previous one
             build_status(seen, step, MetadataQuorumStatus(), "")
         if model.chance.random() < 0.9:
             model.apply(step)
@@ -139,7 +139,7 @@ def test_invalid_or_repeated_confirmation_has_no_effect(seed: int) -> None:
 def test_majority_that_returns_during_a_recovery_is_never_split(
     seed: int, at: int, withdrawn: bool
 ) -> None:
-    """Volumes come back, or the confirmation goes, at any moment of a recovery."""
+    """Volumes return, or the confirmation is removed, at any moment of a recovery."""
     model, draw = formed(seed, 3), random.Random(seed)
     lost = lose_majority(model, draw, "mount-fails")
     confirm(model, wait_for_offer(model))

@@ -87,7 +87,7 @@ def test_no_pod_is_created_from_a_foreign_template(pod: dict[str, object]) -> No
 
 @pytest.mark.requirement("OP-01")
 def test_pod_that_crashed_with_a_replaced_configuration_is_recreated() -> None:
-    """What it has mounted may stay as it was: the kubelet does not read an immutable ConfigMap twice."""
+    """Its mounted files may be outdated: the kubelet does not read an immutable ConfigMap twice."""
     crashed = member(3, **CRASHED)
     for created_at in (MADE_AT + 5, MADE_AT):
         step = plan(observation(crashed, config_created_at=created_at))

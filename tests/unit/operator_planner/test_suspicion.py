@@ -110,7 +110,7 @@ LOOKS = st.builds(
 
 
 def third(look: Look, now: float) -> Incarnation:
-    """Member 3 as this look finds it; its pod says that it has been waiting for very long."""
+    """Member 3 in this observation; its pod reports that it has been waiting for very long."""
     pod = PodFacts(
         f"pod-{look.pod}",
         f"uid-{look.pod}",
@@ -132,7 +132,7 @@ def third(look: Look, now: float) -> Incarnation:
 @SETTINGS
 @given(st.lists(LOOKS, min_size=2, max_size=14), SIZES)
 def test_no_latch_without_a_failure_that_was_observed_to_last(looks: list[Look], size: int) -> None:
-    """The operator is restarted between any two looks: only the status goes on."""
+    """The operator is restarted between any two observations: only the status persists."""
     now, status = NOW, MetadataQuorumStatus()
     since: tuple[object, float] | None = None  # what shows, and since when it was seen to
     for look in looks:
@@ -162,7 +162,7 @@ def test_no_latch_without_a_failure_that_was_observed_to_last(looks: list[Look],
 def reconciled(
     seen: Observation, status: MetadataQuorumStatus
 ) -> tuple[Step, MetadataQuorumStatus]:
-    """One reconcile of an operator that remembers nothing but the status."""
+    """One reconcile of an operator without memory except the status."""
     known = suspicions(status)
     seen = replace(
         seen,

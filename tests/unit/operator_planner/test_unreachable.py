@@ -1,4 +1,4 @@
-"""Members that the leader does not hear leave when they are to leave, and never at the cost of the majority."""
+"""Members that the leader does not hear are removed when specified, and never at the cost of the majority."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -57,7 +57,7 @@ def member(node_id: int, number: int = 1, *, away: bool = False, **changes: obje
 
 
 class Small:
-    """Voters 1 to `size`, of which some are not heard, and a planner that is asked until nothing is left to do."""
+    """Voters 1 to `size`, some of them unreachable, and a planner that runs until no step is left."""
 
     def __init__(self, size: int, away: set[int], wanted: Wanted) -> None:
         self.size, self.away, self.wanted = size, away, wanted
@@ -267,7 +267,7 @@ def test_heard_or_answering_member_is_not_unreachable() -> None:
 
 @pytest.mark.requirement("OP-04")
 def test_newly_observed_outage_does_not_count_yet() -> None:
-    """Also after the status was lost: the time begins anew."""
+    """Also after the status was lost: the time starts again."""
     small = away_since(3, {3}, 0)
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
     small.wanted = replace(small.wanted, unreachable_after_s=0.0)
@@ -344,7 +344,7 @@ def test_status_lists_unreachable_members_with_the_start_time() -> None:
     assert status.plan is not None
     assert status.plan.reason != "3 voters, as wanted"
     assert "not live: 3" in status.plan.reason
-    # The next look goes on from there, also of another operator.
+    # The next reconcile continues from there, also with another operator.
     since = unreachable_since(status)[3, 1]
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=since)
     later = replace(small.seen(), now=NOW + 77)

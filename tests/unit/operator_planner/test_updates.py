@@ -147,7 +147,7 @@ class World:
         return int(record.canary.split("-")[1])
 
     def updated(self) -> set[int]:
-        """Members whose pods run what the spec says."""
+        """Members with pods that run the spec's template."""
         plain = self.spec.model_copy(update={"update": None})
         return {
             node_id
@@ -394,7 +394,7 @@ def test_member_that_fails_with_the_proven_template_gets_the_update_immediately(
 
 
 def test_repair_uses_the_proven_template_and_ignores_windows() -> None:
-    """A disk dies while an update is held back: its successor is made at once."""
+    """A disk fails while an update is delayed: its replacement is created at once."""
     world = proven(windows=CLOSED)
     world.ask(image="r/n:2")
     world.settle()

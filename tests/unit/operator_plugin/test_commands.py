@@ -1,4 +1,4 @@
-"""What `kubectl quorum` asks of kubectl, and how it ends, with a kubectl that records its calls."""
+"""The calls of `kubectl quorum` to kubectl, and its exit codes, with a kubectl that records its calls."""
 
 import json
 import subprocess

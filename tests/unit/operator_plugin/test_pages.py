@@ -111,7 +111,7 @@ def test_healthy_conditions_are_omitted_and_others_link_their_page() -> None:
 
 @pytest.mark.parametrize("kind", sorted(REASONS))
 def test_conditions_are_rated_as_on_their_documentation_page(kind: str) -> None:
-    """Each type has a page, and the index of pages says what is usual."""
+    """Each type has a page, and the index of pages lists the usual value."""
     index = (ROOT / "docs/how-to/conditions/README.md").read_text()
     row = next(line for line in index.splitlines() if line.startswith(f"| [{kind}]"))
     usual = row.split("|")[2].strip()

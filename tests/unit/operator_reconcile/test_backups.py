@@ -128,7 +128,7 @@ def test_successful_and_failed_backups_are_reported(api: KeptObjects) -> None:
     assert (status, reason) == ("False", "LastRunFailed")
     assert "BackoffLimitExceeded: it has reached the limit" in message, "a Job without a pod"
     assert api.status["backup"]["failures"] == 2
-    # Kubernetes forgets old Jobs; the last successful backup is there all the same.
+    # Kubernetes deletes old Jobs; the time of the last successful backup is kept.
     for place in [each for each in api.objects if "/jobs/" in each or each.endswith("-x")]:
         del api.objects[place]
     reconcile(api)

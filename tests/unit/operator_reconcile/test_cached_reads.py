@@ -27,7 +27,7 @@ LATCH = {names.ANNOTATION_FAILED: json.dumps({"reason": "StorageFailed", "at": 1
 
 
 class CountedNodes(SoundNodes):
-    """`reports` and `described`: how often nodes were asked."""
+    """`reports` and `described`: how often nodes were queried."""
 
     reports = 0
     described = 0
@@ -86,7 +86,7 @@ def test_idle_reconcile_makes_no_api_calls_and_queries_only_the_leader() -> None
 
 @pytest.mark.requirement("OP-03")
 def test_no_action_is_taken_on_an_outdated_cache_only() -> None:
-    """The copy says that pods, volumes and hosts are gone and a disk is dead; nothing of that is so."""
+    """The cache shows lost pods, volumes and hosts and a failed disk; none of that is so."""
     env = Env()
     env.kept.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
     for path in list(env.kept.objects):
@@ -138,7 +138,7 @@ def test_watched_changes_are_acted_upon_after_a_live_read() -> None:
 
 
 def test_read_after_a_step_is_live() -> None:
-    """There is more to do most likely, and copies do not show the step yet: a look at them is in vain."""
+    """A further step is likely, and caches do not show the last one yet: reading them is useless."""
     env = Env()
     env.fail_a_disk()
     env.bring()
@@ -169,7 +169,7 @@ def test_waiting_repair_makes_no_api_calls() -> None:
 
 
 def test_periodic_checks_are_done_by_the_read_before_an_action() -> None:
-    """A pod whose configuration was made anew is only known by that check: the glance must not use it up."""
+    """Only that check detects a pod with a recreated configuration: the cached read must not count as this check."""
     env = Env()
     env.fail_a_disk()
     env.bring()

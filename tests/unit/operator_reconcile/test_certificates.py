@@ -1,4 +1,4 @@
-"""Certificates in the real reconcile: made, renewed and replaced write by write, whatever is deleted, refused or killed."""
+"""Certificates in the real reconcile: issued, renewed and replaced write by write, whatever is deleted, rejected or killed."""
 
 import asyncio
 import copy
@@ -91,7 +91,7 @@ def test_tls_only_cannot_be_reverted() -> None:
 
 
 def test_recreated_identity_keeps_the_certificates_setting() -> None:
-    """Else whoever deletes a ConfigMap would take TLS from all members, one by one."""
+    """Otherwise deleting a ConfigMap would remove TLS from all members, one by one."""
     env = Env()
     env.settle()
     del env.api.objects[IDENTITY]
@@ -201,7 +201,7 @@ def test_deleted_objects_are_recreated_and_trust_is_kept(lost: str) -> None:
 
 
 def test_operator_without_the_authority_key_connects_with_an_existing_pair() -> None:
-    """Else it could ask nobody, and would wait for members that it does not reach until everything has expired."""
+    """Otherwise it could query no pod, and would wait for unreachable members until all certificates have expired."""
     env = Env()
     env.settle()
     del env.api.objects[secret_path("demo-ca-1")]
@@ -284,7 +284,7 @@ def test_neither_status_nor_events_contain_a_key() -> None:
 
 
 def _killed_at(env: Env, call: int) -> bool:
-    """Whether the operator got so far before it was killed, at its `call`-th write: made, and its answer lost, in every second one."""
+    """Whether the operator was killed at its `call`-th write: in every second case the write was executed, and its response lost."""
     count = 0
 
     def counted(keep: Callable[..., Any], verb: str) -> Callable[..., Any]:
@@ -350,7 +350,7 @@ def test_clients_with_replaced_certificates_are_closed() -> None:
 
 
 def test_annotation_is_processed_while_the_quorum_is_idle() -> None:
-    """What watches have brought is looked at, and no Secret is read, until then."""
+    """Watched changes are processed, and no Secret is read, until then."""
     env = Env()
     env.settle()
     kept = KeptObjects({})

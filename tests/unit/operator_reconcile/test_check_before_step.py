@@ -135,7 +135,7 @@ async def _rounds(
 
 
 def test_step_rejected_by_the_final_check_is_reported_if_it_persists() -> None:
-    """A voter is latched and silent when it is looked at, and heard whenever it is to be stopped."""
+    """A voter is latched and silent at each read, and heard at each final check."""
 
     class Flapping(MovingNodes):
         async def describe(self, ips: list[str]) -> Described:

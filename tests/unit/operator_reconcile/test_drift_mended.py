@@ -1,4 +1,4 @@
-"""Objects that somebody else changes: mended by the reconcile, and not fought over for ever."""
+"""Objects that another client changes: reverted by the reconcile, but not endlessly."""
 
 import asyncio
 import copy
@@ -279,7 +279,7 @@ def test_running_pod_created_from_a_foreign_template_restarts() -> None:
 
 
 def test_pod_that_crashes_between_two_configuration_reads_is_recreated() -> None:
-    """It was running again for a moment when the objects were looked at, and has the replaced configuration."""
+    """It was running again for a moment at the read, and has the replaced configuration."""
     api = running_quorum(3)
     pod = api.objects[pod_path(3)]
     pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
@@ -307,7 +307,7 @@ class SilentNodes(SoundNodes):
 
 @pytest.mark.requirement("OP-01")
 def test_members_get_required_settings_without_identity_and_configuration() -> None:
-    """As `kubectl delete configmaps,secrets` leaves them: the identity is rebuilt by their logs, and nobody starts without these."""
+    """The state after `kubectl delete configmaps,secrets`: the identity is rebuilt from their logs, and no pod starts without these."""
     api = running_quorum(3, tls=True)
     for path in (CONFIG, SECRET, f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"):
         del api.objects[path]

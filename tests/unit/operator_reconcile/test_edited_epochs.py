@@ -1,4 +1,4 @@
-"""An epoch that somebody writes into the status, while a voter is dead and can't deny it."""
+"""An epoch that is edited in the status, while a voter is dead and can't contradict it."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ NOTHING_SEEN = Seen()
 
 
 class FencedNodes(SoundNodes):
-    """Descriptions that are older than one seen before are told apart, as by `QuorumClient`."""
+    """Descriptions that are older than an earlier one are recognized, as by `QuorumClient`."""
 
     async def describe(self, ips: list[str], seen: Seen = NOTHING_SEEN) -> Described:
         found = await super().describe(ips)

@@ -1,4 +1,4 @@
-"""Annotations of the operator's that somebody writes over: nothing gets stuck, and nobody healthy loses its place."""
+"""Operator annotations that are overwritten: no reconcile is blocked, and no healthy member is replaced."""
 
 import asyncio
 import copy
@@ -21,7 +21,7 @@ from support.in_memory_kube_api import (
 CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-2-1-0"
 _MEANT = frozenset(
     {
-        # What a person may well write by hand: the member is given up, or restarted.
+        # A plausible manual edit: the member is marked as failed, or restarted.
         *(names.ANNOTATION_FAILED, names.ANNOTATION_FENCED, names.ANNOTATION_REMOVED),
         names.ANNOTATION_RESTART,
     }

@@ -1,4 +1,4 @@
-"""Times and numbers that somebody has edited, or that lie beyond the calendar: no reconcile fails over them."""
+"""Times and numbers that were edited, or that lie beyond the calendar: no reconcile fails because of them."""
 
 import asyncio
 import copy

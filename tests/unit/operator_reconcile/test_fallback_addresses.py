@@ -1,4 +1,4 @@
-"""A quorum is called lost only when no way of asking it is left."""
+"""A quorum is reported as lost only when no address is left to query."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ SERVICE_IP = "10.96.0.7"
 
 
 class Reached(SoundNodes):
-    """Only these addresses answer; `asked`: all that were asked for a description."""
+    """Only these addresses respond; `asked`: all that were queried for a description."""
 
     def __init__(self, *reachable: str, cluster_id: str = "c1") -> None:
         super().__init__(3)

@@ -1,4 +1,4 @@
-"""Objects with a member's name that are somebody else's: shown, never used, and their numbers skipped."""
+"""Foreign objects with a member's name: reported, never used, and their numbers skipped."""
 
 import asyncio
 

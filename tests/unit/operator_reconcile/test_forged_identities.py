@@ -1,4 +1,4 @@
-"""Identity ConfigMaps that somebody copies, replaces or annotates: the quorum keeps running, and nothing is restarted."""
+"""Identity ConfigMaps that are copied, replaced or annotated: the quorum keeps running, and no pod restarts."""
 
 import asyncio
 import copy
@@ -68,7 +68,7 @@ def restarts(api: KeptObjects) -> list[tuple[str, str]]:
 def test_copied_identity_with_a_later_number_stops_no_member(
     index: int, data: Object, recorded: bool, owned: bool
 ) -> None:
-    """`recorded`: whether the quorum's own identity still says that it has formed."""
+    """`recorded`: whether the quorum's own identity is still annotated as formed."""
     api = running_quorum(3)
     if not recorded:
         api.objects[IDENTITY]["metadata"]["annotations"] = {}
@@ -109,7 +109,7 @@ def test_copy_beside_a_deleted_identity_is_not_used() -> None:
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize("recorded", [True, False])
 def test_identity_of_another_cluster_is_replaced_by_the_right_one(recorded: bool) -> None:
-    """Its data is immutable: somebody deleted it and created another one of that name."""
+    """Its data is immutable: it was deleted, and another one of that name created."""
     api = running_quorum(3)
     api.objects[IDENTITY]["data"].update(ANOTHER)
     if not recorded:

@@ -1,4 +1,4 @@
-"""`spec.tls.caSecret` and `spec.tls.trustedCAs` in the real reconcile: used, replaced, spoiled, lost; nobody is ever mistrusted."""
+"""`spec.tls.caSecret` and `spec.tls.trustedCAs` in the real reconcile: used, replaced, damaged, lost; no member loses trust."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
@@ -149,7 +149,7 @@ def renewals(first: Issued) -> Iterator[Issued]:
 
 
 def fingerprint(made: Issued) -> str:
-    """By which a bundle is ordered: a process that finds the earlier one first says that its certificate is of that one."""
+    """The sort key of a bundle: a process that finds the earlier one first reports its certificate as issued by that one."""
     return made.certificate.fingerprint(SHA256()).hex()
 
 

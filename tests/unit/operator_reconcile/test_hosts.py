@@ -25,7 +25,7 @@ def set_ready(api: KeptObjects, host: str, status: str) -> None:
 
 
 def silence(api: KeptObjects, node_id: int) -> None:
-    """What the node controller writes about the pods of a host that it does not hear."""
+    """The conditions that the node controller writes to the pods of an unreachable host."""
     api.objects[pod_path(node_id)]["status"]["conditions"] = [
         {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"}
     ]

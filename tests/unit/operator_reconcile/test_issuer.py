@@ -1,4 +1,4 @@
-"""`spec.tls.issuerRef` in the real reconcile: cert-manager is asked, late, fails, renews, and changes its authority."""
+"""`spec.tls.issuerRef` in the real reconcile: cert-manager is used, delayed, fails, renews, and changes its authority."""
 
 import asyncio
 from typing import Any
@@ -45,7 +45,7 @@ class Issuing:
         return {path.rpartition("/")[2]: each for path, each in there if path.startswith(REQUESTS)}
 
     def fulfil(self, *, again: bool = False) -> None:
-        """What cert-manager does: once, or for all of them anew."""
+        """The work of cert-manager: once, or a renewal of all."""
         for name, each in self.requests().items():
             if not self.works or (secret_path(name) in self.api.objects and not again):
                 continue
@@ -330,7 +330,7 @@ def test_changed_issuer_in_the_spec_is_used() -> None:
 
 @pytest.mark.long
 def test_issued_certificates_that_expired_without_an_operator_are_replaced() -> None:
-    """The issuer has renewed its Secrets, and nobody has taken them over."""
+    """The issuer has renewed its Secrets, and no operator has copied them."""
     quorum = Issuing()
     quorum.settle()
     quorum.nodes.now += 400 * DAY_S

@@ -1,4 +1,4 @@
-"""`/healthz` says whether the operator works: no resource, and no API server, makes it fail."""
+"""`/healthz` reports whether the operator works: no resource, and no API server, makes it fail."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ GOOD, BAD = Reconciled("MetadataQuorum", "a", "good"), Reconciled("MetadataQuoru
 
 
 class Clock:
-    """Stands in for the module `time`, and for `monotonic`. `wall` is set by somebody."""
+    """Replaces the module `time`, and `monotonic`. Tests set `wall`."""
 
     now = 5_000.0
     wall = 0.0

@@ -83,7 +83,7 @@ def test_deleted_policy_is_recreated() -> None:
 
 @pytest.mark.requirement("OP-01")
 def test_recreated_identity_keeps_the_policy_setting() -> None:
-    """Else whoever deletes a ConfigMap would open the ports of all members."""
+    """Otherwise deleting a ConfigMap would open the ports of all members."""
     api = running_quorum(3)
     claim = api.objects[CLAIM]["metadata"]
     claim["annotations"] = {names.ANNOTATION_NETWORK_POLICY: "true"}
@@ -102,7 +102,7 @@ def test_recreated_identity_of_the_previous_version_isolates_no_pod() -> None:
 
 
 def test_missing_policy_permission_is_reported_and_other_steps_continue() -> None:
-    """An operator whose image was upgraded before its role."""
+    """An operator with an image that was upgraded before its role."""
     api = running_quorum(3)
     service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
 

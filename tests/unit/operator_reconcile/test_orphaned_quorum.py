@@ -1,4 +1,4 @@
-"""`kubectl delete --cascade=orphan` of a quorum with certificates, and `kubectl apply` again: it goes on with its own."""
+"""`kubectl delete --cascade=orphan` of a quorum with certificates, and `kubectl apply` again: it keeps its certificates."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""A debounce is as long as the spec says: the operator's clock is wrong, is set, and the operator restarts."""
+"""A debounce takes the time of the spec although the operator's clock is wrong, is changed, and the operator restarts."""
 
 import asyncio
 import time

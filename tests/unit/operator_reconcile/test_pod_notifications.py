@@ -1,4 +1,4 @@
-"""Pods are told that the Secret with their certificate has changed, so that their kubelets look at once."""
+"""Pods are annotated when the Secret with their certificate has changed, so that their kubelets read it at once."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A quota refuses a member's pod to the StatefulSets' controller: the real reconcile tells it where people look."""
+"""A quota rejects a member's pod of the StatefulSet controller: the real reconcile reports it in conditions and events."""
 
 import asyncio
 from typing import Any

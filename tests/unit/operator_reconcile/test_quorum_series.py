@@ -1,4 +1,4 @@
-"""The series of a quorum: what its status says, and nothing any more when it is gone."""
+"""The metrics of a quorum: the values of its status, and none when it is deleted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quorums that were formed without certificates, under an operator whose new quorums have them."""
+"""Quorums that were formed without certificates, under an operator with certificates by default."""
 
 import asyncio
 import copy
@@ -12,7 +12,7 @@ IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
 
 @pytest.mark.parametrize("silent", [(), (1, 2, 3)])
 def test_missing_identity_does_not_create_certificates(silent: tuple[int, ...]) -> None:
-    """New quorums have them by default. One of before, whose members know of none, gets no object that says otherwise."""
+    """New quorums have them by default. An earlier one without them gets no object that claims otherwise."""
     api = running_quorum(3)
     del api.objects[IDENTITY]
     service = next(path for path in api.objects if path.endswith("/services/demo-admin"))

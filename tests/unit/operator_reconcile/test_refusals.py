@@ -1,4 +1,4 @@
-"""What the API server refuses: told on the resource, tried again later and later, and in nobody else's way."""
+"""Rejections of the API server: reported on the resource, retried with backoff, without blocking other steps."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def with_a_dead_disk(api: KeptObjects, node_id: int) -> None:
 
 
 def writes(api: KeptObjects) -> list[tuple[str, str]]:
-    """All but the notes on claims that tell what their volumes hold."""
+    """All writes but the annotations of claims that describe their volumes."""
     return [each for each in api.writes if "/persistentvolumeclaims/" not in each[1]]
 
 

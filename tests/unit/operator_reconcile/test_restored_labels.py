@@ -1,4 +1,4 @@
-"""The real reconcile puts edited labels back, and a quorum without them is not taken for lost."""
+"""The real reconcile restores edited labels, and a quorum without them is not reported as lost."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`spec.tls.revoked` in the real reconcile: members are told once where the file is, and get every change of it without a restart."""
+"""`spec.tls.revoked` in the real reconcile: members are configured with the file once, and get every change of it without a restart."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ class Killed(BaseException):
 
 
 class Env:
-    """A quorum of three that was formed in clear text; after every write it is looked at."""
+    """A quorum of three that was formed in clear text; it is checked after every write."""
 
     def __init__(self) -> None:
         self.api = running_quorum(3)

@@ -1,4 +1,4 @@
-"""A Secret that was deleted or changed: nodes that do not take the token are told of, and restarted where it is safe."""
+"""A Secret that was deleted or changed: nodes that reject the token are reported, and restarted where it is safe."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ def test_rejected_token_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_node_that_keeps_rejecting_the_token_restarts(
     refusing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader, too: it would refuse to hand over."""
+    """The leader, too: it would refuse to transfer leadership."""
     monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
     api, nodes = running_quorum(3), SoundNodes(3)
     nodes.refusing = {f"10.0.0.{refusing}"}
@@ -64,7 +64,7 @@ def test_pod_that_accepted_the_token_is_queried_again_only_after_it_changes() ->
 
     async def run(times: int) -> None:
         for _ in range(times):
-            made._memory.forget(SPACE, NAME)  # all objects are due to be looked at
+            made._memory.forget(SPACE, NAME)  # all objects are due for a check
             await made.reconcile(SPACE, NAME)
 
     asyncio.run(run(5))

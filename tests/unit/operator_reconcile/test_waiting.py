@@ -1,4 +1,4 @@
-"""What a resource waits for others within the operator is told, and nothing else counts as that."""
+"""The time that a resource waits for others within the operator is measured, and nothing else is."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def told(metrics: Metrics, name: str) -> float:
 
 
 def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float, ...]) -> Metrics:
-    """What is told when so much time has passed; the first of them is woken at these times."""
+    """The metric when so much time has passed; the first of them is triggered at these times."""
     metrics = Metrics()
 
     async def story() -> None:
@@ -91,7 +91,7 @@ def test_backoff_after_an_error_does_not_count_as_waiting() -> None:
 
 @pytest.mark.requirement("OP-03")
 def test_periodic_reconciles_do_not_delay_triggered_ones() -> None:
-    """Every call takes so long that looks at rest would take all places there are."""
+    """Every call takes so long that idle reconciles would take all slots."""
     takes = Takes(10.0, Next)
     names = [f"q{number}" for number in range(100)]
     woken: list[tuple[str, float]] = []

@@ -26,7 +26,7 @@ def test_quorum_and_image_are_replaced_in_all_files() -> None:
 
 
 def test_every_broker_mounts_the_certificate_issued_by_the_quorum() -> None:
-    """A name of a Secret is that of the quorum and of the identity, as docs/how-to/certificates.md says."""
+    """The Secret's name consists of the quorum and the identity, as in docs/how-to/certificates.md."""
     holders = {each["name"]: each["nodeId"] for each in identities()["identities"]}
     (brokers,) = (each for each in documents("q", "i") if each["kind"] == "StatefulSet")
     first, count = brokers["spec"]["ordinals"]["start"], brokers["spec"]["replicas"]

@@ -1,4 +1,4 @@
-"""What each command says where the packages that it runs on are not installed."""
+"""The message of each command where the packages that it needs are not installed."""
 
 import subprocess
 import sys

@@ -68,7 +68,7 @@ QUERIES = [*(rule["expr"] for rule in RULES), *dashboard_queries()]
 
 
 def unknown(query: str, declared: dict[str, set[str]]) -> list[str]:
-    """Metrics, and labels of them, that nobody gives."""
+    """Metrics, and labels of them, that no code declares."""
     found = []
     for name, selectors in _METRIC.findall(query):
         if name not in declared:

@@ -1,4 +1,4 @@
-"""`quorum-operator` on the command line: it says what it is, and starts nothing when it is asked for that."""
+"""`quorum-operator` on the command line: help and usage errors, which start nothing."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from quorum_operator.usage import EXIT_CODES, VARIABLES
 
 
 class Noted(Mapping[str, str]):
-    """An environment in which nothing is set but what makes more be asked for; notes what is asked for."""
+    """An environment without settings except those that cause further ones to be read; records what is read."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

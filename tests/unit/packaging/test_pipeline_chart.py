@@ -1,4 +1,4 @@
-"""The pipeline in the chart: nothing unless asked for; a Deployment or a CronJob; executors as pods with few rights."""
+"""The pipeline in the chart: disabled by default; a Deployment or a CronJob; executors as pods with few rights."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -24,7 +24,7 @@ def added(helm: Path, *settings: str) -> list[Json]:
 
 
 def pod_of(documents: list[Json]) -> Json:
-    """The driver's pod, whatever it comes from."""
+    """The driver's pod, of any kind of owner."""
     (found,) = chart.of_kind(documents, "Deployment", "CronJob")
     spec = found["spec"] if found["kind"] == "Deployment" else found["spec"]["jobTemplate"]["spec"]
     template: Json = spec["template"]

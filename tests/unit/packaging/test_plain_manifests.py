@@ -208,6 +208,6 @@ def test_roles_contain_exactly_the_resources_used_by_the_operator() -> None:
     """The verbs are tried in tests/envtest, where the operator acts as its own account."""
     named = {(group, resource) for group, resource, _ in GRANTED}
     statuses = {(GROUP, f"{plural}/status") for plural in (PLURAL, REASSIGNMENT_PLURAL)}
-    # Granted by the chart where it is asked for: test_chart.py.
+    # Granted by the chart if enabled: test_chart.py.
     optional = {("cert-manager.io", "certificates")}
     assert named - statuses == _named_by_the_operator() - optional

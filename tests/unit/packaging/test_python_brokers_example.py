@@ -65,7 +65,7 @@ def test_each_pod_starts_a_broker_with_a_valid_configuration(tmp_path: Path) -> 
 
 
 def test_pods_equal_those_of_stock_brokers_except_for_tls() -> None:
-    """The Services, the labels that network policies ask for, and what a pod may do."""
+    """The Services, the labels that network policies select, and the pod's security settings."""
     ours, stock = of_kind("StatefulSet"), of_kind("StatefulSet", "brokers.yaml")
     for path in (
         ("metadata", "name"),

@@ -38,7 +38,7 @@ def test_merged_range_replaces_its_parts() -> None:
 def test_missing_records_are_allowed_after_damage_only(
     offsets: range | list[int], quarantined: set[int], expected: int | None
 ) -> None:
-    """Damage is one row for all that it hides; whatever else is missing, or there twice, is named."""
+    """Damage is one row for all that it hides; other missing or duplicate records are reported."""
     assert unexplained(RANGE, offsets, quarantined) == expected
 
 

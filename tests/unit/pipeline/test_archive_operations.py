@@ -1,4 +1,4 @@
-"""`quorum-pipeline history`: what the markers of an archive say about how it was written."""
+"""`quorum-pipeline history`: how an archive was written, from its markers."""
 
 import json
 import os

@@ -82,7 +82,7 @@ def test_each_type_has_its_own_file(
 
 
 def read(directory: Path) -> list[dict[str, object]]:
-    """As any reader of Arrow does, with the columns that the directory tells."""
+    """As any reader of Arrow does, with the columns of the directory."""
     schema = pq.read_schema(directory / "_common_metadata")
     assert schema == EVERYTHING
     table = ds.dataset(directory, schema=schema).to_table().sort_by("offset")

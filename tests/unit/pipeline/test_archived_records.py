@@ -1,4 +1,4 @@
-"""Records come out of an archive's files in order, whichever file holds which, and whatever columns it has."""
+"""Records are read from an archive's files in order, for any distribution over files and any columns."""
 
 import shutil
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def replayed(directory: Path) -> Replayed:
 def test_memory_is_limited_by_the_overlap_of_files(
     tmp_path: Path, written: tuple[Rows, bytes], said: bool
 ) -> None:
-    """Files of three tasks, whose names say nothing of their order; with and without bounds in them."""
+    """Files of three tasks, with names in no order; with and without statistics in them."""
     rows, image = written
     (tmp_path / "all").mkdir()
     for number, name in enumerate("bca"):
@@ -188,7 +188,7 @@ def put_twice(first: Path, second: Path) -> None:
 
 
 def of_another_range(first: Path, second: Path) -> None:
-    """As many records as the marker says."""
+    """As many records as in the marker."""
     wanted = min(first.glob("*.parquet"))
     rows = pq.ParquetFile(min(second.glob("*.parquet"))).read()
     pq.write_table(rows.slice(0, pq.read_metadata(wanted).num_rows), wanted.with_name("x.parquet"))
@@ -211,7 +211,7 @@ def with_another_marker(first: Path, second: Path) -> None:
 def test_files_not_listed_in_the_marker_are_rejected(
     ranges: list[Path], change: Callable[[Path, Path], None], told: str
 ) -> None:
-    """Otherwise records are missing in a timeline or in differences, without a word."""
+    """Otherwise records would be silently missing in a timeline or in differences."""
     first, second = ranges
     assert sum(map(len, read_records(first, 2))) == 30
     change(first, second)

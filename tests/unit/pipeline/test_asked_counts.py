@@ -1,4 +1,4 @@
-"""What a change asks of a partition has to hold also if the partition is gone, or told anew, by the end of the span."""
+"""A condition of a change on a partition must hold also if the partition is deleted, or recreated, by the end of the span."""
 
 from uuid import UUID
 

@@ -99,7 +99,7 @@ def test_flipped_bit_in_a_snapshot_is_reported(replicas: list[Path]) -> None:
 def test_valid_snapshot_with_a_different_state_is_reported(
     replicas: list[Path], tmp_path: Path
 ) -> None:
-    """Every checksum in it is right; only what it says is not what the log says."""
+    """Every checksum in it is right; only its state differs from the log's."""
     named = open_log(replicas[2]).snapshots[0]
     other = LogWriter(tmp_path / "other")
     other.append(*[md.NoOpRecord()] * (named.end_offset - 1))
@@ -113,7 +113,7 @@ def test_valid_snapshot_with_a_different_state_is_reported(
 
 
 def rewritten(path: Path, other: LogWriter, voters: VotersRecord | None = None) -> None:
-    """The snapshot in `path` says what `other` has by now; every checksum in it is right."""
+    """The snapshot in `path` gets the present state of `other`; every checksum in it is right."""
     named = open_snapshot(path).id
     bounds = SnapshotBounds(open_snapshot(path).bounds().last_contained_log_timestamp_ms, 1, voters)
     records = list(replay_directory(other.directory, Moment()).image.snapshot_records())
@@ -122,7 +122,7 @@ def rewritten(path: Path, other: LogWriter, voters: VotersRecord | None = None) 
 
 @pytest.mark.requirement("SP-04", "K595-30")
 def test_differing_snapshot_among_three_of_one_offset_is_reported(tmp_path: Path) -> None:
-    """Also where no log goes back to it: then only the others tell. Voters are a part of the state."""
+    """Also where no log reaches back to it: then only the others can show it. Voters are a part of the state."""
     writer = LogWriter(tmp_path / "a", segment_bytes=300)
     write_history(writer)
     name = writer.snapshot(drop_log=True).file_name

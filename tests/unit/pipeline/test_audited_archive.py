@@ -1,4 +1,4 @@
-"""An archive is audited as one more replica: wherever its ranges begin and end, and down to a bit in a column that nobody else reads."""
+"""An archive is audited as one more replica: for any range boundaries, and down to a bit in a column that no other reader uses."""
 
 import shutil
 from pathlib import Path

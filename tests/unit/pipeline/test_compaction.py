@@ -303,7 +303,7 @@ def test_epoch_beyond_its_type_gives_the_result_of_the_replay() -> None:
 
 @pytest.mark.parametrize("place", range(19))
 def test_invalid_utf_8_is_found_at_any_position(place: int) -> None:
-    """It is looked at eight bytes at a time, and letter by letter at its end; a later value overtakes it."""
+    """It is validated eight bytes at a time, and byte by byte at its end; a later value supersedes it."""
     first, other = encoded(config(value="x" * 19), config(value="other"))
     begin = first.index(b"x") + place
     damaged = first[:begin] + b"\xff" + first[begin + 1 :]

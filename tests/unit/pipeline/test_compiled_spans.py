@@ -1,4 +1,4 @@
-"""Spans that compiled loops leave records of, cut by key and merged by bucket: the state of a node, or nothing is said."""
+"""Spans whose records are decoded by compiled loops, split by key and merged by bucket: the state of a node, or no result."""
 
 import itertools
 
@@ -66,7 +66,7 @@ def state_of(
 
 
 def as_a_node(values: list[bytes], cuts: list[int], block: int, count: int, rounds: int) -> bool:
-    """Whether the loops said anything; what they said is asserted."""
+    """Whether the loops gave a result; the result is asserted."""
     expected = node_state(values)
     try:
         buckets, is_open = state_of(values, cuts, block, count, rounds)
@@ -111,7 +111,7 @@ def test_controller_records_are_handled_by_compiled_loops(
 
 
 def _has_aborted(values: list[bytes]) -> bool:
-    """Records that were taken back over several spans are looked at one by one."""
+    """Records that were aborted across several spans are decoded one by one."""
     kinds = (md.AbortTransactionRecord, md.BeginTransactionRecord)
     return any(isinstance(md.decode_metadata(each), kinds) for each in values)
 
@@ -128,7 +128,7 @@ def test_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
 
 
 def test_configs_of_a_deleted_topic_are_removed_and_those_of_its_successor_stay() -> None:
-    """Topics and configs are in other buckets, the removal tells only an id, and each record is in a span of its own."""
+    """Topics and configs are in other buckets, the removal has only an id, and each record is in a span of its own."""
 
     def named(value: str) -> md.ConfigRecord:
         return md.ConfigRecord(resource_type=2, resource_name="a", name="k", value=value)

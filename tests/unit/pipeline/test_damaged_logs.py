@@ -104,7 +104,7 @@ def test_flipped_bit_in_the_last_segment_loses_one_batch(log: LogDirectory, batc
 
 
 def test_last_batch_of_a_log_counts_if_its_checksum_is_valid(log: LogDirectory) -> None:
-    """Behind it nothing says how far it went; a length that is too long is told as a batch that is being written."""
+    """No later data shows its length; a length that is too long is reported as a batch that is being written."""
     last = log.segments[-1]
     original = last.path.read_bytes()
     begin = len(original) - 12 - int.from_bytes(original[8:12], "big")

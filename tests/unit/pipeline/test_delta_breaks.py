@@ -21,7 +21,7 @@ FEW, MANY = 60, 4_000
 
 
 class Break(NamedTuple):
-    """What stands in the source of a module, and what stands there instead."""
+    """A text in the source of a module, and its replacement."""
 
     module: str
     line: str
@@ -90,7 +90,7 @@ Example = tuple[list[bytes], list[int], int]
 
 @functools.cache
 def examples(count: int) -> list[Example]:
-    """The same ones each time: drawing them takes longer than to look at them."""
+    """The same ones each time: generating them takes longer than testing them."""
     found: list[Example] = []
 
     @settings(delta_checks.SHORT, max_examples=count, phases=(Phase.generate,), database=None, derandomize=True)  # fmt: skip
@@ -103,7 +103,7 @@ def examples(count: int) -> list[Example]:
 
 
 def is_caught(each: Break, count: int = MANY, drawn: Sequence[Example] = ()) -> bool:
-    """Whether some log tells the package as it is from a node."""
+    """Whether the defective package differs from a node for some log."""
     drawn = drawn or examples(count)
     with (
         broken(_PACKAGE, each.module, each.line, each.instead),

@@ -1,4 +1,4 @@
-"""The end of a directory: what is not known to be committed is not read unasked, and lost records are reported."""
+"""The end of a directory: uncommitted records are not read by default, and lost records are reported."""
 
 import json
 import shutil

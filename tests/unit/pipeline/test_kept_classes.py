@@ -1,4 +1,4 @@
-"""Which file holds Spark's classes, and what the JVM is told about it."""
+"""Which file holds Spark's classes, and the JVM options for it."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ print(sum(loop.twice.stats.cache_hits.values()), os.environ["NUMBA_CACHE_DIR"])
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory as an image has it, whoever runs the test: root could write to it all the same."""
+    """A read-only directory as in an image, for any user that runs the test: root could write to it all the same."""
     directory = tmp_path / "kept"
     (directory / "rows_1").mkdir(parents=True)
     (directory / "rows_1" / "loop.nbi").write_bytes(b"index")

@@ -1,4 +1,4 @@
-"""Offsets of a running quorum as rows: those that were asked for, though a leader gives whole batches."""
+"""Offsets of a running quorum as rows: exactly the requested ones, though a leader returns whole batches."""
 
 from pathlib import Path
 from typing import cast

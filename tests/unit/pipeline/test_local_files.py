@@ -1,4 +1,4 @@
-"""Which names mean a place in this machine's file system is what Hadoop says: nothing in them is escaped, and a colon ends a scheme."""
+"""Which names are local paths follows Hadoop: nothing in them is escaped, and a colon ends a scheme."""
 
 from pathlib import Path
 

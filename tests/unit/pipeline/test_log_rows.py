@@ -1,4 +1,4 @@
-"""Records as rows: whole, in order, in the columns that were declared; what is damaged is told and hides nothing else."""
+"""Records as rows: whole, in order, in the declared columns; damage is reported and hides nothing else."""
 
 import json
 from pathlib import Path

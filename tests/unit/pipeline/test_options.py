@@ -1,4 +1,4 @@
-"""Options of `metadata_log`, as somebody types them: what is not said has the value that the docstring names."""
+"""Options of `metadata_log`, as typed by users: an omitted option has the default of the docstring."""
 
 from dataclasses import replace
 from pathlib import Path

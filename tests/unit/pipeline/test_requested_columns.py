@@ -1,4 +1,4 @@
-"""What a query asks a data source for and is not there: told with its name, before any row."""
+"""Columns that a query selects from a data source and that don't exist: reported by name, before any row."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_every_source_reports_unknown_columns(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("SP-01")
 def test_offsets_outside_of_the_log_are_reported(tmp_path: Path) -> None:
-    """It would else be taken for a log without records."""
+    """It would otherwise be treated as a log without records."""
     writer = LogWriter(tmp_path, segment_bytes=300)
     write_history(writer)
     end = writer.end_offset

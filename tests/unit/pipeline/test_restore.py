@@ -79,7 +79,7 @@ def test_restored_data_must_equal_the_requested_state(
 def test_epoch_that_cannot_be_raised_requires_a_new_cluster(
     epoch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the same cluster nothing is restored; in a new one epochs begin anew, and the node opens it."""
+    """In the same cluster nothing is restored; in a new one epochs start again, and the node opens it."""
     writer = LogWriter(tmp_path / "old")
     write_history(writer)
     writer.epoch = epoch

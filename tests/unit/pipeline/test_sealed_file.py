@@ -1,4 +1,4 @@
-"""Footers of an archive's files: damage in one is told with the file, and no other values are read for it."""
+"""Footers of an archive's files: damage in one is reported with the file, and no wrong values are read."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ TABLE = pa.table({"a": list(range(9)), "b": list(range(9, 18))})
 
 
 def written(path: Path) -> Path:
-    """Two columns of one type: their footers say which page is whose, and nothing else does."""
+    """Two columns of one type: only their footers show which page belongs to which column."""
     pq.write_table(TABLE, path, write_page_checksum=True, use_dictionary=False, compression="none")
     return path
 
@@ -45,7 +45,7 @@ def test_any_flipped_bit_of_a_footer_is_detected(tmp_path: Path) -> None:
 def test_footer_without_checksum_is_read_and_its_errors_name_the_file(
     tmp_path: Path,
 ) -> None:
-    """As Spark and older versions write them: whatever is raised about such a file is one line with its name."""
+    """As Spark and older versions write them: any error of such a file is one line with its name."""
     path = written(tmp_path / "older.parquet")
     assert read(path).equals(TABLE)
     sound = path.read_bytes()

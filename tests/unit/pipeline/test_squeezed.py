@@ -1,4 +1,4 @@
-"""What compiled loops put together before it is reduced gives the same delta as record by record, and the same state as a node has."""
+"""What compiled loops combine before its reduction gives the same delta as record by record, and the same state as a node."""
 
 import itertools
 

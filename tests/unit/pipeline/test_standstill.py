@@ -1,4 +1,4 @@
-"""A query that gets nowhere is told, and given up in the end."""
+"""A query without progress is reported, and aborted in the end."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from quorum_pipeline.spark.standstill import (
 
 
 def looked_at(steps: list[object], from_s: float = 0.0) -> list[str]:
-    """One look a second; what was told."""
+    """One check a second; the reports."""
     told: list[str] = []
     standstill = Standstill(told.append, from_s)
     for number, seen in enumerate(steps):

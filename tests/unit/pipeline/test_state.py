@@ -120,7 +120,7 @@ def test_only_earlier_records_count_within_a_batch(written: tuple[Path, dict[int
 
 
 def test_state_from_a_snapshot_and_the_following_log(tmp_path: Path) -> None:
-    """The log begins behind the snapshot; what was before is told to be gone."""
+    """The log begins after the snapshot; earlier records are reported as deleted."""
     writer = LogWriter(tmp_path, segment_bytes=300)
     write_history(writer)
     begins = writer.snapshot(drop_log=True)
@@ -174,7 +174,7 @@ def told_voters(*records: VotersRecord) -> VotersRecord | None:
 
 
 def test_shrunken_quorum_counts_as_formed() -> None:
-    """A newcomer would else wait for voters that were removed since."""
+    """A new replica would otherwise wait for voters that were removed since."""
     voters = tuple(voter(number, 100 + number) for number in (1, 2, 3))
     whole, shrunk = VotersRecord(voters, "c", 3), VotersRecord(voters[:2], "c", 3)
     for records, needed in (((whole,), 3), ((shrunk,), 3), ((whole, shrunk), 2)):

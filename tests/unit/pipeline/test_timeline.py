@@ -21,7 +21,7 @@ from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, broker, partition
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """One second from batch to batch, where nothing else is said."""
+    """One second from batch to batch by default."""
     writer = LogWriter(tmp_path)
     old = (voter(1, 101), voter(2, 102), voter(3, 103))
     writer.elect(1)
@@ -110,7 +110,7 @@ def test_command_writes_a_page_and_a_table(
 
 
 class Told:
-    """A timeline of records that are told one by one, at seconds."""
+    """A timeline of records that are added one by one, at seconds."""
 
     def __init__(self) -> None:
         self._records: list[tuple[int, object]] = []

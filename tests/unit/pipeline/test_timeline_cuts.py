@@ -67,7 +67,7 @@ def test_timeline_is_the_same_for_many_splits(
 
 @pytest.mark.requirement("SP-05")
 def test_recreated_topic_starts_a_new_history() -> None:
-    """Also where both of its lives are in one span: an edge says nothing new only as long as the topic lives."""
+    """Also where both topics are in one span: an edge is redundant only during the life of the topic."""
     topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
     gone = md.RemoveTopicRecord(topic_id=TOPIC_ID)
     offline = replace(partition(0, (1, 2)), leader=md.NO_LEADER)

@@ -1,4 +1,4 @@
-"""A timeline tells what took effect: as the image has it, and no longer than the log can know."""
+"""A timeline shows what took effect: as in the image, and no longer than the log can show."""
 
 from dataclasses import replace
 from pathlib import Path

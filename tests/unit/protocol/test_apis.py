@@ -57,7 +57,7 @@ def test_missing_table_row_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_api_names_are_those_of_kafka() -> None:
-    """They are labels of metrics, and words in messages."""
+    """They are labels of metrics, and parts of messages."""
     for api in (*APIS.values(), *BROKER_APIS.values()):
         assert api.request.__name__ == f"{api.name}Request"
         assert api.response.__name__ == f"{api.name}Response"

@@ -1,4 +1,4 @@
-"""What a request may make of its bytes is bounded before anybody looks at who sent it."""
+"""The memory of a parsed request is bounded before its sender is authenticated."""
 
 import pytest
 

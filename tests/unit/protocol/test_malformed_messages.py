@@ -230,7 +230,7 @@ def test_request_frames_are_parsed(served: Any, data: Any) -> None:
 
 
 def test_string_length_limit_is_that_of_kafka() -> None:
-    """Longer ones could not be written into the records of a group, whose format is not flexible."""
+    """Longer ones could not be written into the records of a group, which have no flexible format."""
     longest = HeartbeatRequest(group_id="é" * 16_383 + "a", member_id="m", generation_id=1)
     assert decode(HeartbeatRequest, 4, encode(longest, 4)) == longest
     for version in (3, 4):

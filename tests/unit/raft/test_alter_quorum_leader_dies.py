@@ -1,4 +1,4 @@
-"""The leader dies at every step of an AlterQuorum: the plan is finished, and no step is done twice."""
+"""The leader fails at every step of an AlterQuorum: the plan is completed, and no step is done twice."""
 
 from itertools import pairwise
 
@@ -29,7 +29,7 @@ class Swap:
         self.cores.advance(700)
 
     def play(self, comes_back_after_ms: float | None) -> Node:
-        """Until the target is reached, wherever the leader died."""
+        """Until the target is reached, wherever the leader failed."""
         cores = self.cores
         cores.arm()
         dead_at_ms = None
@@ -121,7 +121,7 @@ def check(swap: Swap, leader: Node) -> None:
 
 
 def outputs_of_leaders() -> int:
-    """How many outputs leaders have on the way when nobody dies."""
+    """How many outputs leaders have on the way without a failure."""
     swap = Swap()
     check(swap, swap.play(None))
     assert len(set(swap.cores.moments)) > 60, (

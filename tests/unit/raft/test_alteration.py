@@ -58,7 +58,7 @@ def situation(
 
 @pytest.mark.requirement("K595-23")
 def test_replacing_all_three_voters_takes_the_documented_steps() -> None:
-    """(1, 2, 3) to (4, 5, 6) with leader 1, who is left until the end and then hands over."""
+    """(1, 2, 3) to (4, 5, 6) with leader 1, which stays until the end and then transfers leadership."""
     voters, leader, ready = keys(1, 2, 3), key(1), keys(4, 5, 6)
     seen: list[Step] = []
     while not isinstance(seen[-1] if seen else None, Finish):
@@ -173,7 +173,7 @@ def test_dead_voter_that_stays_blocks_the_plan_and_is_named() -> None:
 
 
 def test_dead_voter_with_a_new_replica_of_its_id_blocks_and_the_new_key_is_named() -> None:
-    """A target by id alone means the voter, dead as it is; the newcomer has to be named."""
+    """A target by id alone means the voter, even if dead; the new replica must be given by its key."""
     newcomer = key(3, 2)
     by_id = situation(keys(1, 2, 3), any_of(1, 3, 4), dead=keys(3), ready=(key(4), newcomer))
     step = next_step(by_id)

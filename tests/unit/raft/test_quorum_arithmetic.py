@@ -71,7 +71,7 @@ def test_witness_counts_are_unchanged() -> None:
 
 
 def test_negative_failure_tolerance_is_returned_unclamped() -> None:
-    """The status shows 0 for it (`planner/status.py`); nothing else tells two lacking voters from one."""
+    """The status shows 0 for it (`planner/status.py`); no other value distinguishes two missing voters from one."""
     assert [arithmetic.tolerance(size, size) for size in range(1, 8)] == [0, 0, 1, 1, 2, 2, 3]
     assert arithmetic.tolerance(5, 2) == -1
     assert arithmetic.tolerance(5, 1) == -2

@@ -241,7 +241,7 @@ def test_abandoned_request_is_dropped_unless_it_is_written() -> None:
 
 
 def test_target_is_rejected_while_a_voter_lacks_the_feature() -> None:
-    """Such a voter knows nothing of answer rounds, and nothing in its entry says otherwise."""
+    """Such a voter doesn't support answer rounds, and its entry doesn't show it."""
     cores, one = six()
     voters = one.replica.voters
     entry = voters.latest.voters.get(key_of(3))

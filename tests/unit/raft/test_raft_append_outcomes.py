@@ -1,4 +1,4 @@
-"""Appends whose outcome is open, and what a retry leaves behind (KIP-595, "Leader Progress Timeout"; K595-29)."""
+"""Appends with an unknown outcome, and the effect of a retry (KIP-595, "Leader Progress Timeout"; K595-29)."""
 
 from dataclasses import replace
 

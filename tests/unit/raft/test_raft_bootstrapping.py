@@ -28,16 +28,16 @@ def test_bootstrapping_procedure_in_six_steps() -> None:
     def kinds(name: str) -> list[type]:
         return [type(output.request) for who, output in sent if who == name]
 
-    # 3. Nothing is known: every configured address is asked, for the leader and for the voters,
-    #    over and over, and nobody is asked for a vote.
+    # 3. Nothing is known: every configured address is queried, for the leader and for the voters,
+    # repeatedly, and no vote is requested.
     cores = Cores(saw)
     one, nine = start(cores, "1", "9")
     cores.advance(900)
     assert set(kinds("1")) == {FetchRequest, DiscoverBrokersRequest}
     assert {output.destination.host for who, output in sent if who == "1"} >= {"2", "3"}
     assert len(kinds("1")) > 4
-    # 5. Nobody knows anything: a configured voter counts itself as one, and says where it listens;
-    #    who is not configured stays an observer. Both go on asking.
+    # 5. No node knows a leader: a configured voter counts itself as one, and reports its endpoint;
+    # any other node stays an observer. Both continue to query.
     assert (one.replica.is_voter, nine.replica.is_voter) == (True, False)
     answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))
     assert isinstance(answer, DiscoverBrokersResponse)
@@ -53,7 +53,7 @@ def test_bootstrapping_procedure_in_six_steps() -> None:
     cores.advance(4000)
     assert VoteRequest in {output for name in THREE for output in kinds(name)}
     leader = cores.leader
-    # 4. An answer names the leader: who knew nothing follows it, and asks for no vote.
+    # 4. An answer names the leader: a node without a leader follows it, and requests no vote.
     cores.advance(600)
     assert nine.replica.leader_id == leader.key.id
     assert VoteRequest not in kinds("9")

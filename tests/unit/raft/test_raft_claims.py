@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch proves nothing: when it is believed, and who is asked otherwise."""
+"""BeginQuorumEpoch proves nothing: when it is accepted, and which node is queried otherwise."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def begin(
 
 
 def heard_by_stranger(cores: Cores) -> Callable[[], int]:
-    """Counts what is sent to the stranger from now on."""
+    """Counts what is sent to the unknown node from now on."""
     count = 0
 
     def note(_: Node, output: object) -> None:
@@ -54,7 +54,7 @@ def heard_by_stranger(cores: Cores) -> Callable[[], int]:
 def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
     leader_id: int, ahead: int, asked: str
 ) -> None:
-    """Whoever it pretends to be, no epoch grows, the leader stays and the stranger hears nothing."""
+    """For any claimed identity, the epoch doesn't increase, the leader stays and the unknown node gets no request."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     heard = heard_by_stranger(cores)
@@ -87,7 +87,7 @@ def test_unknown_leader_is_not_followed_without_confirmation(leader_id: int) -> 
 
 @pytest.mark.requirement("K595-11")
 def test_unknown_leader_is_followed_after_a_known_voter_confirms_it() -> None:
-    """3 missed how 4 became a voter; 1 and 2 tell it that 4 leads."""
+    """3 missed how 4 became a voter; 1 and 2 confirm that 4 leads."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -113,7 +113,7 @@ def test_unknown_leader_is_followed_after_a_known_voter_confirms_it() -> None:
 
 @pytest.mark.requirement("K595-11", "K853-07")
 def test_moved_leader_is_followed_after_its_old_address_is_unused() -> None:
-    """Nobody told where it listens now but its own BeginQuorumEpoch, as with stock replicas."""
+    """Only its own BeginQuorumEpoch contains its new address, as with stock replicas."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -131,7 +131,7 @@ def test_moved_leader_is_followed_after_its_old_address_is_unused() -> None:
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("answers", [True, False])
 def test_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) -> None:
-    """Its id was taken by another replica while this one slept: it knows the epoch, and the address of the one before."""
+    """Its id was taken over by another replica during a pause of this one: it knows the epoch, and the previous address."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -167,7 +167,7 @@ def test_leader_claim_fails_when_the_voter_itself_is_at_its_old_address() -> Non
 
 
 def remembers_a_leader(leader_id: int) -> tuple[Cores, Node]:
-    """Voter 2 after a restart in epoch 7, which that voter leads as far as it knows; nobody answers anybody."""
+    """Voter 2 after a restart in epoch 7, with that voter as the last known leader; no node answers."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -183,7 +183,7 @@ def remembers_a_leader(leader_id: int) -> tuple[Cores, Node]:
 
 
 def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> None:
-    """That voter names the leader of epoch 7, to whatever it was asked."""
+    """That voter names the leader of epoch 7, in every answer."""
     for correlation, sent in list(two.replica.outstanding.items()):
         asked = sent.peer is not None and sent.peer.id == responder_id
         if asked and isinstance(sent.request, FetchRequest):
@@ -231,7 +231,7 @@ def test_leader_that_names_no_leader_or_itself_is_kept() -> None:
 def test_voter_whose_known_voters_are_all_gone_queries_its_bootstrap_servers(
     bootstrap: str,
 ) -> None:
-    """It slept while (1, 2, 3) became (4, 5, 6), and nobody that it knows is left."""
+    """It was paused while (1, 2, 3) became (4, 5, 6), and none of its known voters is left."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]
@@ -287,7 +287,7 @@ def test_invalid_address_is_not_followed(place: tuple[str, int]) -> None:
 @pytest.mark.requirement("K595-11")
 @pytest.mark.parametrize("kind", ["fetch", "snapshot"])
 def test_leader_does_not_resign_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
-    """It names a voter's key, which anybody can learn; the voter itself knows nothing of such an epoch."""
+    """It contains a voter's key, which is no secret; the voter itself has no such epoch."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]

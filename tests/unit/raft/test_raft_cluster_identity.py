@@ -1,4 +1,4 @@
-"""Cluster ids in requests and answers: who has to tell one, and whom a replica believes that its own is wrong."""
+"""Cluster ids in requests and answers: which senders must include one, and which answers show that a replica's own id is wrong."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_consumers_and_new_replicas_may_omit_the_cluster_id(key: ReplicaKey) -> 
 
 
 def with_another_id(*names: str) -> tuple[Cores, Node]:
-    """A quorum, of whose voters the last one comes back with another cluster id."""
+    """A quorum with a last voter that restarts with another cluster id."""
     cores = Cores()
     cores.quorum(*names)
     node = cores.nodes[names[-1]]
@@ -128,14 +128,14 @@ def test_static_voter_of_another_cluster_stops() -> None:
 
 
 def liar(cores: Cores, name: str) -> None:
-    """From now on that node refuses every cluster id but one that nobody has."""
+    """From now on that node rejects every cluster id except an unused one."""
     node = cores.nodes[name]
     node.replica.cluster_id = "a lie"
 
 
 @pytest.mark.requirement("K595-05")
 def test_single_lying_peer_stops_no_replica() -> None:
-    """Be it the leader, and be it a voter or an observer that hears it."""
+    """Both as the leader, and as a voter or an observer that is queried."""
     for lies in ("1", "2"):
         _hear_a_liar(lies)
 
@@ -174,7 +174,7 @@ def test_replica_that_was_served_once_never_stops_for_another_cluster_id() -> No
 
 @pytest.mark.requirement("K595-20")
 def test_static_quorum_forms_without_a_configured_cluster_id() -> None:
-    """Its first leader makes one up; the others tell it before they know that it is committed."""
+    """Its first leader generates one; the others adopt it before it is known to be committed."""
     refused: list[object] = []
     cores = Cores(
         lambda _, output: (

@@ -1,4 +1,4 @@
-"""Damaged batches: what a follower reports and does, how the leader learns of it, and what that does then."""
+"""Damaged batches: what a follower reports and does, how the leader detects them, and how it reacts."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.requirement("K595-02")]
 
 
 class Watched(Cores):
-    """Cores that remember the fetches of one node, and what is told of damage."""
+    """Cores that record the fetches of one node, and the reports of damage."""
 
     def __init__(self, watched: str) -> None:
         super().__init__(self._note)
@@ -72,7 +72,7 @@ def test_follower_reports_corruption_and_the_leader_checks_its_disk_and_stops() 
 
 @pytest.mark.parametrize("says", [True, False])
 def test_leader_detects_corruption_by_a_report_or_a_repeated_fetch(says: bool) -> None:
-    """A stock replica has no word for it: it only asks again for what it was sent."""
+    """A stock replica can't report it: it only fetches the same records again."""
     cores = Watched("4")
     one = filled(cores)
     spoil(one, -3)
@@ -93,7 +93,7 @@ def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None
     one = filled(cores)
     place = spoil(one, -3)
     good = one.batches[-3]
-    # What is checked is found well, and damaged again before it arrives.
+    # The check finds the disk valid, and the data is damaged again before it arrives.
     real = cores._respond
 
     def damage(node: Node, output: object) -> None:
@@ -128,7 +128,7 @@ def test_leader_with_a_valid_disk_continues_and_the_follower_backs_off() -> None
 
 
 def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:
-    """Its epoch or offset is damaged, which no checksum covers: the batches before it are taken."""
+    """Its epoch or offset is damaged, which no checksum covers: the previous batches are accepted."""
     cores = Watched("4")
     one = filled(cores)
     batch = one.batches[-2]
@@ -143,7 +143,7 @@ def test_complete_batches_before_the_corruption_are_kept_and_flushed() -> None:
 
 
 def test_last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate() -> None:
-    """Nothing follows that would not fit: only that the answer ends before what was asked for tells of the damage."""
+    """No later batch would contradict it: only the end of the answer before the requested offset shows the damage."""
     cores = Watched("4")
     one = filled(cores)
     batch = one.batches[-1]

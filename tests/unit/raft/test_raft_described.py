@@ -1,4 +1,4 @@
-"""What DescribeQuorum tells of the replicas (KIP-595, "DescribeQuorum")."""
+"""The replica states of DescribeQuorum (KIP-595, "DescribeQuorum")."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from support.raft.cores import CLUSTER_ID, Cores
 
 @pytest.mark.requirement("K595-22")
 def test_fetch_alone_does_not_make_a_replica_caught_up() -> None:
-    """Whoever fetches from the same old offset is alive, and has caught up no later than it had."""
+    """A replica that fetches from the same old offset is alive, and its last caught-up time does not change."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     observer = cores.start("4", bootstrap=["1"])

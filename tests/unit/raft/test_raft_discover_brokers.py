@@ -80,7 +80,7 @@ def test_voters_exchange_their_addresses_and_clients_query_them() -> None:
         found = {heard.key: heard.endpoint.host for heard in answer.brokers}
         assert found == {key_of(1): "1", key_of(2): "2", key_of(3): "3"}
         assert all(heard.boot_timestamp_ms >= 0 for heard in answer.brokers)
-    # The sentinel's other fields are not looked at.
+    # The sentinel's other fields are ignored.
     ask(cores, leader, boot_timestamp_ms=10**9, endpoint=NEW)
     assert "new" not in {host for host, _ in addresses(cores, leader).values()}
 
@@ -97,14 +97,14 @@ def test_older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored() -
         ask(cores, leader, replica=key, boot_timestamp_ms=10**9, endpoint=OLD)
     assert "old" not in {host for host, _ in addresses(cores, leader).values()}
     assert len(addresses(cores, leader)) == 3
-    # A peer that knows no UUIDs means the voter of that id.
+    # A peer without UUIDs means the voter of that id.
     ask(cores, leader, replica=ReplicaKey(2), boot_timestamp_ms=101, endpoint=OLD)
     assert addresses(cores, leader)[KEY] == ("old", 101)
 
 
 @pytest.mark.requirement("K595-18")
 def test_moved_voter_is_found_by_the_only_eligible_leader() -> None:
-    """Too few for a quorum, and it is the moved one that has to be asked for its vote."""
+    """Too few for a quorum, and the vote of the moved one is needed."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -114,7 +114,7 @@ def test_moved_voter_is_found_by_the_only_eligible_leader() -> None:
     for node in (one, two, three):
         cores.crash(node)
     cores.heal()
-    # 3 stays away; 1 has more than 2, so only 1 can be elected, and knows 2's old address alone.
+    # 3 stays away; 1 has more records than 2, so only 1 can be elected, and knows only 2's old address.
     cores.move(two, "2-moved")
     cores.advance(3000)
     assert not two.is_leader
@@ -297,7 +297,7 @@ def test_multiple_keys_of_one_target_id_share_one_address() -> None:
 def announced(
     cores: Cores, to: Node, key: ReplicaKey, boot_ms: int, host: str
 ) -> tuple[str, int] | None:
-    """What is known of a key after it has said where it listens."""
+    """The stored endpoint of a key after its announcement."""
     cores.request(to, DiscoverBrokersRequest(key, boot_ms, Endpoint("CONTROLLER", host, 9093)))
     heard = to.replica.gossip.get(key)
     return None if heard is None else (heard.endpoint.host, heard.endpoint.port)

@@ -82,7 +82,7 @@ def test_epoch_increase_of_a_recovery_is_accepted() -> None:
 def test_honest_voter_with_a_much_newer_epoch_is_accepted(
     ahead: int, behind: tuple[str, ...]
 ) -> None:
-    """Its request is refused; the others ask it, and its answer is believed."""
+    """Its request is rejected; the others query it, and its answer is accepted."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     before = [node for name, node in cores.nodes.items() if name not in behind]

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch, EndQuorumEpoch, and leaders that nobody hears (KIP-595)."""
+"""BeginQuorumEpoch, EndQuorumEpoch, and leaders that are cut off (KIP-595)."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_end_quorum_epoch_is_validated() -> None:
 
 @pytest.mark.requirement("K595-12")
 def test_candidate_may_end_its_epoch() -> None:
-    """Only while nobody is known to lead that epoch, and nobody is deposed: a pre-vote goes first."""
+    """Only while no leader of that epoch is known, and no leader is deposed: a pre-vote goes first."""
     cores, two, three = leaderless()
     epoch = two.replica.epoch
     asked: list[VoteRequest] = []
@@ -168,7 +168,7 @@ def test_candidate_that_ends_its_epoch_never_delays_a_campaign() -> None:
 
 
 def leaderless() -> tuple[Cores, Node, Node]:
-    """2 and 3 are cut off from everybody, and in an epoch whose leader they never heard of."""
+    """2 and 3 are cut off from all others, and in an epoch with an unknown leader."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -187,7 +187,7 @@ def leaderless() -> tuple[Cores, Node, Node]:
 @pytest.mark.parametrize("ahead", [0, 1, 2, 60_000])
 @pytest.mark.parametrize("asked", ["1", "2"])
 def test_epoch_is_ended_only_by_its_own_leader(leader_id: int, ahead: int, asked: str) -> None:
-    """Whoever sends it, nobody campaigns, no epoch grows and the leader stays."""
+    """For any other sender, no voter campaigns, the epoch doesn't increase and the leader stays."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     node = cores.nodes[asked]

@@ -1,4 +1,4 @@
-"""What a newcomer believes: it is no voter yet, and no leader would join an epoch that somebody made up for it."""
+"""Which requests a new replica accepts: it is no voter yet, and no leader would adopt a forged epoch."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def quorum_with_newcomer() -> tuple[Cores, Node]:
 
 
 def goes_on(cores: Cores, newcomer: Node) -> bool:
-    """Whether the newcomer gets what is written now, and may become a voter."""
+    """Whether the new replica gets new records, and may become a voter."""
     leader = cores.leader
     assert leader is not None
     write = cores.propose(leader, "written later")
@@ -67,7 +67,7 @@ def test_forged_vote_does_not_keep_a_new_replica_from_joining(
 def test_forged_begin_does_not_keep_a_new_replica_without_leader_from_joining(
     leader_id: int, ahead: int
 ) -> None:
-    """The leader is out of its reach for a while, and who sends this knows where the voters listen."""
+    """The leader is unreachable for a while, and the attacker knows the voters' addresses."""
     cores, newcomer = quorum_with_newcomer()
     epoch = newcomer.replica.epoch
     cores.partition(["1", "2", "3"], ["4"])

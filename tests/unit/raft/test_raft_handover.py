@@ -1,4 +1,4 @@
-"""Who is told of the end of an epoch, in which order, and what becomes of a stop that nobody hears (K595-12)."""
+"""Which voters get EndQuorumEpoch, in which order, and how a stop ends if no voter receives it (K595-12)."""
 
 from itertools import permutations
 
@@ -26,7 +26,7 @@ def ends_of(cores: Cores) -> list[tuple[str, EndQuorumEpochRequest]]:
 
 @pytest.mark.parametrize("order", list(permutations("234")))
 def test_successors_are_ordered_by_replicated_offset(order: tuple[str, ...]) -> None:
-    """One after the other falls behind; whoever follows longest is named first."""
+    """One after the other falls behind; the most caught-up one is first."""
     cores = Cores()
     one = cores.quorum("1", "2", "3", "4", "5", "6", "7")
     connected = list("1234567")
@@ -59,7 +59,7 @@ def test_every_other_voter_gets_one_end_epoch_request() -> None:
 
 
 def test_shutdown_with_lost_requests_is_bounded_and_a_timeout_elects() -> None:
-    """The requests are lost: the old leader is gone within its bounded wait, and the others notice its silence."""
+    """The requests are lost: the old leader ends within its bounded wait, and the others elect after a timeout."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.propose(one, "kept")

@@ -1,4 +1,4 @@
-"""A replica that comes back with less than it acknowledged: what a leader counts, reports and refuses then."""
+"""A replica that returns with less than it acknowledged: what a leader counts, reports and rejects then."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.requirement("K595-06")
 
 
 class Watched(Cores):
-    """Cores that remember the fetches that were sent, and what was reported."""
+    """Cores that record the fetches that were sent, and the reports."""
 
     def __init__(self) -> None:
         super().__init__(self._note)
@@ -224,7 +224,7 @@ def test_replica_that_lost_its_log_before_its_first_echo_is_reported_at_the_echo
 
 @pytest.mark.parametrize("echoed", [False, True])
 def test_loss_is_reported_before_a_snapshot_replaces_the_lost_records(echoed: bool) -> None:
-    """The replica has all that it lost again when it has downloaded the snapshot: only its next fetch tells."""
+    """The replica has all its records again after the download: only its next fetch shows the loss."""
     cores = Watched()
     one = five(cores)
     first, newest = lone_fetches(cores, one)
@@ -289,7 +289,7 @@ def test_late_fetches_of_an_ended_process_raise_nothing() -> None:
 
 
 def test_unreceived_acknowledgement_from_before_the_restored_image_raises_nothing() -> None:
-    """The leader has seen nothing go down: the image is not older than what it heard of."""
+    """The leader has received no smaller offset: the image is not older than the last acknowledgement received."""
     cores = Watched()
     one, two = five(cores), cores.nodes["2"]
     image = Image(two)
@@ -413,7 +413,7 @@ def test_new_replica_that_lost_records_is_not_added_and_such_a_voter_is_not_live
 
 
 def test_replica_that_lost_records_counts_as_heard_for_leadership_and_reads() -> None:
-    """A replica that lost records is alive: leadership and reads, which count no copies, go on."""
+    """A replica that lost records is alive: leadership and reads, which count no copies, continue."""
     cores = Watched()
     one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]

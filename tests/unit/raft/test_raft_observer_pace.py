@@ -1,4 +1,4 @@
-"""Many observers cost commits little: voters are told at once, observers in turns (raft/observer_pace.py)."""
+"""Many observers delay commits little: voters are answered at once, observers in turns (raft/observer_pace.py)."""
 
 from quorum_node.raft.events import RequestReceived
 from quorum_node.raft.leadership import Leader

@@ -1,4 +1,4 @@
-"""What a replica asks for itself: its new address as a voter, and to join as an observer."""
+"""Requests of a replica for itself: its new address as a voter, and to join as an observer."""
 
 from dataclasses import replace
 
@@ -164,7 +164,7 @@ def test_tombstones_survive_restarts_and_leader_changes() -> None:
 
 
 def test_empty_disk_of_a_voter_does_not_join_automatically() -> None:
-    """(3,U3) is still a voter: whether U3' takes its place is for somebody to decide."""
+    """(3,U3) is still a voter: whether U3' replaces it requires a decision."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]

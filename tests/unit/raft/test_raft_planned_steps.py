@@ -1,4 +1,4 @@
-"""AlterQuorum, the way there: one change at a time, by whoever leads (KIP-595)."""
+"""AlterQuorum, its steps: one change at a time, by the current leader (KIP-595)."""
 
 import pytest
 
@@ -113,7 +113,7 @@ def test_target_survives_a_restart_of_all_replicas() -> None:
 
 @pytest.mark.requirement("K595-03", "K595-23")
 def test_target_is_restored_from_quorum_state_alone() -> None:
-    """A replica whose log does not hold the record any more knows the target from quorum-state."""
+    """A replica with a log that no longer contains the record has the target in quorum-state."""
     cores, one = six()
     cores.crash(cores.nodes["4"])
     cores.advance(2500)

@@ -138,7 +138,7 @@ def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
 
 @pytest.mark.requirement("K650-02")
 def test_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> None:
-    """Cut off, it reaches nobody who could not be asked: the epoch stays."""
+    """Cut off, it reaches no voter that could be asked: the epoch stays."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     cores.without_pre_vote = {"2"}
@@ -155,7 +155,7 @@ def test_voter_with_pre_vote_does_not_disturb_a_quorum_with_an_older_voter() -> 
 def test_voter_that_reaches_all_but_the_leader_never_raises_the_epoch(
     leader_hears_nobody: bool,
 ) -> None:
-    """A partition of one link: 2 is asked again and again, and hears the leader all the time."""
+    """A partition of one link: 2 is asked repeatedly, and hears the leader all the time."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     three = cores.nodes["3"]

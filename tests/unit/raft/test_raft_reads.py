@@ -102,7 +102,9 @@ def test_round_sent_with_a_diverging_response_counts_as_sent() -> None:
     role = one.replica.role
     assert isinstance(role, Leader)
     cores.partition(["1"], ["2", "3"])
-    first = cores.read(one)  # a round that nobody is told: no fetch is parked that can be answered
+    first = cores.read(
+        one
+    )  # a round that is sent to no follower: no fetch is parked that can be answered
     cores.read(one)
     end = one.replica.log_end
 
@@ -110,7 +112,9 @@ def test_round_sent_with_a_diverging_response_counts_as_sent() -> None:
         request = FetchRequest(CLUSTER_ID, two.key, 1, offset, last_epoch, 500, answer=answer)
         cores.request(one, request)
 
-    fetch(end + 5, 1, -1)  # longer than the leader's log: is told of the divergence, and the round
+    fetch(
+        end + 5, 1, -1
+    )  # longer than the leader's log: the answer has the divergence, and the round
     fetch(end, 1, role.answer_round)
     assert first in one.reads
     second = cores.read(one)

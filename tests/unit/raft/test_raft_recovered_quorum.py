@@ -1,4 +1,4 @@
-"""After a recovery a majority of the old voters leads itself, cut off from the survivor: who refuses what of it."""
+"""After a recovery a majority of the old voters elects a leader, cut off from the survivor: which requests are rejected."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ class Split(Cores):
         self.restart(node)
 
     def lift(self, *nodes: Node) -> None:
-        """Old voters have heard the new epochs from somebody: they go on above them."""
+        """Old voters have received the new epochs: they continue above them."""
         epoch = self.founder.replica.epoch + 3
         for node in nodes:
             self.crash(node)
@@ -91,7 +91,7 @@ class Split(Cores):
             self.restart(node)
 
     def rejoin(self) -> None:
-        """The links are back. Old voters hear of the recovery, and those end that know more to be committed."""
+        """The links are back. Old voters receive the recovery, and those with a higher committed offset stop."""
         self.heal()
         for _ in range(20):
             self.advance(1_000)
@@ -141,7 +141,7 @@ def test_observer_that_knows_the_recovery_ignores_the_old_majority() -> None:
 
 
 def test_old_majority_is_rejected_with_epochs_above_the_recovered_ones() -> None:
-    """An old voter may have heard the new epochs from somebody; then the epoch alone says nothing."""
+    """An old voter may have received the new epochs; then the epoch alone shows nothing."""
     cores = Split()
     new, old = cores.split()
     four = cores.four
@@ -232,7 +232,7 @@ def test_candidate_of_the_older_quorum_gets_no_vote(
 
 @pytest.mark.parametrize("told", [-1, "recovered"])
 def test_unknown_candidates_possibly_of_the_recovered_quorum_get_a_vote(told: int | str) -> None:
-    """A voter by a record that has not arrived here: stock Kafka, which says nothing, or one that has seen it."""
+    """A voter by a record that has not arrived here: stock Kafka without the field, or a replica that knows the recovery."""
     cores = Split()
     new, _ = cores.split()
     four, epoch = cores.four, cores.four.replica.epoch
@@ -299,7 +299,7 @@ def test_response_of_the_older_quorum_sets_no_leader(kind: str) -> None:
 
 
 def test_survivor_ends_the_older_quorum_when_it_is_reachable() -> None:
-    """Nobody asks the older leader, and it needs nobody: it tells the voter that it has lost that it leads."""
+    """The older leader neither is queried nor needs an answer: it sends BeginQuorumEpoch to its lost voter."""
     cores = Split("2", "1", "3")
     old, survivor = cores.founder, cores.nodes["1"]
     others = [cores.nodes[name] for name in "23"]
@@ -317,7 +317,7 @@ def test_survivor_ends_the_older_quorum_when_it_is_reachable() -> None:
 
 
 def test_new_replica_of_the_recovered_quorum_is_served_without_a_loss_report() -> None:
-    """Its log is empty: it knows of no recovery until it has read of it. So is who asks it meanwhile."""
+    """Its log is empty: it reads of the recovery only later. The same holds for nodes that query it meanwhile."""
     cores = Split()
     new, _ = cores.split()
     five = cores.start("5", bootstrap=["1", "4"])
@@ -344,7 +344,7 @@ def test_returning_old_voter_joins_the_recovered_quorum() -> None:
 
 
 def test_old_voter_finds_a_leader_that_it_never_knew() -> None:
-    """Only the leader may tell it, and none of the addresses that it knows is the leader's."""
+    """Only the leader itself can report it, and none of the known addresses is the leader's."""
     cores = Split()
     old = cores.nodes["2"]
     for name in "23":
@@ -369,7 +369,7 @@ def test_old_voter_finds_a_leader_that_it_never_knew() -> None:
 
 
 def test_stock_observer_follows_the_epoch() -> None:
-    """It sends no word of recoveries: the old leader refuses it for its newer epoch, and has nothing to give."""
+    """It sends no recovery: the old leader rejects it for its newer epoch, and has no records for it."""
     cores = Split()
     new, old = cores.split()
     stock = FetchRequest(

@@ -251,7 +251,7 @@ def test_read_wakes_up_the_voters_and_not_every_observer() -> None:
     read = cores.read(observer)
     assert isinstance(observer.reads[read], int)
     assert parked_observers() == before
-    # One that does not know the high watermark yet is told of it: the read may be its own.
+    # A follower without the high watermark gets it: the read may be its own.
     cores.propose(leader, "news")
     read = cores.read(observer)
     assert isinstance(observer.reads[read], int)
@@ -313,7 +313,7 @@ def test_age_of_a_leader_without_fetches_increases() -> None:
 
 
 def test_new_leader_without_a_commit_does_not_reset_ages() -> None:
-    """It may know of less than was committed before it; it tells no high watermark until then."""
+    """It may know less than was committed before it; it sends no high watermark until then."""
     cores, leader, observer = quorum_with_observer()
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.propose(leader, "acknowledged")

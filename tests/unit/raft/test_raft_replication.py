@@ -135,7 +135,7 @@ def test_high_watermark_waits_for_a_record_of_the_current_epoch() -> None:
     two, three = cores.nodes["2"], cores.nodes["3"]
     cores.partition(["1", "2"], ["3"])
     three.up = False
-    one.hold_flush = True  # so that the commit is not told
+    one.hold_flush = True  # so that the commit is not sent
     cores.propose(one, "old")
     before = two.replica.high_watermark
     cores.crash(one, lose_unflushed=False)
@@ -291,7 +291,7 @@ def test_stale_follower_is_redirected_in_one_round_trip() -> None:
         if isinstance(output, Send) and isinstance(output.request, FetchRequest) and node is three
         else None
     )
-    cores.restart(three)  # its quorum-state says: leader 1, epoch 1
+    cores.restart(three)  # its quorum-state contains: leader 1, epoch 1
     assert [send.destination.host for send in sends[:2]] == ["1", "2"]
     assert three.replica.leader_id == 2
 
@@ -411,7 +411,7 @@ def test_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live
     cores.advance(100)
     assert stale.replica.leader_id == 1
     cores.crash(cores.nodes["2"])
-    cores.partition(["7"], ["1", "2"])  # 7 hears nothing more and goes on naming 1
+    cores.partition(["7"], ["1", "2"])  # 7 receives nothing more and continues to name 1
     cores.restart(cores.nodes["2"])
     cores.request(one, ResignRequest())
     cores.advance(100)

@@ -67,7 +67,7 @@ def test_voter_grants_a_pre_vote_only_after_its_own_fetch_is_unanswered_for_that
 
 
 def test_pre_vote_of_an_unknown_voter_is_rejected_before_the_fetch_timeout() -> None:
-    """Silence speaks for a known voter's pre-vote only: a stranger's epoch is not taken."""
+    """Silence counts only for the pre-vote of a known voter: the epoch of an unknown one is not adopted."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
@@ -86,15 +86,13 @@ def test_lost_fetch_is_resent_before_the_leader_counts_as_silent() -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
-    cores.advance(
-        240
-    )  # answers that the leader sends meanwhile are lost; whatever is sent from now on arrives
+    cores.advance(240)  # answers that the leader sends meanwhile are lost; later ones arrive
     cores.heal()
     assert moment_of_an_election(cores, 5000) is None
 
 
 def test_slow_own_disk_of_a_follower_does_not_count_as_a_silent_leader() -> None:
-    """It does not fetch, so nobody leaves it without an answer: it neither asks for pre-votes nor grants them."""
+    """It does not fetch, so no fetch is unanswered: it neither requests pre-votes nor grants them."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -113,7 +111,7 @@ def test_slow_own_disk_of_a_follower_does_not_count_as_a_silent_leader() -> None
 
 
 def test_process_that_was_paused_hears_its_leader_first() -> None:
-    """All are paused for less than the fetch timeout and go on together: no timer is believed before the answers."""
+    """All are paused for less than the fetch timeout and resume together: no timer fires before the answers are processed."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     cores.now_ms += 1500

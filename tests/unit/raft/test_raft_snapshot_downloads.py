@@ -93,7 +93,7 @@ def test_download_is_resumed_after_a_restart() -> None:
 
 
 def go_on_with_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
-    """1 dies in the middle of 3's download; 2 has a snapshot of the same id."""
+    """1 fails in the middle of 3's download; 2 has a snapshot of the same id."""
     cores = Watched()
     left_behind(cores, "1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]

@@ -205,10 +205,10 @@ def test_votes_before_the_uuids_are_known_are_by_id() -> None:
     assert two.state is not None
     assert (two.state.leader_epoch, two.state.voted) == (9, key_of(1))
     assert vote(two, cores, key_of(1), voter=by_id).vote_granted
-    # The same id with another disk is somebody else, and so is another id.
+    # The same id with another disk is another replica, and so is another id.
     assert not vote(two, cores, key_of(1, 2), voter=by_id).vote_granted
     assert not vote(two, cores, key_of(3), voter=by_id).vote_granted
-    # A quorum that has formed knows this replica's key and asks for it.
+    # A quorum that has formed knows this replica's key and requests its vote.
     assert vote(
         two, cores, key_of(3), epoch=10, voter=key_of(2), static=(), log=(9, 3)
     ).vote_granted
@@ -244,7 +244,7 @@ def test_wiped_voter_is_an_observer_of_the_formed_quorum() -> None:
     assert not emptied.replica.is_voter
     assert set(keys(leader)) == {key_of(n) for n in (1, 2, 3)}
     assert not vote(emptied, cores, key_of(1), epoch=99, voter=old, static=()).vote_granted
-    # It comes back under its new key: two records, never one.
+    # It returns under its new key: two records, never one.
     answer = cores.add_voter(leader, emptied, cluster_id=None, count_newcomer=True)
     assert answer is not None
     assert answer.error is RaftError.NONE, answer.message
@@ -262,10 +262,10 @@ def test_wiped_voter_is_an_observer_of_the_formed_quorum() -> None:
 def test_wiped_disk_and_late_starter_form_no_second_quorum(
     alive: tuple[str, str],
 ) -> None:
-    """The quorum has formed on 1 and 2 alone; 3 knows nothing of it yet; one of 1 and 2 is emptied."""
+    """The quorum has formed on 1 and 2 alone; 3 is not informed yet; one of 1 and 2 is wiped."""
     cores = Cores()
     one, two, three = start(cores, *THREE)
-    # 3 fetches once, so that its UUID is known, and hears nothing from then on.
+    # 3 fetches once, so that its UUID is known, and receives nothing from then on.
     while one.replica.ids_only:
         cores.advance(1)
         assert cores.now_ms < 9000
@@ -328,7 +328,7 @@ def test_known_quorum_takes_precedence_over_configured_voters() -> None:
 
 @pytest.mark.requirement("K595-19", "K853-04")
 def test_configured_voters_only_exclude_new_ids_in_a_known_quorum() -> None:
-    """Who votes and where is what the log says; KIP-853's refusal of new ids is what is left."""
+    """Voters and endpoints are those of the log; only KIP-853's rejection of new ids remains."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     for node in cores.nodes.values():
@@ -355,7 +355,7 @@ def test_configured_voters_only_exclude_new_ids_in_a_known_quorum() -> None:
 
 @pytest.mark.requirement("K853-01")
 def test_vote_from_a_version_0_file_is_kept() -> None:
-    """The file names an id without a UUID: nobody gets that epoch's vote again."""
+    """The file contains an id without a UUID: no other candidate gets that epoch's vote."""
     cores = Cores()
     (two,) = start(cores, "2")
     two.state = QuorumState(leader_epoch=5, voted=ReplicaKey(3))

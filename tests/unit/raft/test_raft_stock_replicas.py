@@ -1,4 +1,4 @@
-"""Replicas of stock Kafka under a leader of ours: told from their fetches, and spared what they can't take."""
+"""Replicas of stock Kafka under a leader of this software: recognized by their fetches, and never sent what they can't process."""
 
 from uuid import UUID
 

@@ -38,7 +38,7 @@ def test_voter_updates_itself_in_its_current_epoch(epoch: int) -> None:
 @pytest.mark.requirement("K853-07")
 @pytest.mark.parametrize("key", [key_of(1), key_of(3, 2), ReplicaKey(3), key_of(9)])
 def test_only_the_voter_itself_updates_its_entry(key: ReplicaKey) -> None:
-    """Least of all the leader's own entry: what it listens on, it knows by itself."""
+    """In particular not the leader's own entry: it knows its own listeners."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     end = one.replica.log_end
@@ -50,7 +50,7 @@ def test_only_the_voter_itself_updates_its_entry(key: ReplicaKey) -> None:
 
 @pytest.mark.requirement("K853-07")
 def test_operator_can_repair_the_entry_of_a_voter() -> None:
-    """Over the admin API, with its token: a voter whose entry nobody can reach may be down."""
+    """Over the admin API, with its token: a voter with an unreachable entry may be down."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)

@@ -20,7 +20,7 @@ from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
 
 
 def leaderless() -> tuple[Cores, Node, Node, Node]:
-    """Voters 1, 2, 3; 1 led and is dead, 2 and 3 have just noticed and know of nobody else."""
+    """Voters 1, 2, 3; 1 led and failed, 2 and 3 have just detected it and know no other leader."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
@@ -247,7 +247,7 @@ def test_observer_never_votes_unless_its_own_key_is_requested_as_a_voter() -> No
 
 @pytest.mark.requirement("K595-17")
 def test_observer_never_campaigns() -> None:
-    """Whatever it hears and however long nobody leads, it asks for no vote and raises no epoch."""
+    """For any requests and however long there is no leader, it requests no vote and raises no epoch."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     observers = [cores.start(name, bootstrap=["1", "2", "3"]) for name in ("4", "5")]
@@ -310,7 +310,7 @@ def test_election_delays_differ() -> None:
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.requirement("K595-09")
 def test_candidate_with_a_shorter_log_delays_no_campaign(pre_vote: bool) -> None:
-    """One that knows no pre-vote asks again and again, in ever newer epochs."""
+    """A candidate without pre-vote requests votes repeatedly, in ever newer epochs."""
     cores, _, two, _ = leaderless()
     become_unattached(two.replica, two.replica.epoch)
     campaigned: list[Send] = []

@@ -149,7 +149,7 @@ def test_leadership_is_not_transferred_to_a_witness(named: bool) -> None:
 
 
 def test_witnesses_stay_fewer_than_a_majority() -> None:
-    """Else a committed record might be on witnesses alone, and nobody could ever lead with it."""
+    """Otherwise a committed record might be on witnesses alone, and no voter could ever lead with it."""
     cores, broken = with_witness("1", "2", "3", "4", witnesses="4")
     one, three = cores.nodes["1"], cores.nodes["3"]
     five = cores.start("5", bootstrap=["1"])
@@ -208,7 +208,7 @@ def test_witness_stores_which_candidate_logs_were_too_short() -> None:
 
 
 def test_dead_leader_named_by_others_does_not_count_as_alive() -> None:
-    """Else a witness that asks around refuses every pre-vote, for as long as anybody asks for one."""
+    """Otherwise a witness that queries others rejects every pre-vote, as long as any voter requests one."""
     cores, broken = with_witness("1", "2", "3")
     cores.partition(["1"], ["2", "3"])
     cores.advance(12_000)
@@ -218,7 +218,7 @@ def test_dead_leader_named_by_others_does_not_count_as_alive() -> None:
 
 @pytest.mark.parametrize("names", ["1", "12"])
 def test_leader_is_not_replaced_under_its_id_while_no_other_voter_may_lead(names: str) -> None:
-    """It would hand over to nobody, and be asked again, for ever."""
+    """It could not transfer leadership, and would be requested to do so repeatedly."""
     cores, broken = with_witness(*names, witnesses=names[1:])
     one = cores.nodes["1"]
     request = AddVoterRequest(CLUSTER_ID, key_of(1, 2), endpoints_of("1"), 3000)
@@ -258,7 +258,7 @@ def test_leadership_is_transferred_only_to_a_caught_up_voter() -> None:
 
 
 def test_leader_leaves_voters_that_need_a_witness_only_after_a_transfer() -> None:
-    """What it wrote last might reach the witness alone, whose vote the other one then never gets."""
+    """Its last records might reach the witness alone, which would then never vote for the other one."""
     cores, broken = with_witness("1", "2", "3")
     one, two = cores.nodes["1"], cores.nodes["2"]
     answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, one.key, 3000))
@@ -323,7 +323,7 @@ def test_witness_keeps_up_although_the_leader_log_is_ahead_of_its_disk() -> None
 
 
 def test_removed_leader_leaves_no_records_on_the_witness_only() -> None:
-    """It was elected because it had not heard that its removal is committed. Found by seed 18373."""
+    """It was elected before it received the commit of its removal. Found by seed 18373."""
     cores, broken = with_witness("1", "2", "3")
     one, two, three = (cores.nodes[name] for name in "123")
     cores.request(one, ResignRequest(two.key))

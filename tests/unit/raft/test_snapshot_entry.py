@@ -1,4 +1,4 @@
-"""The voters of a downloaded snapshot stand where their record did in the log, if that can be."""
+"""The voters of a downloaded snapshot get the position of their record in the log, if that is possible."""
 
 import pytest
 

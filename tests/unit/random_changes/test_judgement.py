@@ -223,7 +223,7 @@ def test_member_drift_is_reported() -> None:
 
 
 def test_conditions_of_a_healthy_quorum_are_no_deviation() -> None:
-    """By the operator's own reconcile: whoever adds a condition says here whether it is good when it is true."""
+    """Checked with the operator's own reconcile: a new condition must be classified here as good or bad when true."""
     api = running_quorum(3)
 
     async def run() -> None:

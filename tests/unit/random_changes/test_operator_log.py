@@ -1,4 +1,4 @@
-"""The operator's log is followed over restarts, each line once, and its bugs are told from what is expected."""
+"""The operator's log is followed across restarts, each line once, and bugs are distinguished from expected errors."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from support.random_changes.operator_log import OperatorLog
 
 
 class _Api:
-    """One operator pod, whose log is read anew after each restart."""
+    """One operator pod; its log is read from the start after each restart."""
 
     def __init__(self) -> None:
         self.logged: list[str] = []

@@ -1,4 +1,4 @@
-"""A round's acts in their time: each nuisance is taken back once, whatever becomes of the others."""
+"""A round's actions in their time: each temporary fault is reverted once, whatever happens to the others."""
 
 from collections.abc import Callable
 from typing import cast

@@ -1,4 +1,4 @@
-"""Acts on the spec: what is asked for can be said in a spec, and a passing nuisance leaves what was wanted meanwhile."""
+"""Actions on the spec: their result is a valid spec, and a temporary fault keeps concurrent changes."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ ACTS = [each for each in (*spec_acts.ACTS, *update_acts.ACTS) if each.name not i
 
 
 class OnPaper(Operations):
-    """Changes a resource that nobody carries out."""
+    """Changes a resource that no operator reconciles."""
 
     def __init__(self) -> None:
         self.quorum = cast(Any, SimpleNamespace(path="q"))
@@ -54,7 +54,7 @@ def wanted(operations: OnPaper) -> Json:
 @pytest.mark.parametrize("choice", [0, 1, 2])
 def test_action_produces_a_valid_spec(act: Act, choice: int) -> None:
     operations = OnPaper()
-    operations.want(replicas=4)  # no act asks for so many
+    operations.want(replicas=4)  # no action uses so many
     said = next(act.do(operations, drawn(act, choice)))
     assert said
     assert operations.spec.image

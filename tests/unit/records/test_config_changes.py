@@ -1,4 +1,4 @@
-"""The hot path of replay says the same as the reference path, or nothing at all."""
+"""The fast path of replay gives the result of the reference path, or none at all."""
 
 import random
 from dataclasses import replace
@@ -98,7 +98,7 @@ def test_other_records_are_left_to_the_reference_path() -> None:
 
 
 def test_records_rejected_by_the_reference_path_are_never_accepted() -> None:
-    """One byte of a record is another: whatever is still taken means the same on both paths."""
+    """One byte of a record is changed: a record that is still accepted has the same meaning on both paths."""
     random_ = random.Random(5)
     records = [config_of(4, "r", f"n{n}", "v" * random_.randrange(150)) for n in range(3)]
     data = batch_of([*records])

@@ -1,4 +1,4 @@
-"""Addresses that a replica claims for itself: somebody has to be able to connect to them."""
+"""Addresses that a replica announces for itself must be possible to connect to."""
 
 import pytest
 

@@ -129,7 +129,7 @@ FEW = NUMBERS.map(lambda found: found[:9])
 
 
 def compact(numbers: tuple[int, ...]) -> bytes:
-    """An array of int32 as the protocol guide says, by hand."""
+    """An array of int32 as in the protocol guide, encoded independently."""
     size = len(numbers) + 1
     length = bytes((size,)) if size < 0x80 else bytes((size & 0x7F | 0x80, size >> 7))
     return length + b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)

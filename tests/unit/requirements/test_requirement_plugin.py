@@ -200,7 +200,7 @@ def test_fresh_clone_has_the_same_result(small: Repository) -> None:
 
 
 def test_results_of_another_checkout_are_imported(small: Repository, tmp_path: Path) -> None:
-    """For the same inputs: what it has of other ones says nothing of these."""
+    """For the same inputs only: its results on other inputs are ignored."""
     small.run()
     elsewhere = tmp_path / "elsewhere.json"
     (small.root / ".requirements/results.json").rename(elsewhere)

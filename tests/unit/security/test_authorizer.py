@@ -79,7 +79,7 @@ def by_reading_all(
     nothing_said: bool,
     question: tuple[str, str, AclOperation, AclResource, str],
 ) -> bool:
-    """Kafka's rule as its documentation tells it, over a list."""
+    """Kafka's rule as in its documentation, over a list."""
     who, at, operation, resource, name = question
     about = [
         each
@@ -160,7 +160,7 @@ def test_index_keeps_nothing_of_deleted_entries(
 
 @pytest.mark.requirement("K631-12")
 def test_each_operation_allows_and_denies_the_implied_ones() -> None:
-    """Every operation of an entry against every one that is asked for."""
+    """Every operation of an entry against every requested one."""
     asked_for = [each for each in AclOperation if each > AclOperation.ALL]
     alice = Caller("User:alice", "10.0.0.1", "L")
     for held in AclOperation:

@@ -1,4 +1,4 @@
-"""A client of SCRAM: it gets in with the right password, believes the right server alone, and takes Kafka's settings."""
+"""A SCRAM client: it logs in with the right password, verifies the server, and accepts Kafka's settings."""
 
 import base64
 from dataclasses import replace

@@ -36,7 +36,7 @@ SEVERAL = (
         # Every place where the pattern is found is replaced, the empty one at the end as well.
         ("RULE:.*/x/", "abc", "xx"),
         ("RULE:[a-z]/<$0>/", "q", "<q>"),
-        # Groups that there are not stand for themselves, if there are any groups.
+        # References to missing groups are literal text, if the pattern has any groups.
         ("RULE:(a)b/$1$2/", "ab", "a$2"),
         ("RULE:(a)b/$12/", "ab", "a2"),
         ("RULE:(?<who>a)b/${who}!/", "ab", "a!"),

@@ -60,7 +60,7 @@ def test_list_applies_to_certificates_of_its_issuer() -> None:
 
 
 def test_serials_and_lists_may_be_in_one_file() -> None:
-    """What else stands there is what programs print beside a list."""
+    """Other lines are what programs print beside a list."""
     listed = revocation_list(OTHER, TWO.serial_number)
     words = b"Certificate Revocation List (CRL):\n    Serial Number: 0A\n"
     line = f"serial={ONE.serial_number:X}  # stolen\n".encode()

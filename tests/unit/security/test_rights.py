@@ -1,4 +1,4 @@
-"""The tables of rights, and the authorizer that asks them: every API, every route, every identity."""
+"""The tables of rights, and the authorizer that uses them: every API, every route, every identity."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -89,13 +89,13 @@ def lets_in(authorizer: RequestAuthorizer, caller: Caller, body: Message) -> boo
 
 
 def test_every_api_has_a_rule_and_every_rule_an_api() -> None:
-    """Fails for a new API that nobody thought of."""
+    """Fails for a new API without a rule."""
     assert set(RULES) == set(APIS) == set(STOCK)
     assert all(STOCK[key] is None for key in APIS if key >= FIRST_PRIVATE_KEY)
 
 
 def test_every_request_with_a_sender_id_is_bound_to_a_node() -> None:
-    """A new request with such a field has to be thought of, too; these name somebody else."""
+    """A new request with such a field needs a rule, too; the listed ones name another node."""
     of_another = {"AddRaftVoter", "RemoveRaftVoter", "UnregisterBroker"}
     senders = {"broker_id", "controller_id", "replica_id", "voter_id"}
     fields = {
@@ -119,7 +119,7 @@ def test_apis_allowed_by_role(name: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(OPEN_TO_ALL | BY_RESOURCE))
 def test_operations_not_checked_at_the_listener(key: int) -> None:
-    """Everybody passes; what is named is asked for one by one."""
+    """All callers are allowed; the named resources are authorized one by one."""
     body = body_of(APIS[key], node_id=1)
     assert {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)} == EVERYBODY
 
@@ -220,7 +220,7 @@ def test_denying_entry_overrides_a_role_but_not_membership() -> None:
 
 
 def test_members_are_served_before_the_entries_are_loaded() -> None:
-    """Else a quorum that starts anew would never elect anybody."""
+    """Otherwise a quorum that restarts would never elect a leader."""
     authorizer = RequestAuthorizer(CLOSED.settings, AclsImage(), loaded=False)
     assert lets_in(authorizer, who(Role.MEMBER, 1), body_of(NAMES["Vote"], node_id=1))
     assert lets_in(authorizer, who(Role.BROKER, 1), body_of(NAMES["Fetch"], node_id=1))
@@ -229,7 +229,7 @@ def test_members_are_served_before_the_entries_are_loaded() -> None:
 
 @pytest.mark.parametrize("key", sorted(FORWARDABLE))
 def test_role_does_not_apply_within_an_envelope(key: int) -> None:
-    """The caller inside has the principal of somebody with a role, and no certificate."""
+    """The forwarded caller has the principal of a role, and no certificate."""
     body = body_of(APIS[key], node_id=1)
     inside = Caller("User:CN=admin,OU=admin,O=demo.ns", "10.1.1.1", "CONTROLLER")
     answer = CLOSED.request(inside, body)
@@ -283,11 +283,11 @@ def test_no_rights_are_checked_without_an_authorizer() -> None:
 
 
 class BrokenNode:
-    """The application asks its node for nothing before a request comes."""
+    """The application uses its node only for requests."""
 
 
 def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
-    """Fails for a new route that nobody thought of."""
+    """Fails for a new route without a rule."""
     app = app_module.create_app(BrokenNode())  # type: ignore[arg-type]
     served = {("GET", app.openapi_url)}
     for path, methods in app.openapi()["paths"].items():

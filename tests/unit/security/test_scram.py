@@ -1,4 +1,4 @@
-"""SCRAM's server side: the RFC's own exchange, everything that must be refused, and what a stranger can learn."""
+"""SCRAM's server side: the RFC's own exchange, everything that must be rejected, and what an unauthenticated client can find out."""
 
 import base64
 from dataclasses import replace
@@ -32,7 +32,7 @@ BOTH = pytest.mark.parametrize("mechanism", list(ScramMechanism))
 
 
 class Users:
-    """A user's credential, for both mechanisms; counts who is asked for."""
+    """A user's credential, for both mechanisms; counts the lookups."""
 
     def __init__(
         self, user: str = "user", password: str = "pencil", iterations: int = 4096
@@ -98,7 +98,7 @@ def test_only_the_right_password_is_accepted(
 def test_unknown_user_is_indistinguishable_from_a_wrong_password(
     mechanism: ScramMechanism,
 ) -> None:
-    """The same steps, the same words, a salt that stays the same, and no password opens it."""
+    """The same steps, the same messages, a constant salt, and no password is accepted."""
     users = Users()
     told = {}
     for user in ("user", "nobody"):

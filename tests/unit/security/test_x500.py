@@ -1,4 +1,4 @@
-"""The text of a subject: as Java writes it. What Java itself says of odd names is in tests/interop."""
+"""The text of a subject: as formatted by Java. Comparisons with Java for unusual names are in tests/interop."""
 
 from datetime import UTC, datetime, timedelta
 from random import Random

@@ -90,7 +90,7 @@ def test_uncommitted_changes_of_a_deposed_controller_are_dropped_and_answered_wi
 
 @pytest.mark.requirement("K631-02", "K631-03")
 def test_former_leader_makes_no_decision_without_appends_in_flight() -> None:
-    """Nothing fails then that would tell the controller: it has to see that it leads no more."""
+    """No append fails then that would notify the controller: it must check that it is still the leader."""
 
     async def test() -> None:
         env, epoch = await env_with_broker()
@@ -203,7 +203,7 @@ def test_failed_append_of_a_leader_drops_the_state_until_no_append_is_in_flight(
         await env.turn()
         second = env.ask(registration(8))
         await env.turn()
-        # The second is refused (as by a disk that is almost full), the first goes on.
+        # The second is rejected (as by a disk that is almost full), the first continues.
         proposal_id, _, _ = env._open.pop()
         env.appends.failed(proposal_id, RaftError.DISK_LOW)
         assert second.answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR

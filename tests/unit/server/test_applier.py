@@ -31,7 +31,7 @@ class Log:
 
 
 class LogOfLimits(Log):
-    """As a segment's file: what a batch says of its end decides whether it comes before the limit."""
+    """Like a segment's file: the end in a batch's header decides whether it comes before the limit."""
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         found = b""

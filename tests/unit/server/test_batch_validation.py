@@ -1,4 +1,4 @@
-"""Batches of producers: a stock leader's rules of records, the changes that a topic's configuration asks for, and their order."""
+"""Batches of producers: a stock leader's rules for records, the changes required by a topic's configuration, and their order."""
 
 import asyncio
 import random
@@ -120,7 +120,7 @@ def test_wrong_maximum_timestamp_of_the_header_is_corrected() -> None:
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_log_append_time_uses_the_clock_of_the_leader(codec: int) -> None:
     limits = replace(LIMITS, takes_append_time=True)
-    # The producer's own time does not count, whatever it is.
+    # The producer's own time is ignored.
     data = produced((0, None, b"a"), (1 << 41, None, b"b"), attributes=codec)
     kept = accepted(data, limits)
     header = read_header(kept)

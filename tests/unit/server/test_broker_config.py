@@ -1,4 +1,4 @@
-"""What a broker is started with: how it reaches controllers and other brokers, and what the cleaner is told."""
+"""The configuration of a broker: connections to controllers and other brokers, and the settings of the cleaner."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What clients are told about TLS: a folder, or Kafka's properties; and a clear word for what can't be used."""
+"""The TLS settings of clients: a folder, or Kafka's properties; and a clear message for unusable ones."""
 
 import ssl
 from pathlib import Path

@@ -22,7 +22,7 @@ class Client:
 
 
 class Env:
-    """A book whose clock the test moves."""
+    """A book with a clock that the test advances."""
 
     def __init__(self, **limits: object) -> None:
         self.now = 0.0

@@ -48,7 +48,7 @@ async def until(check: Callable[[], bool]) -> None:
 
 
 def run(tmp_path: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
-    """On a node whose registration is committed: nothing more comes by itself."""
+    """On a node with a committed registration: nothing more is appended automatically."""
 
     async def registered(node: Node) -> None:
         image = node.hosted.first.applier

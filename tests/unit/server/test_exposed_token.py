@@ -38,14 +38,14 @@ OPTION = {"admin.token.in.clear.text": "true"}
     ],
 )
 def test_tokens_require_tls_if_members_use_it(properties: dict[str, str], expected: bool) -> None:
-    """A quorum without TLS goes on as it was."""
+    """A quorum without TLS is unaffected."""
     assert check_config({**BASE, **properties}).token_needs_tls is expected
 
 
 def asked(
     host: str, token: str | None, scheme: str = "http", *, needs_tls: bool = True
 ) -> tuple[int, str]:
-    """Status and body of a request, on a node whose token is `right`."""
+    """Status and body of the response of a node with the token `right`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": SERVED, "headers": []})

@@ -1,4 +1,4 @@
-"""Which exceptions end the process, and that nobody who watches for them misses one."""
+"""Which exceptions end the process, and that every observer of exceptions reports them."""
 
 import asyncio
 import gc
@@ -63,7 +63,7 @@ def test_loop_reports_failed_callbacks_and_tasks_and_no_broken_connections() -> 
 
 
 def test_lookup_failure_after_a_cancelled_connect_is_no_bug() -> None:
-    """The peer's request timed out first; then the name service says that it knows no such name."""
+    """The peer's request timed out first; then the name service reports an unknown name."""
     told: list[BaseException] = []
     heard: list[object] = []
 
@@ -108,5 +108,5 @@ def test_failed_thread_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_listed_stateful_modules_exist() -> None:
-    """One that was moved would be taken for a translator, and a half step there for bad input."""
+    """A moved module would be treated as a translator, and a partial state change there as bad input."""
     assert [name for name in fail_stop._STATEFUL if find_spec(name) is None] == []

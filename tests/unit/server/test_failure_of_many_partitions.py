@@ -32,7 +32,7 @@ class Failure:
 
 
 async def fail(moves: Moves, partitions: int) -> Failure:
-    """Broker 51 leads all of them, with 52 and 53 in the ISR; it asks to be fenced."""
+    """Broker 51 leads all of them, with 52 and 53 in the ISR; it requests to be fenced."""
     epochs = {}
     for broker in (51, 52, 53):
         epochs[broker] = (await moves.ask(registration(broker, cluster_id="c"))).broker_epoch

@@ -1,4 +1,4 @@
-"""Turns of connections: nobody keeps the loop for long, and who asks little is served first."""
+"""Turns of connections: no connection occupies the loop for long, and clients with few requests are served first."""
 
 import pytest
 

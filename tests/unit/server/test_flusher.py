@@ -21,7 +21,7 @@ Result = int | StorageFailure | DiskFull
 
 
 class Heard:
-    """What the flusher told."""
+    """The reports of the flusher."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
@@ -120,7 +120,7 @@ def test_synced_end_that_cannot_be_saved_stops_the_replica(
         flusher.settle_soon()
         await asyncio.wait_for(heard.told.wait(), 10)
         assert heard.results == [failure]
-        for ticket in range(3):  # each ends behind whatever was begun before
+        for ticket in range(3):  # each ends after the operations started before
             heard.told.clear()
             flusher.start(ticket)
             await asyncio.wait_for(heard.told.wait(), 10)
@@ -161,7 +161,7 @@ def test_failed_sync_is_reported_with_its_error(
 def test_exception_in_a_flush_is_reported_before_the_thread_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the disk would be said to hang, and its failure latched."""
+    """Otherwise the disk would be reported as hung, and its failure latched."""
     raised: list[BaseException | None] = []
 
     class DefectiveLog(RefusingLog):

@@ -1,4 +1,4 @@
-"""Producers that write no more are forgotten, on leaders and followers: otherwise memory and snapshots would only grow."""
+"""Idle producers expire, on leaders and followers: otherwise memory and snapshots would only grow."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ def test_leader_expires_idle_producers_only(tmp_path: Path) -> None:
 
 
 def test_follower_drops_decided_transactions(tmp_path: Path) -> None:
-    """Nobody asks a follower for the last stable offset, which drops them on a leader."""
+    """A follower gets no request for the last stable offset, which drops them on a leader."""
 
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)

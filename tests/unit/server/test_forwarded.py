@@ -46,7 +46,7 @@ def framed(api: Api, body: Message, correlation_id: int = 7) -> bytes:
 def forwarded(
     envelope: EnvelopeRequest, answer: Callable[[ForwardedRequest], None]
 ) -> EnvelopeResponse:
-    """What the broker hears, if `answer` is asked for what is in the envelope."""
+    """The response to the broker, if `answer` handles the request in the envelope."""
 
     def handle(inbound: InboundRequest) -> None:
         body = inbound.request.body
@@ -97,7 +97,7 @@ def test_forwarded_request_uses_the_client_principal_and_wraps_the_response() ->
 
 
 def test_non_controller_error_is_returned_to_the_broker_and_not_to_the_client() -> None:
-    """The broker asks the next controller then."""
+    """The broker then retries at the next controller."""
     said = ElectLeadersResponse(error_code=ErrorCode.NOT_CONTROLLER, replica_election_results=())
     heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), lambda request: request.reply(said))
     assert heard == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)

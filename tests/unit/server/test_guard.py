@@ -1,4 +1,4 @@
-"""The guard of both ports: what it remembers, when it forgets, whom it waits for, what it tells."""
+"""The guard of both ports: what it caches, when it drops that, which callers wait, what it logs."""
 
 import sys
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Request:
 
 
 class Replica:
-    """A replica that has heard of its leader, unless the test says otherwise."""
+    """A replica with a known leader by default."""
 
     def __init__(self) -> None:
         self.committed = CommittedImage()
@@ -58,7 +58,7 @@ class Replica:
 
 
 class Env:
-    """A guard and what it looks at."""
+    """A guard and the state that it uses."""
 
     def __init__(self, settings: AccessSettings | None = None) -> None:
         self.replica = Replica()
@@ -143,7 +143,7 @@ def test_decision_is_repeated_after_acl_changes() -> None:
 
 
 def test_decision_is_repeated_after_voter_changes() -> None:
-    """A broker whose id becomes a voter's no longer fetches under it."""
+    """A broker with an id that becomes a voter's can no longer fetch under it."""
     env, broker = Env(), Request(BROKER)
     assert env.allows(broker, "Fetch")
     env.voters = frozenset({1})
@@ -162,7 +162,7 @@ def test_decision_is_cached_per_id_api_and_caller() -> None:
 
 
 def test_node_named_in_a_request_is_checked_each_time() -> None:
-    """A member may add itself; that says nothing of others."""
+    """A member may add itself; that implies nothing for others."""
     env = Env(AccessSettings(ON, BOUND, auto_join=True))
     member = Request(MEMBER)
     for _ in range(2):
@@ -253,7 +253,7 @@ def test_denial_returns_the_error_code_of_stock_kafka() -> None:
 
 
 def test_id_in_the_decision_cache_equals_the_id_in_the_authorization() -> None:
-    """What a decision is kept under says the same as what was judged."""
+    """The key of a cached decision contains the ids that were authorized."""
     for kind in claims.CLAIMING:
         body: Message = body_of(next(a for a in APIS.values() if a.request is kind), 5)
         claim = claims.claim_of(body)

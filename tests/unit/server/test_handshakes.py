@@ -111,7 +111,7 @@ class Port:
         )
 
     async def asks(self, made: Issued | None) -> bool:
-        """Whether somebody with this certificate is answered."""
+        """Whether a caller with this certificate gets a response."""
         try:
             reader, writer = await self.connect(made)
             writer.write(HELLO)
@@ -129,7 +129,7 @@ def at_a_port(
     asked: Certificates = Certificates.AS_CONFIGURED,
     **told: Any,
 ) -> None:
-    """On the loop that nodes run on. `told`: of the configuration of TLS."""
+    """On the loop that nodes run on. `told`: messages about the TLS configuration."""
 
     async def run() -> None:
         port = Port(folder, rules=rules, asked=asked, **told)
@@ -311,7 +311,7 @@ FETCH = encode_request(
 def test_connection_counts_as_a_voter_connection_only_with_its_certificate(
     made: Issued, binding: bool, protected: bool, tmp_path: Path
 ) -> None:
-    """A voter's connection does not give way, and its requests wait for nobody: not for whoever says that it is voter 2."""
+    """A voter's connection is never closed for others, and its requests never wait: a claim to be voter 2 is not enough."""
 
     async def play(port: Port) -> None:
         _, writer = await port.connect(made)

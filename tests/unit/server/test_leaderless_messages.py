@@ -1,4 +1,4 @@
-"""What a node says while it has no leader, or one that it can't pass a request on to."""
+"""The messages of a node without a leader, or with one that it can't forward a request to."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ LEADER_ENDPOINT = Endpoint("CONTROLLER", "java.local", 9093)
 
 
 def description(**changed: object) -> ReplicaDescription:
-    """Node 3 of a quorum of three, as its own core tells it."""
+    """Node 3 of a quorum of three, as described by its own core."""
     cores = Cores()
     cores.quorum("1", "2", "3")
     found = cores.nodes["3"].replica.describe(cores.now_ms)

@@ -238,7 +238,7 @@ def test_each_listener_has_its_own_name_limits_and_counters() -> None:
 
 
 class Known(ClearText):
-    """A port at which everybody is the same user."""
+    """A port with the same user for all connections."""
 
     user = Caller("User:a", "10.0.0.1", "CONTROLLER")
 
@@ -306,7 +306,7 @@ def test_lost_connection_frees_its_requests_for_others_of_its_principal() -> Non
 
 
 def test_failed_request_without_a_response_closes_the_connection_in_order() -> None:
-    """Produce with acks=0: the requests before it are answered first, those after it are not."""
+    """Produce with acks=0: the requests before it are answered, those after it are not."""
 
     def env() -> None:
         s = Env(at_once=False)

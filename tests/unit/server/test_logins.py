@@ -36,7 +36,7 @@ VERSIONS = ApiVersionsRequest(client_software_name="x", client_software_version=
 
 
 class Stored:
-    """alice and bob, whose passwords can be changed."""
+    """alice and bob, with passwords that can be changed."""
 
     def __init__(self) -> None:
         self.are_loaded = True
@@ -383,7 +383,7 @@ _GOOD = [
 def test_random_bytes_never_authenticate_without_the_password(
     frames: list[bytes], piece: int
 ) -> None:
-    """Whatever comes, in pieces of any size: nobody is somebody, and nothing but versions is served."""
+    """For any bytes, in chunks of any size: no login succeeds, and only ApiVersions is served."""
 
     def play() -> None:
         env = Env()

@@ -70,7 +70,7 @@ KINDS = {"fetch": fetches, "vote": votes, "pre-vote": pre_votes, "begin": begins
 
 @st.composite
 def mixtures(draw: st.DrawFn) -> Parts:
-    """Requests of one kind for several partitions, whose shared fields are equal."""
+    """Requests of one kind for several partitions, with equal shared fields."""
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     return [(number, draw(kind(draw(uuids)))) for number in draw(numbers)]
 
@@ -103,7 +103,7 @@ def test_each_partition_gets_its_own_request(parts: Parts) -> None:
 
 @st.composite
 def answers_to(draw: st.DrawFn, request: raft.OutboundRequest) -> Answer:
-    """What a replica may say to it, or that there is none."""
+    """Possible answers of a replica to it, including none."""
     if draw(st.integers(0, 4)) == 0:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     leader_id = draw(st.integers(-1, 3))
@@ -165,7 +165,7 @@ def test_partition_responses_are_found_in_any_order() -> None:
 def test_wrong_cluster_id_of_one_partition_does_not_affect_others(
     parts: Parts, data: st.DataObject
 ) -> None:
-    """Partitions learn the id of their cluster one by one."""
+    """Partitions get the id of their cluster one by one."""
     refused = data.draw(st.sets(st.sampled_from([number for number, _ in parts])))
 
     def answer(number: int) -> Answer:

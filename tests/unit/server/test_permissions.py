@@ -1,4 +1,4 @@
-"""Every API and every route, asked of a running node by every identity, beside the table that documentation shows."""
+"""Every API and every route, requested from a running node by every identity, beside the documented table."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ NAMED = "super user"
 
 
 def cells(first: str) -> Mapping[str, list[str]]:
-    """Rows of the table whose head begins so, by their first cell."""
+    """Rows of the table with such a header, by their first cell."""
     found, inside = {}, False
     for line in PAGE.read_text().splitlines():
         row = [cell.strip() for cell in line.strip("| ").split(" | ")]
@@ -127,7 +127,7 @@ def play(
 
 
 async def allowed(node: Node, api: Api, body: Message) -> frozenset[str]:
-    """Whom the node serves, asked twice on one connection: the second time the decision is known."""
+    """The identities that the node serves, requested twice on one connection: the second decision is cached."""
     found = set()
     for name, caller in CALLERS.items():
         connection = OneConnection(caller)
@@ -243,7 +243,7 @@ def test_every_route_is_allowed_to_the_documented_callers(tmp_path: Path) -> Non
     rows = cells("route")
 
     async def statuses(node: Node, caller: Caller | None, token: str) -> dict[str, int]:
-        """Of a partition that is not there, so that nothing is done for whoever may do it."""
+        """For a missing partition, so that an allowed request has no effect."""
         found = {}
         async with node.client(TOKEN, caller) as client:
             for method, path in ROUTES:

@@ -1,4 +1,4 @@
-"""Sharing of confirmations by linearizable reads, and what becomes of reads that nobody waits for."""
+"""Sharing of confirmations by linearizable reads, and cancelled reads."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.requirement("K650-03")
 
 
 class Core:
-    """What the queue asked for."""
+    """The requests of the queue."""
 
     def __init__(self) -> None:
         self.requested: list[int] = []
@@ -30,7 +30,7 @@ class EmptyLog:
 
 
 class Answers:
-    """Collects what readers are told, by name."""
+    """Collects the results of readers, by name."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, RaftError | None]] = []

@@ -1,4 +1,4 @@
-"""`--recover` on a directory: what it writes, what it refuses, and that it can be cut short anywhere."""
+"""`--recover` on a directory: what it writes, what it rejects, and that it can be interrupted anywhere."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ NO_LATCH = FailureLatch(None)
 
 @pytest.fixture
 def config(tmp_path: Path) -> NodeConfig:
-    """Of node 1, whose log ends at 5 with epoch 4; it has voted in epoch 9, and knows 4 to be committed."""
+    """Of node 1, with a log that ends at 5 with epoch 4; it has voted in epoch 9, and has a committed offset of 4."""
     found = check_config(
         {
             "node.id": "1",
@@ -80,7 +80,7 @@ def config(tmp_path: Path) -> NodeConfig:
 
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> dict[HostPort, str]:
-    """Who answers, with the id of its cluster; nobody, unless a test says so."""
+    """The nodes that answer, with the id of their cluster; none by default."""
     answering: dict[HostPort, str] = {}
 
     def ask(servers: list[HostPort], dial: Dial) -> list[tuple[HostPort, str]]:
@@ -98,7 +98,7 @@ def opened(config: NodeConfig) -> Replica:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Without synced-end, which every start writes anew."""
+    """Without synced-end, which every start rewrites."""
     files = [p for p in path.rglob("*") if p.is_file() and p.name != SYNCED_END]
     return {str(p.relative_to(path)): p.read_bytes() for p in files}
 

@@ -29,7 +29,7 @@ Refuse = Callable[[Message, ErrorCode, str], Message]
 
 
 def refused_by(refuse: Refuse, among: Iterable[Api]) -> list[tuple[Api, Refuse]]:
-    """The APIs that the function refuses at all."""
+    """The APIs that the function rejects."""
     chance = random.Random(0)
     found = []
     for api in among:

@@ -1,4 +1,4 @@
-"""What an operator hears when a listener can't have its address."""
+"""The error message when a listener can't bind its address."""
 
 import errno
 import os

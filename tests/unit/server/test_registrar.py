@@ -75,7 +75,7 @@ class Standby:
         answer(outcome)
 
     async def asks(self, times: int) -> list[str]:
-        """Whom it has asked, once that is so often."""
+        """The nodes it has queried, once their number is reached."""
         async with asyncio.timeout(10):
             while len(self.asked) < times:
                 self._changed.clear()

@@ -1,4 +1,4 @@
-"""What the core is told by the process: every time of the configuration, and real chance."""
+"""The process's settings for the core: every time of the configuration, and real randomness."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -62,7 +62,7 @@ def config_of(tmp_path: Path, cluster_id: str = "cluster", **more: str) -> NodeC
 
 @pytest.fixture(autouse=True)
 def existing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[HostPort, str]]:
-    """Quorums that can be reached; none, unless a test says so."""
+    """Quorums that can be reached; none by default."""
     found: list[tuple[HostPort, str]] = []
     monkeypatch.setattr(restoring, "existing_cluster", lambda *_: found[0] if found else None)
     return found
@@ -138,7 +138,7 @@ def test_two_restores_of_one_backup_start_in_different_epochs(tmp_path: Path, fo
 def test_founder_with_the_uuid_of_a_former_voter_gets_another_uuid(
     tmp_path: Path, folder: Path
 ) -> None:
-    """As by hand, with the configuration of the node that was lost: its old key belongs to the old quorum."""
+    """With the configuration of the lost node: its old key belongs to the old quorum."""
     former = ReplicaKey(2, UUID(int=102))
     told = {"node.id": "2", "formation.founder.id": "2"}
     told["formation.founder.uuid"] = uuid_text(UUID(int=102))
@@ -155,7 +155,7 @@ def test_founder_with_the_uuid_of_a_former_voter_gets_another_uuid(
 def test_directory_of_a_replica_with_a_torn_tail_is_restored(
     tmp_path: Path, snapshot: bool
 ) -> None:
-    """As a killed process leaves it: what never was whole is nobody's record."""
+    """As after a kill: an incomplete batch was never acknowledged."""
     written(tmp_path / "old", snapshot)
     wanted = replay_directory(tmp_path / "old", Moment())
     path = as_replica(tmp_path / "old")

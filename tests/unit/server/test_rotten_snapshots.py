@@ -1,4 +1,4 @@
-"""Snapshots that rot on the disk of one replica: set aside, and written anew; nothing else stops."""
+"""Snapshots with bit rot on the disk of one replica: set aside, and written again; all else continues."""
 
 import asyncio
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.requirement("K595-02")]
 
 
 class Env:
-    """The files of one replica, and what is told of them."""
+    """The files of one replica, and the reports about them."""
 
     def __init__(self, directory: Path, rate: int) -> None:
         self.log = SegmentedLog(directory)
@@ -83,7 +83,7 @@ def test_damage_in_any_round_stops_the_replica(tmp_path: Path) -> None:
         await until(env, "three rounds", lambda: env.count("scrub_rounds") >= 3)
         assert env.failures == []
         assert len(env.looked_at) >= 3
-        env.append(3)  # what comes later is looked at, too
+        env.append(3)  # later segments are scrubbed, too
         path = next((tmp_path / spoiled).glob(spoiled))
         changed = bytearray(path.read_bytes())
         changed[-12] ^= 2

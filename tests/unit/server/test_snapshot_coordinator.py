@@ -232,7 +232,7 @@ def test_active_controller_schedules_others_first_then_resigns_and_writes_if_ree
 
 @pytest.mark.requirement("K853-02")
 def test_replica_with_the_id_of_the_leader_also_requests_its_turn() -> None:
-    """While an id is doubled its older replica follows the newer one: one that did not ask would write unasked."""
+    """While an id is doubled its older replica follows the newer one: without a request it would write out of turn."""
 
     async def test() -> None:
         node = Node()

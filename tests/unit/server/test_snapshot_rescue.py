@@ -1,4 +1,4 @@
-"""A damaged snapshot without which a replica can't start: fetched again from whoever leads, or a failed disk."""
+"""A damaged snapshot without which a replica can't start: downloaded again from the leader, or a failed disk."""
 
 import socket
 import threading
@@ -39,7 +39,7 @@ def no_clock() -> Instant:
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[HostPort]:
-    """A replica that knows FetchSnapshot and nothing else."""
+    """A replica that supports only FetchSnapshot."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stopped = threading.Event()
 

@@ -54,7 +54,7 @@ def test_slice_length_follows_the_previous_turn_within_bounds() -> None:
 
 
 def test_loop_runs_between_two_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock that goes on by 0.1 ms with each look at it: three looks a slice, or four."""
+    """With a clock that advances by 0.1 ms with each reading: three readings a slice, or four."""
     clock = count()
 
     class Clock:

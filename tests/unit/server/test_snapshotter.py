@@ -129,7 +129,7 @@ def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
 
 
 def said_consistent(node: Running) -> bool:
-    """What the node's description says of its state."""
+    """The state in the node's description."""
     description, applied = node.host.describe(), node.host.applier.committed.end_offset
     return state_document(description, applied, node.host.now().core_ms).consistent
 

@@ -1,4 +1,4 @@
-"""A request for several partitions: every replica is asked, and no partition waits for another."""
+"""A request for several partitions: every replica gets its part, and no partition waits for another."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ NEWS = raft.FetchResponse(RaftError.NONE, LEADER, 41, records=b"batches")
 
 
 class ParkingReplica:
-    """Keeps every request until it is told, or hurried."""
+    """Parks every request until it is completed, or expedited."""
 
     def __init__(self, at_once: raft.Response | None = None) -> None:
         self.parked: dict[int, Callable[[raft.Response], None]] = {}
@@ -88,7 +88,7 @@ def no_clock() -> Instant:
 
 
 class Node:
-    """Some partitions that park, and everybody who asks for them. Made inside a loop."""
+    """Some partitions that park, and all clients that request them. Made inside a loop."""
 
     def __init__(self, *replicas: ParkingReplica) -> None:
         self.replicas = replicas
@@ -212,7 +212,7 @@ def test_closed_connection_leaves_no_state() -> None:
 
 @pytest.mark.requirement("K595-31")
 def test_diverged_fetches_complete_together() -> None:
-    """Then the follower asks for both partitions in one request again."""
+    """Then the follower fetches both partitions in one request again."""
 
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()
@@ -239,7 +239,7 @@ def test_diverged_fetches_complete_together() -> None:
 
 
 def test_new_data_does_not_complete_other_requests() -> None:
-    """The follower syncs what it got before it asks again: there is nothing to join."""
+    """The follower syncs the records before its next fetch: there is nothing to join."""
 
     async def scenario() -> None:
         first, second = ParkingReplica(), ParkingReplica()

@@ -1,4 +1,4 @@
-"""What a node of a static quorum says: while it waits, when its configuration is not used any more."""
+"""The messages of a node of a static quorum: while it waits, and when its configuration is no longer used."""
 
 from pathlib import Path
 from uuid import uuid4

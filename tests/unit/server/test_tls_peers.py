@@ -1,4 +1,4 @@
-"""Members dial each other by TLS: whom they speak with, what is said of others, and new certificates on old connections."""
+"""Members connect to each other by TLS: which peers are accepted, what is logged of others, and new certificates on old connections."""
 
 import asyncio
 import contextlib
@@ -79,7 +79,7 @@ class Env:
 
 
 def dialled(folder: Path, shown: Issued, **own: Any) -> tuple[object, list[str]]:
-    """How a vote request to voter 2 ends, where somebody shows this certificate, be it good or not; and what was counted."""
+    """The outcome of a vote request to voter 2 with this certificate, valid or not; and the counters."""
     found: list[Any] = []
 
     async def play() -> None:
@@ -137,7 +137,7 @@ def test_request_is_sent_to_the_dialled_member(
 def test_peer_with_another_identity_gets_no_request_and_is_logged_in_one_line(
     there: Issued, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who is there would answer: only the member that dials looks at the certificate."""
+    """The peer would answer: only the connecting member checks the certificate."""
     outcome, refusals = dialled(tmp_path, there)
     assert outcome is FailureReason.REFUSED
     assert len(refusals) == 1
@@ -166,7 +166,7 @@ def test_member_with_a_revoked_certificate_gets_no_request(
 
 
 def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threading.Thread]:
-    """Voter 2, who trusts others than this node. `alerts`: it says why; asyncio's servers just close."""
+    """Voter 2, which does not trust this node. `alerts`: it sends the reason; asyncio's servers just close."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "2" / "tls.crt", folder / "2" / "tls.key")
     context.load_verify_locations(cadata=pem(new_authority("ca-9").certificate).decode())

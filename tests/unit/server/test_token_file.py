@@ -1,4 +1,4 @@
-"""The admin token while its file is written anew: the new one is taken, the old one is not any more."""
+"""The admin token while its file is rewritten: the new one is accepted, the old one no longer."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Wrong input to a command-line program is reported in one line that says what to do."""
+"""Wrong input to a command-line program is reported in one line with a remedy."""
 
 from collections.abc import Callable
 from pathlib import Path

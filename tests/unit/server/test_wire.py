@@ -140,7 +140,7 @@ def test_fetch_response_survives_an_encoding_round_trip(answer: raft.FetchRespon
 
 
 def test_fetch_of_stock_kafka_has_no_round_field() -> None:
-    """Ours always does, also before its first answer: that is how a leader tells them apart."""
+    """This software always sends it, also before its first answer: that is how a leader distinguishes them."""
     sent = raft.FetchRequest("c", ME, 7, 40, 6, answer=-1)
     message = to_wire([(0, sent)], 18)
     assert isinstance(message, FetchRequest)
@@ -248,7 +248,7 @@ def test_every_outcome_has_an_error_code_and_no_rejection_equals_success() -> No
     [
         (RaftError.LEADERSHIP_LOST, ErrorCode.NOT_CONTROLLER),
         (RaftError.STORAGE_FAILED, ErrorCode.NOT_CONTROLLER),
-        # This one leads on, so that whoever asks again asks it again
+        # This one stays leader, so that repeated queries reach it again
         (RaftError.DISK_LOW, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )

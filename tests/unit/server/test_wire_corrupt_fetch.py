@@ -1,4 +1,4 @@
-"""A follower's word for damaged records: a private tagged field, absent while there is nothing to say."""
+"""A follower's report of damaged records: a private tagged field, absent otherwise."""
 
 from dataclasses import replace
 

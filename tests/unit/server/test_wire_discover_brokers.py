@@ -1,4 +1,4 @@
-"""DiscoverBrokers over the wire and back, in the draft's shape; and what a static candidate says of itself."""
+"""DiscoverBrokers over the wire and back, in the draft's format; and the fields of a static candidate."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What peers tell of the last recovery. A Fetch and its answer say nothing while there was none."""
+"""The last recovery in requests of peers. A Fetch and its answer omit it while there was none."""
 
 from dataclasses import replace
 

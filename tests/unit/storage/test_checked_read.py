@@ -82,7 +82,7 @@ def test_read_reports_a_batch_at_a_wrong_position_as_damage(
                 try:
                     first = split_batches(data)[0][0]
                 except CorruptBatch:
-                    continue  # what a checksum covers may be handed out: whoever gets it finds the damage
+                    continue  # data that a checksum covers may be returned: the reader detects the damage
                 assert first.header.base_offset == start, (at, bit)
                 assert content.startswith(first.data, size * start // 2), (at, bit)
 

@@ -101,7 +101,7 @@ def test_data_of_a_failed_sync_does_not_count_after_the_restart(
             lambda log: log.flush(),
             lambda log: log.truncate_to(0),
         ):
-            with pytest.raises(expected, match=named(number)):  # whoever comes first tells the same
+            with pytest.raises(expected, match=named(number)):  # the first caller reports the same
                 use(log)
         files.end_process()
         log = opened(files)
@@ -117,7 +117,7 @@ def test_data_of_a_failed_sync_does_not_count_after_the_restart(
 @pytest.mark.requirement("K595-06")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=named)
 def test_data_that_counts_after_a_restart_without_a_latch_is_on_the_disk(number: int) -> None:
-    """The process was killed, or the note was lost as well: what can be read is asked of the disk."""
+    """The process was killed, or the latch was lost as well: the readable data is verified on the disk."""
     ends = set()
     for seed in range(60):
         files = CountedSyncs(seed, shuffled=seed % 2 == 0)
@@ -151,7 +151,7 @@ def filled(files: SimulatedFiles) -> OpenPartition:
 
 
 def lead_a_life(partition: OpenPartition, told: list[int]) -> None:
-    """Everything that is synced. `told`: every end offset that was called durable, lowered by truncations."""
+    """Everything that is synced. `told`: every end offset that was reported as durable, lowered by truncations."""
     log, state = partition.log, partition.state_file
     state.save(QuorumState(2, -1, ReplicaKey(1, ME), "c", applied_offset=4))
     append(log, 3, epoch=2)
@@ -244,7 +244,7 @@ def test_download_in_the_page_cache_only_is_read_from_the_disk_again() -> None:
 
 
 def test_log_written_by_an_older_version_discards_its_synced_end() -> None:
-    """quorum-state without a checksum says so: an older node ran here, and may have cut the log."""
+    """quorum-state without a checksum shows that an older node ran here, and may have truncated the log."""
     files = CountedSyncs()
     partition = filled(files)
     append(partition.log, 3)

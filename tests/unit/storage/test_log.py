@@ -159,7 +159,7 @@ def test_epoch_checkpoint_must_match_the_log(tmp_path: Path) -> None:
     log.close()
     path = tmp_path / "leader-epoch-checkpoint"
     assert path.read_text() == "0\n2\n1 0\n2 1\n"
-    # An epoch that was announced but whose batch never came: dropped.
+    # An epoch that was started without a batch: dropped.
     path.write_text("0\n3\n1 0\n2 1\n3 2\n")
     log_module.SegmentedLog(tmp_path).close()
     assert path.read_text() == "0\n2\n1 0\n2 1\n"

@@ -1,4 +1,4 @@
-"""A log that starts behind a snapshot: deleting its prefix, beginning anew, killed at every call."""
+"""A log that starts after a snapshot: deleting its prefix, resetting it, killed at every call."""
 
 from pathlib import Path
 

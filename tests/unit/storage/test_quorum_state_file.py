@@ -153,7 +153,7 @@ def test_file_without_a_checksum_is_accepted_once_and_gets_one(
 
 
 def test_file_without_a_checksum_accepts_only_the_keys_of_its_writer(tmp_path: Path) -> None:
-    """A damaged key name would otherwise stand for a default, such as no target voters."""
+    """A damaged key name would otherwise mean a default, such as no target voters."""
     path = tmp_path / "quorum-state"
     whole = json.dumps(OWN, separators=(",", ":"))
     assert whole.count("appliedOffset") == 1

@@ -22,7 +22,7 @@ def append(log: SegmentedLog, count: int) -> None:
 
 
 def flip(path: Path, position: int, bit: int = 0) -> bytes:
-    """The content as it was."""
+    """The unchanged content."""
     content = path.read_bytes()
     changed = bytearray(content)
     changed[position] ^= 1 << bit

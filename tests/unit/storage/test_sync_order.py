@@ -211,7 +211,7 @@ def test_seals_are_removed_durably_before_a_segment_is_truncated(
 def test_log_is_emptied_durably_before_it_restarts(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
-    """Else its old records could stand behind the snapshot, at other offsets than their own."""
+    """Otherwise its old records could follow the snapshot, at wrong offsets."""
     log = SegmentedLog(tmp_path, segment_bytes=300)
     write_batches(log, 7)
     log.flush()

@@ -1,4 +1,4 @@
-"""synced-end: never more than the disk holds, whatever is killed, torn, flipped or cut."""
+"""synced-end: never more than what the disk holds, for any kill, torn write, flipped bit or truncation."""
 
 import os
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_file_without_a_valid_entry_is_damage(tmp_path: Path) -> None:
 
 
 def test_last_synced_entry_is_never_overwritten(tmp_path: Path) -> None:
-    """A power cut may tear whatever was written since."""
+    """A power cut may tear what was written since."""
     file = SyncedEnd(tmp_path, 3, 1)
     path = tmp_path / FILE_NAME
     durable, end = path.read_bytes(), 3
@@ -295,7 +295,7 @@ def test_segments_of_an_unsynced_tail_may_be_torn_anywhere(tmp_path: Path) -> No
 
 @pytest.mark.requirement("K595-06")
 def test_readable_batches_beyond_a_lagging_synced_end_are_kept(tmp_path: Path) -> None:
-    """After a power cut synced-end is as it was a second before: what was acknowledged since must not go."""
+    """After a power cut synced-end is a second old: what was acknowledged since must not be truncated."""
     log = filled(tmp_path, 3)
     log.settle()
     durable = (tmp_path / FILE_NAME).read_bytes()
@@ -366,7 +366,7 @@ def test_directory_without_the_file_gets_one(tmp_path: Path) -> None:
 
 
 def test_log_truncated_and_written_by_an_older_version_is_not_too_short(tmp_path: Path) -> None:
-    """It leaves the file as it is. Records of a newer epoch say that it was there."""
+    """It does not update the file. Records of a newer epoch show that it ran."""
     log = filled(tmp_path)
     log.close()
     stale = (tmp_path / FILE_NAME).read_bytes()

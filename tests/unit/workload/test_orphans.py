@@ -1,4 +1,4 @@
-"""A workload whose starter was killed ends by itself: it would write into the quorum that gets its port next."""
+"""A workload ends when its parent was killed: it would write into the quorum that gets its port next."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A writer whose token is refused goes on with the one that its file holds by then."""
+"""A writer with a rejected token rereads the token file and continues."""
 
 import threading
 from collections.abc import Iterator

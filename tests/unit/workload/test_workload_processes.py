@@ -38,7 +38,7 @@ class Register(BaseHTTPRequestHandler):
             if self.forget_every and offset % self.forget_every == self.forget_every - 1:
                 self.log[offset] = "0.0"
         if self.drop_every and offset % self.drop_every == self.drop_every - 1:
-            self.close_connection = True  # applied, but nobody is told
+            self.close_connection = True  # applied, but without a response
             return
         self._answer(200, {"offset": offset, "endOffset": offset + 1, "epoch": 1})
 

@@ -107,7 +107,7 @@ class ControlPlane:
         return body
 
     def stop_api_server(self) -> None:
-        """Ends it at once, without a word to whoever has a connection."""
+        """Ends it at once, without closing connections gracefully."""
         process = self._processes["kube-apiserver"]
         process.kill()
         process.wait(_STOP_TIMEOUT_S)
@@ -280,7 +280,7 @@ class ControlPlane:
         }
 
     def _stop(self) -> None:
-        """In reverse order, so that nobody waits for somebody who is gone already."""
+        """In reverse order, so that no component waits for one that has already ended."""
         for process in reversed(self._processes.values()):
             process.terminate()
             try:
@@ -294,7 +294,7 @@ class ControlPlane:
 
 
 class _PortTaken(TestbedError):
-    """Somebody took the port between our asking for a free one and the program's using it."""
+    """Another process took the port between the choice of a free one and its use."""
 
 
 def _remove_abandoned() -> None:

@@ -51,7 +51,7 @@ def is_ours() -> bool:
 
 
 def stop_ours(*, remove_data: bool) -> None:
-    """Ends the daemon that `ensure` started, if it runs, and removes its images if asked to."""
+    """Ends the daemon that `ensure` started, if it runs, and removes its images on request."""
     pid = _our_pid()
     if pid is not None:
         with step("stopping our docker daemon"):

@@ -10,7 +10,7 @@ from testbed.commands import run
 
 
 class Kubectl:
-    """Every method raises CommandFailed with kubectl's own words when it fails or takes too long."""
+    """Every method raises CommandFailed with kubectl's output when it fails or times out."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig

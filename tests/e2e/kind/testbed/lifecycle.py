@@ -77,7 +77,7 @@ def described(name: str) -> ClusterSpec | None:
 
 
 def answers(name: str) -> bool:
-    """Whether the API server answers and says that it is ready."""
+    """Whether the API server responds and is ready."""
     kubeconfig = kubeconfig_path(name)
     if not kubeconfig.exists():
         return False

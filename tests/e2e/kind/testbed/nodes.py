@@ -61,7 +61,7 @@ def start_node(node: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container of a pod, as its node's containerd knows it."""
+    """A container of a pod, as listed by containerd of its node."""
 
     node: str
     container_id: str

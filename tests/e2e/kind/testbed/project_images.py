@@ -126,7 +126,7 @@ def _ensure(image: ProjectImage, bases: Mapping[str, str]) -> None:
         exclusive(f"image-{image.extra}"),
         tempfile.TemporaryDirectory(prefix="metadataquorum-image-") as scratch,
     ):
-        # Hashed and built from one copy: somebody may be editing the checkout meanwhile
+        # Hashed and built from one copy, because the checkout may change meanwhile
         source = Path(scratch) / "source"
         _copy_own_sources(image, source)
         key = fingerprint.of(
