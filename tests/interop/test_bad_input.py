@@ -20,6 +20,7 @@ from quorum_node.protocol.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.schema.schema import Message
 from support.answered_codes import codes
 from support.java_quorum import JavaQuorum
@@ -81,6 +82,28 @@ def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(both:
             if expected != got:
                 differences.append(f"{theirs}\n  stock {expected}\n  ours  {got}")
     assert not differences, "\n".join(differences)
+
+
+def test_a_list_that_would_be_too_long_gets_the_same_codes(both: Both) -> None:
+    """Items are appended in requests that are each allowed."""
+    key = "leader.replication.throttled.replicas"
+
+    def alter(operation: int, first: int, count: int) -> list[list[int]]:
+        value = ",".join(f"{number:04}:1" for number in range(first, first + count))
+        change = AlterableConfig(name=key, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=(change,))
+        request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        return [[code for _, code in codes(each.ask(request))] for each in both]
+
+    set_, delete, append, subtract = range(4)
+    assert alter(set_, 0, 4_000) == [[0], [0]]
+    assert alter(append, 4_000, 680) == [[0], [0]]
+    for _ in range(2):
+        stock, ours = alter(append, 4_680, 1_000)
+        assert ours == stock == [ErrorCode.INVALID_CONFIG]
+    assert alter(subtract, 0, 1_000) == [[0], [0]]
+    assert alter(append, 4_680, 1_000) == [[0], [0]]
+    assert alter(delete, 0, 0) == [[0], [0]]
 
 
 def test_both_controllers_announce_the_same_apis(both: Both) -> None:

@@ -252,13 +252,19 @@ def _listed(resource: _Resource, now: str | None, config: AlterableConfig) -> st
     if now is None and resource.type == TOPIC:
         now = TOPIC_CONFIGS[config.name].default
     items = [item for item in (now or "").split(",") if item]
-    for item in (config.value or "").split(","):
-        if config.config_operation == ConfigOperation.SUBTRACT:
-            if item in items:
-                items.remove(item)
-        elif item not in items:
-            items.append(item)
-    return ",".join(items)
+    given = (config.value or "").split(",")
+    if config.config_operation == ConfigOperation.APPEND:
+        known = set(items)
+        return ",".join([*items, *(item for item in dict.fromkeys(given) if item not in known)])
+    left = Counter(given)
+    kept = []
+    for item in items:
+        # Of an item that is there several times, as many go as are given.
+        if left[item]:
+            left[item] -= 1
+        else:
+            kept.append(item)
+    return ",".join(kept)
 
 
 def _right_problem(view: View, resource: _Resource) -> Problem | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from quorum_node.controller.configs import alter_configs, incremental_alter_configs
+from quorum_node.controller.decision import Decision
 from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
 from quorum_node.controller.topic_settings import effective, layers_of, may_lose_data
 from quorum_node.controller.topics import create_topics
@@ -22,6 +23,7 @@ from quorum_node.protocol.configs import (
 )
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import ConfigRecord
 from quorum_node.schema.decoder import MAX_STRING_BYTES
 from support.controlled_cluster import NODE_ID, ControlledCluster, assigned
 
@@ -90,6 +92,76 @@ def test_a_list_does_not_grow_beyond_the_strings_that_stock_nodes_read(
     assert append("a" * 16_383) == append("b" * 16_383) == [ErrorCode.NONE]
     assert append("c") == [ErrorCode.INVALID_CONFIG]
     assert len(cluster.image.configs.of(BROKER, "")["listeners"]) == MAX_STRING_BYTES
+
+
+REPLICAS = "leader.replication.throttled.replicas"
+LONGEST = 32_767
+
+
+def replicas(first: int, count: int) -> str:
+    """So many items of seven bytes, of which one is the comma before the next."""
+    return ",".join(f"{number:04}:1" for number in range(first, first + count))
+
+
+@pytest.mark.parametrize("kind", [TOPIC, BROKER])
+def test_a_value_can_not_become_longer_than_the_longest_string(
+    cluster: ControlledCluster, kind: int
+) -> None:
+    """Stock nodes can't read a record with a longer one, nor clients an answer with it."""
+    name, key = ("t", REPLICAS) if kind == TOPIC else ("1", "ssl.cipher.suites")
+    longest = replicas(0, LONGEST // 7)
+    longest += "0" * (LONGEST - len(longest))
+    assert alter(cluster, resource(kind, name, (key, SET, longest))) == [ErrorCode.NONE]
+    before = len(cluster.decided)
+    request = IncrementalAlterConfigsRequest(
+        resources=(resource(kind, name, (key, APPEND, "1:1")),), validate_only=False
+    )
+    answer = cluster.ask(incremental_alter_configs, request, IncrementalAlterConfigsResponse)
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    (found,) = answer.responses
+    assert found.error_code == ErrorCode.INVALID_CONFIG
+    assert found.error_message == f"{key}: the list would have more than 32767 bytes"
+    assert cluster.image.configs.of(kind, name)[key] == longest
+    assert len(cluster.decided) == before, "nothing is written"
+    shorter = resource(kind, name, (key, SUBTRACT, "0000:1,0001:1"))
+    assert alter(cluster, shorter) == [ErrorCode.NONE]
+    assert cluster.image.configs.of(kind, name)[key] == longest[14:]
+    assert alter(cluster, resource(kind, name, (key, APPEND, "1:1"))) == [ErrorCode.NONE]
+
+
+def test_the_length_of_a_value_is_that_of_its_bytes(cluster: ControlledCluster) -> None:
+    key = "ssl.cipher.suites"
+    half = "é" * (LONGEST // 2)
+    assert alter(cluster, resource(BROKER, "1", (key, SET, half))) == [ErrorCode.NONE]
+    assert alter(cluster, resource(BROKER, "1", (key, APPEND, "é"))) == [ErrorCode.INVALID_CONFIG]
+
+
+def test_a_value_that_an_earlier_version_let_grow_can_be_shortened(
+    cluster: ControlledCluster,
+) -> None:
+    key, grown = "ssl.cipher.suites", replicas(0, 6_000)
+    record = ConfigRecord(resource_type=BROKER, resource_name="1", name=key, value=grown)
+    cluster.take(Decision((record,)))
+    assert len(cluster.image.configs.of(BROKER, "1")[key]) > LONGEST
+    one = resource(BROKER, "1", (key, SUBTRACT, "0000:1"))
+    assert alter(cluster, one) == [ErrorCode.INVALID_CONFIG]
+    many = resource(BROKER, "1", (key, SUBTRACT, replicas(0, 3_000)))
+    assert alter(cluster, many) == [ErrorCode.NONE]
+    assert cluster.image.configs.of(BROKER, "1")[key] == replicas(3_000, 3_000)
+
+
+def test_items_that_are_there_several_times_go_as_often_as_they_are_given(
+    cluster: ControlledCluster,
+) -> None:
+    key = "ssl.cipher.suites"
+    for operation, value, after in (
+        (SET, "a,b,a,c,a", "a,b,a,c,a"),
+        (SUBTRACT, "a,d", "b,a,c,a"),
+        (SUBTRACT, "a,a,a", "b,c"),
+        (APPEND, "d,c,d,e", "b,c,d,e"),
+    ):
+        assert alter(cluster, resource(BROKER, "1", (key, operation, value))) == [ErrorCode.NONE]
+        assert cluster.image.configs.of(BROKER, "1")[key] == after
 
 
 def test_unchanged_broker_config_is_written_again(cluster: ControlledCluster) -> None:
