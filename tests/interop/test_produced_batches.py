@@ -47,6 +47,7 @@ TOPICS: dict[str, dict[str, str]] = {
     "snappy": {"compression_type": "snappy"},
     "uncompressed": {"compression_type": "uncompressed"},
     "small": {"max_message_bytes": "1000"},
+    "segments": {"segment_bytes": "1048576", "max_message_bytes": "2000000"},
 }
 
 
@@ -74,15 +75,25 @@ class Both:
                 made = ours.create_topic_at(OURS, name, [broker_id], [OURS], 1, **configs)
                 self._ids[topic, broker_id] = made
 
-    def produce(self, topic: str, broker_id: int, data: bytes, version: int) -> Answer:
+    def produce(
+        self,
+        topic: str,
+        broker_id: int,
+        data: bytes,
+        version: int,
+        acks: int = -1,
+        partition: int = 0,
+    ) -> Answer:
         body = ProduceRequest(
-            acks=-1,
+            acks=acks,
             timeout_ms=10_000,
             topic_data=(
                 TopicProduceData(
                     name=f"{topic}-{broker_id}" if version < 13 else "",
-                    topic_id=self._ids[topic, broker_id] if version >= 13 else None,
-                    partition_data=(PartitionProduceData(index=0, records=data),),
+                    topic_id=self._ids.get((topic, broker_id), UUID(int=99))
+                    if version >= 13
+                    else None,
+                    partition_data=(PartitionProduceData(index=partition, records=data),),
                 ),
             ),
         )
@@ -92,9 +103,18 @@ class Both:
         faults = tuple(each.batch_index for each in found.record_errors)
         return Answer(found.error_code, found.log_append_time_ms >= 0, faults)
 
-    def same(self, topic: str, data: bytes, version: int = 13) -> Answer:
+    def same(
+        self,
+        topic: str,
+        data: bytes,
+        version: int = 13,
+        acks: int = -1,
+        partition: int = 0,
+    ) -> Answer:
         """The answer, which both give."""
-        stock, ours = (self.produce(topic, each, data, version) for each in (STOCK, OURS))
+        stock, ours = (
+            self.produce(topic, each, data, version, acks, partition) for each in (STOCK, OURS)
+        )
         assert ours.code == stock.code, (topic, stock, ours)
         assert ours.has_append_time == stock.has_append_time, (topic, stock, ours)
         assert ours.faults[:1] == stock.faults[:1], (topic, stock, ours)
@@ -175,6 +195,91 @@ def test_invalid_batches_get_the_error_codes_of_a_stock_broker(both: Both) -> No
     old = produced((0, None, b"a"), base_ms=now, attributes=ZSTD)
     assert both.same("plain", old, version=6).code == 76
     assert both.same("plain", old, version=7).code == 0
+
+
+def with_bytes(data: bytes, at: int, *values: int, checked: bool = True) -> bytes:
+    """With other bytes at a position; `checked`: with a checksum that agrees."""
+    changed = bytearray(data)
+    changed[at : at + len(values)] = bytes(values)
+    if checked:
+        changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
+def test_each_kind_of_wrong_batch_gets_a_stock_brokers_code(both: Both) -> None:
+    """One after the other: so that a code which both give for another reason does not hide a difference."""
+    now = now_ms()
+    good = produced((0, b"k", b"a"), (0, b"k", b"b"), base_ms=now)
+    large = produced((0, b"k", bytes(1_200_000)), base_ms=now)
+    late = produced((2 * HOUR_MS, b"k", bytes(1_200_000)), base_ms=now)
+    wrong: dict[str, tuple[str, bytes, int]] = {
+        "no batch": ("plain", b"", 87),
+        "a part of a batch": ("plain", good[:-1], 87),
+        "two batches": ("plain", good + good, 87),
+        "a base offset": ("plain", with_bytes(good, 7, 5), 87),
+        "magic 0": ("plain", with_bytes(good, 16, 0), 87),
+        "magic 1": ("plain", with_bytes(good, 16, 1), 87),
+        "magic 3": ("plain", with_bytes(good, 16, 3), 2),
+        "magic -1": ("plain", with_bytes(good, 16, 255), 2),
+        "length 13": ("plain", with_bytes(good, 8, 0, 0, 0, 13), 2),
+        "a length below the header's": ("plain", with_bytes(good, 8, 0, 0, 0, 20), 2),
+        "a wrong checksum": ("plain", with_bytes(good, len(good) - 1, 1, checked=False), 2),
+        "no record, last delta 1": ("plain", with_bytes(good, 57, 0, 0, 0, 0), 87),
+        "no record, last delta -1": ("plain", produced(base_ms=now, content=b"", count=0), 87),
+        "a negative number of records": ("plain", with_bytes(good, 57, 255, 255, 255, 255), 87),
+        "a last delta that is too large": ("plain", with_bytes(good, 26, 2), 87),
+        "a codec that does not exist": ("plain", with_bytes(good, 22, 5), -1),
+        "a control batch": ("plain", with_bytes(good, 22, 0x20), 87),
+        "a control batch of a transaction": ("plain", with_bytes(good, 22, 0x30), 53),
+        "a negative sequence": ("plain", with_bytes(good, 43, *bytes(7), 9, 0, 0), 87),
+        "a time that is too late": ("plain", produced((2 * HOUR_MS, None, b"a"), base_ms=now), 32),
+        "larger than the topic allows": ("small", produced((0, None, bytes(2_000)), base_ms=now), 10),
+        "larger than a segment": ("segments", large, 18),
+        "larger than a segment, and too late": ("segments", late, 32),
+    }  # fmt: skip
+    for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        content = content_of((0, b"k", b"a"), (0, b"k", b"b"))
+        at = len(content) // 2 + 3
+        assert content[at] == 2, "the offset delta of the second record"
+        swapped = produced(
+            base_ms=now, content=with_delta(content, at, 0), count=2, attributes=codec
+        )
+        wrong[f"inner offsets, codec {codec}"] = "plain", swapped, -1
+        mixed = produced(base_ms=now, content=content + content, count=3, attributes=codec)
+        wrong[f"more records than announced, codec {codec}"] = "plain", mixed, 87
+    for name, (topic, data, code) in wrong.items():
+        assert (name, both.same(topic, data).code) == (name, code)
+
+
+def with_delta(content: bytes, at: int, delta: int) -> bytes:
+    return content[:at] + bytes([delta]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize(("topic", "partition", "code"), [("unknown", 0, 0), ("plain", 7, 3)])
+def test_unknown_topics_and_partitions_get_a_stock_brokers_code(
+    both: Both, version: int, topic: str, partition: int, code: int
+) -> None:
+    data = produced((0, b"k", b"a"), base_ms=now_ms())
+    for each in (data, with_bytes(data, 16, 1), b""):
+        found = both.same(topic, each, version, partition=partition)
+        assert found.code == (code or (100 if version == 13 else 3))
+
+
+def test_of_several_faults_both_tell_the_same(both: Both) -> None:
+    now = now_ms()
+    good = produced((0, b"k", b"a"), base_ms=now)
+    flipped = with_bytes(good, len(good) - 1, 1, checked=False)
+    assert both.same("plain", good, acks=2).code == 21
+    assert both.same("plain", flipped, acks=2).code == 21
+    assert both.same("plain", b"", acks=2).code == 87
+    assert both.same("plain", with_bytes(good, 16, 3), acks=2).code == 2
+    assert both.same("plain", with_bytes(flipped, 22, 5, checked=False)).code == 2
+    big = produced((0, None, bytes(2_000)), base_ms=now)
+    assert both.same("small", with_bytes(big, 22, 5, checked=False)).code == 10
+    assert both.same("small", with_bytes(big, 7, 1, checked=False)).code == 87
+    unread = produced((0, None, b"a"), base_ms=now, attributes=ZSTD)
+    assert both.same("plain", unread, version=6, acks=2).code == 76
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])

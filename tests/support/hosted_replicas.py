@@ -140,11 +140,20 @@ class HostedReplicas:
 
     def create(self, name: str, *replicas: tuple[int, ...], **configs: str) -> HostedReplica:
         """A topic, by default of one partition on this broker; its first replica."""
-        topic = assigned(name, *(replicas or ((ME,),)), **configs)
+        self._create(name, replicas or ((ME,),), configs)
+        return self.replica(name)
+
+    def create_elsewhere(self, name: str) -> None:
+        """A topic of one partition, of which this broker has no replica."""
+        self._create(name, ((OTHER,),), {})
+
+    def _create(
+        self, name: str, replicas: tuple[tuple[int, ...], ...], configs: dict[str, str]
+    ) -> None:
+        topic = assigned(name, *replicas, **configs)
         request = CreateTopicsRequest(topics=(topic,))
         self.cluster.ask(create_topics, request, CreateTopicsResponse)
         self.replicas.apply(self.cluster.image)
-        return self.replica(name)
 
     def delete(self, name: str) -> None:
         """Delete a topic."""

@@ -57,30 +57,44 @@ class BatchLimits:
     codec_level: int | None = None
 
 
-def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
-    """The batch, or why it is refused. Its data is the unchanged bytes, without an incomplete batch at the end."""
+def one_batch(data: Buffer) -> memoryview | BrokerError:
+    """The one batch of the present format that the bytes begin with, or why the request is refused.
+
+    A stock broker checks this much before it looks for the partition's log. Behind the batch may be an incomplete one.
+    """
     size_bytes = _first_size(data)
-    if isinstance(size_bytes, BrokerError):
-        return size_bytes
-    data = memoryview(data)[:size_bytes]
-    codec = data[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK if size_bytes >= HEADER_BYTES else 0
+    return size_bytes if isinstance(size_bytes, BrokerError) else memoryview(data)[:size_bytes]
+
+
+def codec_of(batch: memoryview) -> int:
+    """The codec of a batch that `one_batch` has returned; it may be one that does not exist."""
+    return batch[_ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+
+
+def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
+    """The batch, or why it is refused. Its data is the unchanged bytes, without an incomplete batch at the end.
+
+    The order of the checks is a stock leader's. Whether the batch fits into a segment is checked last, with its records.
+    """
+    batch = one_batch(data)
+    if isinstance(batch, BrokerError):
+        return batch
+    size_bytes = len(batch)
+    if any(batch[:8]):
+        return BrokerError.INVALID_RECORD
+    if size_bytes > limits.max_message_bytes:
+        return BrokerError.MESSAGE_TOO_LARGE
+    if size_bytes < HEADER_BYTES or crc32c(batch[CRC_COVERS_FROM:]) != _CRC.unpack_from(batch)[0]:
+        return BrokerError.CORRUPT_MESSAGE
+    codec = codec_of(batch)
     if codec > _NEWEST_CODEC:
         # No consumer could read it, nor anything behind it.
         return BrokerError.UNKNOWN_SERVER_ERROR
-    if any(data[:8]):
-        return BrokerError.INVALID_RECORD
-    oversize = check_size(size_bytes, limits)
-    if oversize is not BrokerError.NONE:
-        return oversize
-    if size_bytes < HEADER_BYTES:
-        return BrokerError.CORRUPT_MESSAGE
-    if crc32c(data[CRC_COVERS_FROM:]) != _CRC.unpack_from(data)[0]:
-        return BrokerError.CORRUPT_MESSAGE
     try:
-        header = read_header(data)
+        header = read_header(batch)
     except CorruptBatch:
         return BrokerError.INVALID_RECORD
-    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(data)
+    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(batch)
     if header.is_control or header.record_count != header.last_offset_delta + 1:
         return BrokerError.INVALID_RECORD
     if producer_id != NO_PRODUCER and base_sequence < 0:
@@ -93,7 +107,7 @@ def read_produced(data: Buffer, limits: BatchLimits) -> Batch | BrokerError:
         end_offset=header.record_count,
         leader_epoch=-1,
         size_bytes=header.size_bytes,
-        data=data,
+        data=batch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,

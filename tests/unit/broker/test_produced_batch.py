@@ -7,7 +7,7 @@ from crc32c import crc32c
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.produced_batch import BatchLimits, place, read_produced
+from quorum_node.broker.produced_batch import BatchLimits, check_size, place, read_produced
 from quorum_node.records.batches import Record, encode_batch, split_batches
 
 LIMITS = BatchLimits()
@@ -96,4 +96,17 @@ def test_batch_limits_are_enforced() -> None:
     size = len(data)
     assert isinstance(read_produced(data, BatchLimits(size, size)), Batch)
     assert read_produced(data, BatchLimits(size - 1, size)) is BrokerError.MESSAGE_TOO_LARGE
-    assert read_produced(data, BatchLimits(size, size - 1)) is BrokerError.RECORD_LIST_TOO_LARGE
+    assert check_size(size, BatchLimits(size, size)) is BrokerError.NONE
+    assert check_size(size, BatchLimits(size, size - 1)) is BrokerError.RECORD_LIST_TOO_LARGE
+
+
+def test_of_several_faults_the_first_one_is_told_in_the_order_of_a_stock_leader() -> None:
+    """Base offset, size, checksum, codec, and then what the header says."""
+    faulty = bytearray(changed(21, ">h", 0x25))
+    assert read_produced(bytes(faulty), LIMITS) is BrokerError.UNKNOWN_SERVER_ERROR
+    faulty[-1] ^= 1
+    assert read_produced(bytes(faulty), LIMITS) is CORRUPT
+    small = BatchLimits(max_message_bytes=len(faulty) - 1)
+    assert read_produced(bytes(faulty), small) is BrokerError.MESSAGE_TOO_LARGE
+    faulty[7] = 1
+    assert read_produced(bytes(faulty), small) is INVALID

@@ -176,6 +176,15 @@ def test_batch_that_exceeds_the_limit_after_recompression_is_rejected() -> None:
     assert refused(data, limits).error is BrokerError.MESSAGE_TOO_LARGE
 
 
+def test_a_batch_that_does_not_fit_into_a_segment_is_refused_after_all_other_checks() -> None:
+    data = produced((0, None, b"x" * 500))
+    limits = replace(LIMITS, segment_bytes=len(data) - 1)
+    assert refused(data, limits).error is BrokerError.RECORD_LIST_TOO_LARGE
+    assert accepted(data, replace(limits, codec=ZSTD)), "it is smaller as it is stored"
+    late = produced((2 * HOUR_MS, None, b"x" * 500))
+    assert refused(late, limits).error is INVALID_TIMESTAMP
+
+
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
 def test_unreadable_records_are_rejected(codec: int) -> None:
     good = content_of((0, None, b"a"), (0, None, b"b"))

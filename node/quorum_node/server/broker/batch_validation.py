@@ -63,7 +63,7 @@ def validated(
     target = codec if limits.codec is None else limits.codec
     wanted = (stamp.attributes, stamp.max_timestamp_ms, target)
     if walked.is_in_order and wanted == (header.attributes, header.max_timestamp_ms, codec):
-        return batch
+        return _within(limits, batch)
     if not walked.is_in_order and content is not None and target == codec:
         text = "the offset deltas of compressed records are not 0, 1, 2 ..."
         return Refusal(BrokerError.UNKNOWN_SERVER_ERROR, text)
@@ -74,12 +74,17 @@ def validated(
             plain = renumbered(plain, 0, header.record_count)
         recoded = deflate(target, plain, limits.codec_level) if target else plain
     changed = restamped(data, stamp, target, recoded)
-    oversize = check_size(len(changed), limits)
-    if oversize is not BrokerError.NONE:
-        return Refusal(oversize, oversize.value)
-    return batch._replace(
-        data=changed, size_bytes=len(changed), max_timestamp_ms=stamp.max_timestamp_ms
+    return _within(
+        limits,
+        batch._replace(
+            data=changed, size_bytes=len(changed), max_timestamp_ms=stamp.max_timestamp_ms
+        ),
     )
+
+
+def _within(limits: BatchLimits, batch: Batch) -> Batch | Refusal:
+    oversize = check_size(batch.size_bytes, limits)
+    return batch if oversize is BrokerError.NONE else Refusal(oversize, oversize.value)
 
 
 class BatchValidation:

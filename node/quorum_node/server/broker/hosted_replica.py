@@ -27,6 +27,7 @@ from quorum_node.broker.partition import PartitionReplica
 from quorum_node.broker.produced_batch import BatchLimits, place
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.broker.settings import PartitionSettings
+from quorum_node.broker.waiting_produces import ACKS_ALL
 from quorum_node.image.topics import PartitionKey
 from quorum_node.schema.primitives import Buffer
 from quorum_node.server.broker.data_log import DataLog
@@ -100,6 +101,15 @@ class HostedReplica:
     def is_leader(self) -> bool:
         """Whether this replica leads the partition, to its own knowledge."""
         return isinstance(self.core.role, Leader)
+
+    def refuses_producers(self, acks: int) -> BrokerError:
+        """Why no batch with these acks would be appended now, whatever it has; NONE if it would."""
+        role = self.core.role
+        if not isinstance(role, Leader):
+            return BrokerError.NOT_LEADER_OR_FOLLOWER
+        if acks == ACKS_ALL and role.is_under_min_isr:
+            return BrokerError.NOT_ENOUGH_REPLICAS
+        return BrokerError.NONE
 
     @property
     def has_failed(self) -> bool:

@@ -10,7 +10,13 @@ from functools import partial
 
 from quorum_node.broker.batch import Batch
 from quorum_node.broker.errors import BrokerError
-from quorum_node.broker.produced_batch import is_transactional, read_produced
+from quorum_node.broker.leader import ACKS
+from quorum_node.broker.produced_batch import (
+    codec_of,
+    is_transactional,
+    one_batch,
+    read_produced,
+)
 from quorum_node.broker.produced_records import Refusal
 from quorum_node.broker.producers import NO_GUARD
 from quorum_node.protocol.errors import ErrorCode
@@ -120,6 +126,10 @@ class ProduceApi:
         if isinstance(found, ErrorCode):
             done(found, -1)
             return
+        data = _data_of(each, inbound.request.version, body.acks)
+        if isinstance(data, BrokerError):
+            done(code_of(data), -1, data.value)
+            return
         if found.topic.name in INTERNAL_TOPICS:
             done(ErrorCode.INVALID_TOPIC_EXCEPTION, -1, "only brokers may write to internal topics")
             return
@@ -127,13 +137,13 @@ class ProduceApi:
         if replica is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
             return
-        batch = read_produced(each.records or b"", replica.limits)
+        error = replica.refuses_producers(body.acks)
+        if error is not BrokerError.NONE:
+            done(code_of(error), -1, error.value)
+            return
+        batch = read_produced(data, replica.limits)
         if isinstance(batch, BrokerError):
             done(code_of(batch), -1, batch.value)
-            return
-        if batch.codec == ZSTD and inbound.request.version < _ZSTD_SINCE:
-            error = BrokerError.UNSUPPORTED_COMPRESSION_TYPE
-            done(code_of(error), -1, error.value)
             return
 
         def checked(result: Batch | Refusal) -> None:
@@ -267,6 +277,16 @@ class ProduceApi:
                     ProduceNodeEndpoint(node_id=broker_id, host=host, port=port, rack=rack)
                 )
         return tuple(found)
+
+
+def _data_of(each: PartitionProduceData, version: int, acks: int) -> memoryview | BrokerError:
+    """The bytes of the batch, or an error that does not depend on the partition's log; in the order of a stock broker."""
+    data = one_batch(each.records or b"")
+    if isinstance(data, BrokerError):
+        return data
+    if version < _ZSTD_SINCE and codec_of(data) == ZSTD:
+        return BrokerError.UNSUPPORTED_COMPRESSION_TYPE
+    return data if acks in ACKS else BrokerError.INVALID_REQUIRED_ACKS
 
 
 def _append(

@@ -1,0 +1,184 @@
+"""Produce requests of a broker: the error code of each partition, and which of several faults is told, as by a stock broker."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from quorum_node.protocol.broker_apis import PRODUCE
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from quorum_node.server.broker.produce_api import ProduceApi
+from quorum_node.server.broker.topic_lookup import May, anything
+from quorum_node.server.broker.transaction_coordinators import TransactionCoordinators
+from quorum_node.server.broker.transaction_verification import TransactionVerification
+from quorum_node.storage.broker.codecs import ZSTD
+from support.hosted_replicas import ME, OTHER, HostedReplicas, answered, played
+from support.produced_batches import produced
+
+IDS_SINCE = 13
+GOOD = produced((0, b"k", b"v"), base_ms=-1)
+FLIPPED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
+OLD = GOOD[:16] + b"\1" + GOOD[17:]
+
+
+def produce(
+    hosted: HostedReplicas,
+    name: str,
+    data: bytes | None = GOOD,
+    *,
+    version: int = PRODUCE.max_version,
+    acks: int = 1,
+    partition: int = 0,
+    may: May = anything,
+) -> Any:
+    """The result for the partition, which has to come at once."""
+    topic = hosted.cluster.image.topics.named(name)
+    topic_id = UUID(int=99) if topic is None else topic.topic_id
+    by_id = version >= IDS_SINCE
+    part = PartitionProduceData(index=partition, records=data)
+    wanted = TopicProduceData(
+        name="" if by_id else name, topic_id=topic_id if by_id else None, partition_data=(part,)
+    )
+    body = ProduceRequest(acks=acks, timeout_ms=0, topic_data=(wanted,))
+    coordinators = TransactionCoordinators(
+        ME, lambda: hosted.cluster.image, lambda broker_id: None, hosted.peers
+    )
+    verification = TransactionVerification(coordinators, hosted.peers)
+    api = ProduceApi(hosted.replicas, lambda broker_id, listener: None, verification)
+    try:
+        answer = answered(
+            lambda inbound, body: api.handle(inbound, body, may), PRODUCE, body, version
+        )
+    finally:
+        api.close()
+    ((found,),) = [each.partition_responses for each in answer.responses]
+    return found
+
+
+def code(hosted: HostedReplicas, name: str, data: bytes | None = GOOD, **options: Any) -> ErrorCode:
+    found = produce(hosted, name, data, **options)
+    assert bool(found.error_code) == (found.base_offset == -1)
+    return ErrorCode(found.error_code)
+
+
+def test_unknown_topics_and_partitions(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        hosted.create("t")
+        assert produce(hosted, "t").base_offset == 0
+        assert code(hosted, "unknown") == ErrorCode.UNKNOWN_TOPIC_ID
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert code(hosted, "unknown", version=12) == unknown
+        assert code(hosted, "t", partition=7) == unknown
+        assert code(hosted, "t", partition=-1) == unknown
+        assert code(hosted, "unknown", FLIPPED, acks=2) == ErrorCode.UNKNOWN_TOPIC_ID
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert code(hosted, "t", may=lambda _: False) == denied
+        assert code(hosted, "unknown", version=12, may=lambda _: False) == denied
+        hosted.close()
+
+    played(steps())
+
+
+@pytest.mark.parametrize("data", [None, b"", GOOD[:-1], GOOD + GOOD, OLD])
+def test_a_request_has_one_batch_of_the_present_format_for_each_partition(
+    tmp_path: Path, data: bytes | None
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        replica = hosted.create("t")
+        hosted.create_elsewhere("elsewhere")
+        for name in ("t", "elsewhere"):
+            assert code(hosted, name, data, acks=2) == ErrorCode.INVALID_RECORD
+        assert replica.core.end_offset == 0
+        hosted.close()
+
+    played(steps())
+
+
+def test_a_replica_that_does_not_lead_refuses_before_it_reads_the_batch(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        hosted.create("followed", (OTHER, ME))
+        hosted.create_elsewhere("elsewhere")
+        for name in ("followed", "elsewhere"):
+            for data in (GOOD, FLIPPED):
+                found = produce(hosted, name, data)
+                assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert found.current_leader.leader_id == OTHER
+        hosted.close()
+
+    played(steps())
+
+
+def test_too_few_replicas_in_sync_are_told_before_what_is_wrong_with_the_batch(
+    tmp_path: Path,
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        replica = hosted.create("t", (ME, OTHER), **{"min.insync.replicas": "2"})
+        leave_isr(hosted, replica)
+        for data in (GOOD, FLIPPED):
+            assert code(hosted, "t", data, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert code(hosted, "t", FLIPPED, acks=1) == ErrorCode.CORRUPT_MESSAGE
+        assert code(hosted, "t", GOOD, acks=1) == ErrorCode.NONE
+        hosted.close()
+
+    played(steps())
+
+
+def leave_isr(hosted: HostedReplicas, replica: Any) -> None:
+    """The other broker falls out of the ISR."""
+    partition = hosted.cluster.partition("t")
+    smaller = replace(partition, isr=(ME,), partition_epoch=partition.partition_epoch + 1)
+    hosted.cluster.image = hosted.cluster.image.replay(smaller)
+    hosted.replicas.apply(hosted.cluster.image)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 300])
+def test_wrong_acks_are_told_before_everything_that_depends_on_the_log(
+    tmp_path: Path, acks: int
+) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        hosted.create("t")
+        hosted.create_elsewhere("elsewhere")
+        hosted.create("__consumer_offsets")
+        for name in ("t", "elsewhere", "__consumer_offsets"):
+            for data in (GOOD, FLIPPED):
+                assert code(hosted, name, data, acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
+        assert code(hosted, "__consumer_offsets") == ErrorCode.INVALID_TOPIC_EXCEPTION
+        hosted.close()
+
+    played(steps())
+
+
+def test_zstd_needs_version_7(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        hosted.create("t")
+        data = produced((0, b"k", b"v"), base_ms=-1, attributes=ZSTD)
+        refused = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert code(hosted, "t", data, version=6, acks=2) == refused
+        assert code(hosted, "t", data, version=7) == ErrorCode.NONE
+        hosted.close()
+
+    played(steps())
+
+
+def test_the_record_at_fault_is_named(tmp_path: Path) -> None:
+    async def steps() -> None:
+        hosted = HostedReplicas(tmp_path)
+        hosted.create("t", **{"cleanup.policy": "compact"})
+        found = produce(hosted, "t", produced((0, b"k", b"v"), (0, None, b"v"), base_ms=-1))
+        assert found.error_code == ErrorCode.INVALID_RECORD
+        ((index, text),) = [
+            (e.batch_index, e.batch_index_error_message) for e in found.record_errors
+        ]
+        assert (index, found.error_message) == (1, text)
+        hosted.close()
+
+    played(steps())
