@@ -10,6 +10,7 @@ from quorum_node.controller.acls import described_acls
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
+from quorum_node.controller.described_room import DescribedRoom
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.scram import described_credentials
 from quorum_node.protocol.acls import DescribeAclsRequest
@@ -201,9 +202,11 @@ class BrokerApi:
     def _describe_configs(
         self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
     ) -> None:
+        room = DescribedRoom()
         results = tuple(
             self._describe_one(
                 each,
+                room,
                 config_refused(
                     rights,
                     inbound.caller,
@@ -218,11 +221,18 @@ class BrokerApi:
         inbound.reply(DescribeConfigsResponse(results=results))
 
     def _describe_one(
-        self, resource: DescribeConfigsResource, refused: Problem | None, *, synonyms: bool
+        self,
+        resource: DescribeConfigsResource,
+        room: DescribedRoom,
+        refused: Problem | None,
+        *,
+        synonyms: bool,
     ) -> DescribeConfigsResult:
         kind, name = resource.resource_type, resource.resource_name
         asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
-        found = refused or describe(self._replicas.image, self._broker_id, self._static, asked)
+        found = refused or room.describe(
+            lambda: describe(self._replicas.image, self._broker_id, self._static, asked)
+        )
         return DescribeConfigsResult(
             error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
             error_message=found.text if isinstance(found, Problem) else None,

@@ -7,6 +7,7 @@ AdminClient works with the quorum. Must not know sockets or elections.
 from quorum_node.controller.authorization import AclOperation, Caller, Rights
 from quorum_node.controller.config_descriptions import Asked, describe
 from quorum_node.controller.config_rights import config_refused
+from quorum_node.controller.described_room import DescribedRoom, Found
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import Settings
 from quorum_node.protocol.configs import (
@@ -17,7 +18,6 @@ from quorum_node.protocol.configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
-    DescribedConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -69,9 +69,9 @@ class ConfigApi:
         """The present values, after a majority has confirmed the leader."""
 
         def done(error: RaftError | None) -> None:
-            caller, synonyms = inbound.caller, body.include_synonyms
+            caller, synonyms, room = inbound.caller, body.include_synonyms, DescribedRoom()
             results = tuple(
-                self._describe_one(caller, rights, resource, error, synonyms=synonyms)
+                self._describe_one(caller, rights, resource, error, room, synonyms=synonyms)
                 for resource in body.resources
             )
             inbound.reply(DescribeConfigsResponse(results=results))
@@ -85,10 +85,11 @@ class ConfigApi:
         rights: Rights,
         resource: DescribeConfigsResource,
         error: RaftError | None,
+        room: DescribedRoom,
         *,
         synonyms: bool,
     ) -> DescribeConfigsResult:
-        found: tuple[DescribedConfig, ...] | Problem
+        found: Found
         if error is not None:
             found = Problem(controller_error(error), error.value)
         else:
@@ -96,7 +97,9 @@ class ConfigApi:
             kind, name = resource.resource_type, resource.resource_name
             asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
             problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, kind, name)
-            found = problem or describe(image, self._node_id, settings.static_configs, asked)
+            found = problem or room.describe(
+                lambda: describe(image, self._node_id, settings.static_configs, asked)
+            )
         return DescribeConfigsResult(
             error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
             error_message=found.text if isinstance(found, Problem) else None,

@@ -1,0 +1,46 @@
+"""Bounds the answer to one DescribeConfigs request. PURE.
+
+A resource of a few bytes in the request becomes dozens of configs in the answer, which is kept in
+memory and made on the event loop. Without a bound one small request would stop the node for longer
+than an election takes. Must not know configs (`config_descriptions.py`).
+Source: rule of this project.
+"""
+
+from collections.abc import Callable
+
+from quorum_node.controller.problem import Problem
+from quorum_node.protocol.configs import DescribedConfig
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.schema.decoder import MAX_ELEMENTS
+
+MAX_BYTES = 16 << 20
+"""Of names and values."""
+_TOO_MUCH = Problem(
+    ErrorCode.POLICY_VIOLATION,
+    f"one answer has at most {MAX_ELEMENTS} configs and {MAX_BYTES} bytes: ask for fewer resources at once",
+)
+
+Found = tuple[DescribedConfig, ...] | Problem
+
+
+class DescribedRoom:
+    """What is left for the further resources of one request. At least one resource is described."""
+
+    __slots__ = ("_bytes", "_elements")
+
+    def __init__(self) -> None:
+        self._elements = MAX_ELEMENTS
+        self._bytes = MAX_BYTES
+
+    def describe(self, resource: Callable[[], Found]) -> Found:
+        """The configs of one more resource, or why there is no room for them."""
+        if self._elements <= 0 or self._bytes <= 0:
+            return _TOO_MUCH
+        found = resource()
+        if not isinstance(found, Problem):
+            for config in found:
+                self._elements -= 1 + len(config.synonyms)
+                self._bytes -= len(config.name) + len(config.value or "")
+                for each in config.synonyms:
+                    self._bytes -= len(each.name) + len(each.value or "")
+        return found

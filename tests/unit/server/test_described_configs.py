@@ -1,0 +1,60 @@
+"""DescribeConfigs: one request has one bounded answer, however many resources it names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorum_node.controller import described_room
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.protocol.apis import DESCRIBE_CONFIGS
+from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.security.caller import ANONYMOUS
+from support.hosted_node import Node, with_node
+
+REFUSED = ErrorCode.POLICY_VIOLATION
+
+
+def named(names: Sequence[str]) -> DescribeConfigsRequest:
+    resources = [DescribeConfigsResource(resource_type=TOPIC, resource_name=name) for name in names]
+    return DescribeConfigsRequest(resources=tuple(resources))
+
+
+def codes(answer: Any) -> list[int]:
+    return [each.error_code for each in answer.results]
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_ELEMENTS", 10), ("MAX_BYTES", 40)])
+def test_what_is_beyond_the_room_of_an_answer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """The topic has five configs, with 38 bytes of names and values."""
+    monkeypatch.setattr(described_room, limit, most)
+
+    async def scenario(node: Node) -> None:
+        for number in range(4):
+            await node.append(0, f"key{number}", "1234")
+        twice = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "no", "t"]))
+        assert codes(twice) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        many = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t"] * 20_000))
+        assert codes(many) == [0, 0] + [REFUSED] * 19_998
+        assert many.results[-1].error_message
+        assert sum(len(each.configs) for each in many.results) == 10
+
+    with_node(tmp_path / "data", scenario)
+
+
+def test_one_resource_is_described_whatever_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(described_room, "MAX_BYTES", 100)
+
+    async def scenario(node: Node) -> None:
+        await node.append(0, "long", "x" * 30_000)
+        answer = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "t"]))
+        assert codes(answer) == [0, REFUSED]
+        assert {len(each.value) for each in answer.results[0].configs} == {1, 30_000}
+
+    with_node(tmp_path / "data", scenario)
