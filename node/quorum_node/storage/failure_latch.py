@@ -90,7 +90,7 @@ def _read(mark: Path) -> str | None:
         return f"the failure latch {mark} can't be read ({error.strerror})"
     try:
         return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text.strip() or "the failure latch is empty"
 
 

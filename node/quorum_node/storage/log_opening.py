@@ -21,7 +21,7 @@ from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import EpochStarts
 from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced, Verdict
 from quorum_node.storage.seal import SEAL_SUFFIX, read_seal, seal_path
-from quorum_node.storage.segment import SUFFIX, Segment
+from quorum_node.storage.segment import SUFFIX, Segment, segment_bases
 from quorum_node.storage.synced_end import RecordedEnd
 
 
@@ -65,11 +65,11 @@ def open_segments(
     synced: KnownSynced = NOTHING_KNOWN,
 ) -> OpenedSegments:
     """Open every segment; what was never synced is cut off. Raises StorageFailure on damage, and OSError."""
-    names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
-    bases = [int(name.removesuffix(SUFFIX)) for name in names] or [base_offset_if_empty]
-    _drop_orphan_seals(directory, names, files)
+    found = segment_bases(files.names(directory))
+    bases = found or [base_offset_if_empty]
+    _drop_orphan_seals(directory, found, files)
     synced = _raise_by_seals(directory, bases, synced, files)
-    opened = OpenedSegments(end_offset=bases[0], names_changed=not names)
+    opened = OpenedSegments(end_offset=bases[0], names_changed=not found)
     for index, base in enumerate(bases):
         if base != opened.end_offset:
             if _ends_here(opened, synced):
@@ -190,8 +190,7 @@ def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) ->
     Returns the number of truncated bytes. Raises StorageFailure if the log is damaged before that,
     and OSError.
     """
-    names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
-    bases = [int(name.removesuffix(SUFFIX)) for name in names]
+    bases = segment_bases(files.names(directory))
     keep = [base for base in bases if base <= end_offset or base == bases[0]]
     dropped = OpenedSegments()
     _drop_segments(dropped, directory, bases[len(keep) :], files)
@@ -242,9 +241,9 @@ def _checked(data: bytes, offset: int, epoch_starts: EpochStarts, segment: Segme
     return data
 
 
-def _drop_orphan_seals(directory: Path, names: list[str], files: FileSystem) -> None:
+def _drop_orphan_seals(directory: Path, bases: list[int], files: FileSystem) -> None:
     """Remove seals without a segment: a process was killed while it deleted a prefix."""
-    kept = {name.removesuffix(SUFFIX) for name in names}
+    kept = {f"{base:020d}" for base in bases}
     for name in files.names(directory):
         if name.endswith(SEAL_SUFFIX) and name.removesuffix(SEAL_SUFFIX) not in kept:
             files.unlink(directory / name)

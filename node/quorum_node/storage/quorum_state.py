@@ -47,6 +47,19 @@ _MORE_IN_V1 = frozenset(
 )
 """Keys that this project wrote before it wrote checksums."""
 
+_DAMAGES = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading any JSON document as a state can raise: infinity is a number in it, and it can be nested deeply."""
+_INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
+_RANGES = (
+    ("leaderId", _NOBODY, _INT32),
+    ("leaderEpoch", 0, _INT32),
+    ("votedId", _NOBODY, _INT32),
+    ("data_version", 0, _INT32),
+    ("appliedOffset", 0, _INT64),
+    ("votersOffset", -1, _INT64),
+    ("votersEpoch", -1, _INT32),
+)
+"""Numbers of a file without a checksum: a damaged one must not become an epoch or a vote."""
 
 _JSON = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -70,7 +83,9 @@ class QuorumStateFile:
         try:
             document = json.loads(content, object_pairs_hook=_each_key_once)
             is_checked = _CHECKED.check(content)
-            version = int(document["data_version"])
+            version = document["data_version"]
+            if type(version) is not int:
+                raise ValueError(f"data_version={version!r} is not a number")
             if version not in (0, 1):
                 raise WrongDirectory(f"{self._path} has data_version {version}, not 0 or 1")
             if not is_checked:
@@ -82,7 +97,7 @@ class QuorumStateFile:
                     f" {uuid_text(self._replica_uuid)}: the directory contains files of two replicas"
                 )
             state = _from_v0(document) if version == 0 else _from_v1(document)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _DAMAGES as error:
             shown = content[:200]
             raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
         if not is_checked:
@@ -141,6 +156,10 @@ def _check_keys(document: dict[str, Any], version: int) -> None:
         raise ValueError(f"missing keys: {', '.join(sorted(missing))}")
     if unknown := document.keys() - needed - allowed:
         raise ValueError(f"it has no checksum and unknown keys: {', '.join(sorted(unknown))}")
+    for key, least, most in _RANGES:
+        value = document.get(key, least)
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"{key}={value!r} is not a number from {least} to {most}")
 
 
 def _to_v1(state: QuorumState) -> dict[str, Any]:

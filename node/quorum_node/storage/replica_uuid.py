@@ -43,5 +43,5 @@ def _version_of(content: bytes | None) -> int | None:
     try:
         document = json.loads(content or b"")
         return int(document["data_version"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -6,10 +6,11 @@ another.
 
 import contextlib
 import os
+import re
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from quorum_node.storage.seal import Seal, read_seal, write_seal
 from quorum_node.storage.sync_elsewhere import SyncElsewhere
 
 SUFFIX = ".log"
+_NAME = re.compile(r"[0-9]{20}\.log")
+_MAX_OFFSET = (1 << 63) - 1
 _READ_AHEAD_BYTES = 64 * 1024
 _CRC_PIECE_BYTES = 1 << 20
 _ATTRIBUTES_LOW_BYTE = 22
@@ -39,6 +42,15 @@ _SPAN = struct.Struct(">qi11xi")
 """base offset, length, last offset delta."""
 _SPAN_BYTES = _SPAN.size
 _MIN_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
+
+
+def segment_bases(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among these file names, ascending.
+
+    Every other name is ignored: the file is not of this log, and must neither be read nor removed.
+    """
+    found = sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
+    return [base for base in found if base <= _MAX_OFFSET]
 
 
 class SyncedPart(NamedTuple):

@@ -83,5 +83,5 @@ def owner_of(partition: Path, files: FileSystem = POSIX) -> UUID | None:
     content = read_file(partition / FILE_NAME, files)
     try:
         return None if content is None else parse_uuid(json.loads(content)["replicaUuid"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

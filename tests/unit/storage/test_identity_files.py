@@ -128,6 +128,8 @@ def test_first_failure_stays_latched(tmp_path: Path) -> None:
     assert latch.read() == "not json"
     (tmp_path / "failed").write_text("")
     assert latch.read() is not None
+    (tmp_path / "failed").write_text("[" * 100_000)
+    assert latch.read() is not None
     nowhere = FailureLatch(None)
     nowhere.write("x")
     assert nowhere.read() is None

@@ -190,3 +190,35 @@ def test_epoch_before_an_offset(tmp_path: Path) -> None:
     log.delete_prefix(SnapshotId(8, 4))
     assert [log.epoch_before(offset) for offset in (7, 8, 9)] == [None, 4, 4]
     log.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "6.log",
+        "10.log",
+        "000000000000000000010.log",
+        "99999999999999999999.log",
+        "00000000000000000010 (1).log",
+        "old.log",
+        ".log",
+        "-1.log",
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"not a batch"])
+def test_foreign_file_is_neither_read_nor_removed(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    """6 and 10 are base offsets of segments."""
+    fill(tmp_path).close()
+    assert {"00000000000000000006.log", "00000000000000000010.log"} <= {
+        each.name for each in tmp_path.iterdir()
+    }
+    (tmp_path / name).write_bytes(content)
+    before = {each.name for each in tmp_path.iterdir()}
+    for _ in range(2):
+        log = opened(tmp_path)
+        assert found(log) == expected(0, len(EPOCHS))
+        log.close()
+        assert {each.name for each in tmp_path.iterdir()} == before
+    assert (tmp_path / name).read_bytes() == content

@@ -183,12 +183,27 @@ def test_full_disk_does_not_prevent_reading_an_older_file(
     assert state.leader_epoch == 9
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"data_version":1}', "\0" * 50])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", "null", '{"data_version":1}', "\0" * 50, "[" * 100_000, '{"a":' * 100_000],
+)
 def test_damaged_file_is_a_storage_failure(tmp_path: Path, content: str) -> None:
     (tmp_path / "quorum-state").write_text(content)
     with pytest.raises(StorageFailure, match="damaged"):
         QuorumStateFile(tmp_path, ME).load()
     assert (tmp_path / "quorum-state").read_text() == content
+
+
+@pytest.mark.parametrize("key", ["leaderId", "leaderEpoch", "votedId", "votersOffset"])
+@pytest.mark.parametrize("value", [-2, 1.5, True, "1", None, float("inf"), 1 << 63])
+def test_wrong_number_without_checksum_is_damage(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    text = json.dumps({**OWN, key: value})
+    (tmp_path / "quorum-state").write_text(text)
+    with pytest.raises(StorageFailure, match="damaged"):
+        QuorumStateFile(tmp_path, ME).load()
+    assert (tmp_path / "quorum-state").read_text() == text
 
 
 WRITER = """
