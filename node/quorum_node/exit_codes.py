@@ -48,6 +48,11 @@ class TerminationReason(StrEnum):
         """The exit status that goes with the reason."""
         return _EXIT_CODES[self]
 
+    @property
+    def advice(self) -> str:
+        """What to do, in one sentence. The message of the error says more where it can."""
+        return _ADVICE[self]
+
 
 _EXIT_CODES = {
     TerminationReason.STORAGE_FAILED: ExitCode.STORAGE_FAILED,
@@ -55,4 +60,15 @@ _EXIT_CODES = {
     TerminationReason.BAD_CONFIGURATION: ExitCode.BAD_CONFIGURATION,
     TerminationReason.IDENTITY_MISMATCH: ExitCode.IDENTITY_MISMATCH,
     TerminationReason.INTERNAL_ERROR: ExitCode.INTERNAL_ERROR,
+}
+_ADVICE = {
+    TerminationReason.STORAGE_FAILED: (
+        "replace this replica by one with an empty disk; the operator does so by itself"
+    ),
+    TerminationReason.DISK_FULL: "give the volume more space, then start the node again",
+    TerminationReason.BAD_CONFIGURATION: "correct the configuration, then start the node again",
+    TerminationReason.IDENTITY_MISMATCH: (
+        "check node.id, cluster.id and which directory is mounted; nothing in it was changed"
+    ),
+    TerminationReason.INTERNAL_ERROR: "start the node again, and report this error",
 }

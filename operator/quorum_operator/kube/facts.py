@@ -322,7 +322,7 @@ def held_by(meta: Object) -> tuple[str, ...]:
 
 _PASSING = frozenset({"foregroundDeletion", "orphan"})
 _SHOWN = 600
-"""Maximum length of a termination message; its end, which says what to do, is kept."""
+"""Characters of a termination message that are kept, from its beginning."""
 
 
 def _message(ended: Object) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.server.ending import termination as termination_module
 from quorum_node.server.ending.termination import Termination
+from quorum_node.server.process.main import configure_logging
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 
@@ -42,6 +43,21 @@ def test_full_disk_is_not_latched(termination: Termination, tmp_path: Path) -> N
     assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
     assert json.loads((tmp_path / "message").read_text())["reason"] == "DiskFull"
     assert termination.latch.read() is None
+
+
+@pytest.mark.parametrize("reason", TerminationReason)
+def test_the_message_and_the_log_say_what_to_do(
+    reason: TerminationReason,
+    termination: Termination,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("info")
+    termination.record(reason, "why")
+    (line,) = capsys.readouterr().out.splitlines()
+    for told in (json.loads((tmp_path / "message").read_text()), json.loads(line)):
+        assert (told["message"], told["reason"]) == ("why", reason.value)
+        assert told["advice"] == reason.advice
 
 
 def test_exit_codes_are_the_documented_and_previous_ones() -> None:

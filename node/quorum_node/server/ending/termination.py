@@ -62,6 +62,7 @@ class Termination:
                 "message": message[:_MAX_MESSAGE_CHARS],
                 "nodeId": self.node_id,
                 "replicaUuid": self.replica_uuid,
+                "advice": reason.advice,
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             }
         )
@@ -77,7 +78,13 @@ class Termination:
         if reason is TerminationReason.STORAGE_FAILED and latch:
             self.latch.write(text)
         self._write_message(text)
-        _LOG.error(message, reason=reason.value, exitCode=int(code), nodeId=self.node_id)
+        _LOG.error(
+            message,
+            reason=reason.value,
+            advice=reason.advice,
+            exitCode=int(code),
+            nodeId=self.node_id,
+        )
         if reason is TerminationReason.STORAGE_FAILED and latch:
             self.latch.mark_data(text, _MARK_SECONDS)
         return code
