@@ -3,6 +3,7 @@
 import ast
 import inspect
 import itertools
+import re
 from collections.abc import Iterator
 
 from docs._site.pages.markdown import head, page, table
@@ -21,6 +22,7 @@ _PROGRAMS = {
     "kubectl quorum": plugin_main,
     "quorum-pipeline": pipeline_main,
 }
+_OPTION = re.compile(r"(--[a-z-]+)")
 _WHAT_TO_DO = {
     ExitCode.OK: "Nothing.",
     ExitCode.IDENTITY_MISMATCH: (
@@ -36,8 +38,8 @@ _WHAT_TO_DO = {
         " new node on an empty disk, `quorumctl add-voter`, and `quorumctl remove-voter` for the old one."
     ),
     ExitCode.BAD_CONFIGURATION: (
-        "Correct the value, in the configuration file or in `spec.config`. [Configuration](configuration.md) describes"
-        " each key."
+        "Correct the value, in the configuration file or in `spec.config`, or the owner of the data directory."
+        " [Configuration](configuration.md) describes each key."
     ),
 }
 
@@ -56,7 +58,8 @@ def markdown() -> str:
         (
             str(code.value),
             code.name,
-            f"`{reasons[code]}`" if code in reasons else "",
+            # Not as code, which may be broken within a word.
+            reasons.get(code, ""),
             text,
             _WHAT_TO_DO[code],
         )
@@ -67,7 +70,8 @@ def markdown() -> str:
     for program, module in _PROGRAMS.items():
         lines += [f"## {program}", ""]
         lines += table(
-            ("code", "meaning"), [(str(code), text) for code, text in module.EXIT_CODES.items()]
+            ("code", "meaning"),
+            [(str(code), _OPTION.sub(r"`\1`", text)) for code, text in module.EXIT_CODES.items()],
         )
     return page(lines)
 
