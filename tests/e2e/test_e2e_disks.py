@@ -22,7 +22,7 @@ def test_failed_disk_of_a_follower_is_replaced_automatically(env: KindEnv) -> No
     """Also one of which the disk recovers before its replica was replaced."""
     env.create_under_load(3)
     replace_dead_disk(env, of_leader=False)
-    comes_back_and_stays_out(env)
+    recovers_and_stays_removed(env)
     env.prove_nothing_lost()
 
 
@@ -46,7 +46,7 @@ def replace_dead_disk(env: KindEnv, *, of_leader: bool) -> None:
     quorum.wait_phase("Ready", timeout_s=60)
 
 
-def comes_back_and_stays_out(env: KindEnv) -> None:
+def recovers_and_stays_removed(env: KindEnv) -> None:
     quorum = env.the_quorum
     failed = env.fail_disk(env.voter(leader=False))
     env.wait_until(

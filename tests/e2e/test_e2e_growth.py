@@ -110,7 +110,9 @@ def test_changed_property_restarts_one_pod_at_a_time_and_the_leader_last(env: Ki
     leader = quorum.pod_of(before.leader_id, before.leader_uuid)
     with PodWatch(quorum) as watch:
         quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
-        env.wait_until("every pod anew", lambda: watch.all_anew, timeout_s=MOVE_TIMEOUT_S)
+        env.wait_until(
+            "every pod is recreated", lambda: watch.all_recreated, timeout_s=MOVE_TIMEOUT_S
+        )
         after = quorum.wait_healthy(3, timeout_s=60)
     assert watch.replaced[-1] == leader
     assert watch.most_down == 1

@@ -132,11 +132,11 @@ def freeze(env: Env, name: str) -> None:
     path = kube.core(env.namespace, "configmaps", name)
     env.api.merge(path, {"immutable": True, "data": {"node.properties": "x=y"}})
 
-    def made_anew() -> bool:
+    def is_recreated() -> bool:
         found = env.api.find(path) or {}
         return "metadata.log.dir" in found.get("data", {}).get("node.properties", "")
 
-    wait_for(f"{name} as it was", made_anew, timeout_s=60)
+    wait_for(f"{name} as it was", is_recreated, timeout_s=60)
 
 
 @pytest.mark.long

@@ -161,7 +161,7 @@ def set_for_all_brokers(both: Both, name: str, value: str) -> None:
 
 
 def settled(both: Both, request: DescribeConfigsRequest) -> list[dict[str, Any]] | None:
-    """What both tell; None as long as stock Kafka has not taken over the latest change."""
+    """The configs of both controllers; None as long as stock Kafka has not applied the latest change."""
     found = []
     for controller in both:
         answer = controller.ask(request)

@@ -1,4 +1,4 @@
-"""Partitions on disk: stock Kafka's tool reads what we write, and either broker goes on where the other one stopped."""
+"""Partitions on disk: stock Kafka's tool reads the files, and each broker continues on the directory of the other."""
 
 import re
 from pathlib import Path

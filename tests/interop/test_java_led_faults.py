@@ -1,4 +1,4 @@
-"""Faults in a quorum of two stock voters and one of ours: whatever happens, two of the three go on."""
+"""Faults in a quorum of two stock voters and one of this software: after each, two of the three continue."""
 
 import re
 import time
@@ -26,7 +26,7 @@ COMPLAINTS = re.compile(r"^\d+ (?:ERROR|FATAL) (?!ControllerApis).*", re.MULTILI
 
 
 class Mixed:
-    """Two stock voters or more, and one of ours, a witness unless told otherwise."""
+    """Two stock voters or more, and one of this software, a witness by default."""
 
     def __init__(self, root: Path, controllers: int = 2, **overrides: str) -> None:
         self.quorum = JavaQuorum(root, controllers)
@@ -95,7 +95,7 @@ def test_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
 
 
 def test_voter_of_this_project_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
-    """It comes back as the same voter, and does not disturb: epoch and leader stay."""
+    """It returns as the same voter, without an election: epoch and leader stay."""
     with Mixed(tmp_path, quorum_witness="false") as mixed:
         quorum, node = mixed.quorum, mixed.node
         mixed.write()
@@ -149,7 +149,7 @@ def leader_end(quorum: JavaQuorum) -> int:
 
 
 def test_node_of_this_project_joins_a_stock_quorum_automatically(tmp_path: Path) -> None:
-    """It asks the stock leader to become a voter, and tells it of its admin endpoint afterwards."""
+    """It requests to become a voter from the stock leader, and reports its admin endpoint afterwards."""
     with JavaQuorum(tmp_path) as quorum:
         quorum.start()
         node = quorum.add_node(OURS, controller_quorum_auto_join_enable="true")
@@ -184,7 +184,7 @@ def test_stock_voters_follow_a_leader_of_this_project(tmp_path: Path) -> None:
             f"{node.admin_url}/v1/alter-quorum", json={"targetVoters": [OURS]}
         )
         assert (refused.status_code, refused.json()["code"]) == (409, "UNSUPPORTED")
-        # Stock controllers name only controllers that have registered, so the tool has to ask ours.
+        # Stock controllers name only controllers that have registered, so the tool has to query ours.
         shown = quorum.metadata_quorum("describe", "--replication", through=node)
         rows = shown.splitlines()
         assert sorted(row.split()[0] for row in rows[1:]) == ["1", "2", "7"]

@@ -71,7 +71,7 @@ def test_quorum_of_one_stock_controller_and_one_node_of_this_project(tmp_path: P
 
 
 def readiness(quorum: JavaQuorum, node: LocalNode) -> str:
-    """What /readyz says."""
+    """The response of /readyz."""
     answer = quorum.get(node, "/readyz")
     return str(answer.json()["reason"]) if answer is not None else ""
 

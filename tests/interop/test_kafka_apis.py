@@ -1,4 +1,4 @@
-"""The page that compares stock controllers with ours, call by call, tells the truth."""
+"""The page that compares stock controllers with ours, call by call, is correct."""
 
 from pathlib import Path
 

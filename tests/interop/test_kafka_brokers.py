@@ -58,7 +58,7 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
 
             deposed = quorum.leader
             deposed.kill()
-            topics_come_and_go(clients)
+            create_and_delete_topics(clients)
             clients.wait_for_load("t", 300)
             deposed.start()
 
@@ -85,7 +85,7 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
             assert_same_logs(observer, quorum)
 
 
-def topics_come_and_go(clients: Clients) -> None:
+def create_and_delete_topics(clients: Clients) -> None:
     """A topic is made, grows, is configured, deleted, and made again as another one."""
     clients("create u 2 3")
     clients("grow u 5")

@@ -50,7 +50,7 @@ State = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
 
 
 class Side:
-    """A controller with brokers 1, 2 and 3, which are nobody's processes. Those in `wanted` keep their lease."""
+    """A controller with brokers 1, 2 and 3, which have no processes. Those in `wanted` keep their lease."""
 
     def __init__(self, port: int, cluster_id: str, folder: Path) -> None:
         self.address, self.cluster_id, self.folder = ("127.0.0.1", port), cluster_id, folder
@@ -64,7 +64,7 @@ class Side:
         return ask(self.address, api, api.max_version, request, 30.0)
 
     def register(self, broker_id: int, *, cleanly: bool = False) -> None:
-        """A new process. A stock controller refuses it until the session of the one before has ended."""
+        """A new process. A stock controller rejects it until the session of the previous one has ended."""
         self._processes += 1
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
@@ -104,7 +104,7 @@ class Side:
         self.wait(lambda: not self.beat(broker_id).is_fenced, f"broker {broker_id} is unfenced")
 
     def fence(self, broker_id: int) -> None:
-        """It asks for it, and is not heard of any more."""
+        """It requests to be fenced, and sends no more heartbeats."""
         self.wanted.discard(broker_id)
         assert self.beat(broker_id, want_fence=True).is_fenced
 
@@ -176,7 +176,7 @@ class Side:
         assert answer.responses[0].error_code == 0, answer
 
     def state(self) -> State:
-        """Leader, ISR, eligible replicas, last known leader, recovery, leader epoch: as the log on the disk says."""
+        """Leader, ISR, eligible replicas, last known leader, recovery, leader epoch: as in the log on the disk."""
         now, _ = self._partition()
         return (
             now.leader,

@@ -32,7 +32,7 @@ def test_stock_broker_continues_with_a_restored_quorum(tmp_path: Path) -> None:
             for node in quorum.nodes.values():
                 node.kill()
                 shutil.rmtree(node.data_dir)
-                # As in a new pod, which knows of no disk that was formatted before.
+                # As in a new pod, without a record of an earlier format.
                 (node.root / "formatted").unlink()
             founder = quorum.nodes[1]
             founder.arguments = ("--restore-from", str(backup))

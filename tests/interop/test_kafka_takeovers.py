@@ -1,4 +1,4 @@
-"""Stock brokers, clients and tools while the active controller dies again and again."""
+"""Stock brokers, clients and tools while the active controller is killed repeatedly."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ SLOW, FAST = 20_000, 100_000_000
 def test_ten_active_controllers_are_killed_under_load_during_a_reassignment(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Every takeover goes on where the one before was; clients get over it by themselves, and 100 partitions move."""
+    """Every takeover continues the previous one's work; clients recover, and 100 partitions move."""
     with (
         LocalQuorum(tmp_path / "quorum") as quorum,
         StockObserver(tmp_path / "observer", quorum) as observer,

@@ -145,7 +145,7 @@ def test_kafka_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuoru
 
 @pytest.mark.requirement("K595-27", "K853-05")
 def test_stock_tools_remove_a_controller_and_add_a_new_one(tmp_path: Path) -> None:
-    """remove-controller and add-controller, the latter with the newcomer's own configuration file."""
+    """remove-controller and add-controller, the latter with the new controller's own configuration file."""
     with LocalQuorum(tmp_path, **CONTROLLER_PROPERTIES) as quorum:
         quorum.form()
         leaving = quorum.followers[0]

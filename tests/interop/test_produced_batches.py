@@ -284,7 +284,7 @@ def test_of_several_faults_both_tell_the_same(both: Both) -> None:
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
 def test_valid_batches_are_stored_as_by_a_stock_broker(both: Both, codec: int) -> None:
-    """Byte by byte where nothing is compressed anew; else the same records in the same form."""
+    """Byte by byte where nothing is recompressed; else the same records in the same format."""
     now = now_ms()
     records = [(number, b"k%d" % number, b"some text " * 30) for number in range(5)]
     data = produced(*records, base_ms=now, attributes=codec)

@@ -1,4 +1,4 @@
-"""Stock consumers and librdkafka's in groups whose coordinators are brokers of this software, and of Kafka."""
+"""Stock consumers and librdkafka's in groups with coordinators of this software, and of Kafka."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ def tool(main_class: str, *arguments: str) -> str:
 
 
 def committed(brokers: PythonBrokers, broker_id: int, group: str) -> dict[int, int]:
-    """Partition → offset, as the coordinator says; empty if it is another broker."""
+    """Partition → offset, as returned by the coordinator; empty if it is another broker."""
     request = OffsetFetchRequest(groups=(FetchedGroup(group_id=group, topics=None),))
     answer = brokers.ask(broker_id, broker_apis.OFFSET_FETCH, request)
     assert isinstance(answer, OffsetFetchResponse)
@@ -192,6 +192,6 @@ def test_java_and_python_coordinators_take_over_from_each_other(tmp_path: Path) 
 
 
 def is_live(ours: PythonBrokers, broker_id: int) -> bool:
-    """As a broker of ours says."""
+    """As reported by a broker of this software."""
     found = ours.metadata(201)
     return found is not None and broker_id in {each.node_id for each in found.brokers}

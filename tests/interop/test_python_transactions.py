@@ -67,7 +67,7 @@ def is_live(ours: PythonBrokers, broker_id: int) -> bool:
 
 
 def read(bootstrap: str, isolation: str, wanted: int) -> list[bytes]:
-    """So many messages, and whatever follows within two seconds."""
+    """So many messages, and any further ones within two seconds."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -130,14 +130,14 @@ def test_committed_and_aborted_transactions_are_distinguished_on_both_brokers(
             else:
                 producer.commit_transaction(60)
                 committed += sent
-        # The last one is open: whoever reads what is committed does not pass it.
+        # The last one is open: a consumer of committed records does not pass it.
         producer.begin_transaction()
         everything += send(producer, "open", 5)
         assert read(both, "read_committed", len(committed)) == committed
         assert read(both, "read_uncommitted", len(everything)) == everything
         producer.commit_transaction(60)
         committed += [f"open-{number}".encode() for number in range(5)]
-        # A stock producer, whose partitions the leader adds to its transactions (KIP-890).
+        # A stock producer with partitions that the leader adds to its transactions (KIP-890).
         tool(
             PERF,
             "--bootstrap-server",

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.session import open_session
 from quorum_pipeline.state import replaying
-from support.spark_hang_report import killed_after, told_before
+from support.spark_hang_report import killed_after, reported_before
 
 # A few small queries: what a compiler would make of them costs more than to run them as they are.
 QUICK = {
@@ -29,13 +29,13 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(autouse=True)
-def where_it_stands(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that takes too long says what it waits for."""
+def report_what_a_test_waits_for(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that takes too long reports what it waits for."""
     if "spark" not in request.fixturenames:
         yield
         return
     session: SparkSession = request.getfixturevalue("spark")
-    with told_before(limit_seconds(request.node), session.sparkContext._gateway.proc.pid):
+    with reported_before(limit_seconds(request.node), session.sparkContext._gateway.proc.pid):
         yield
 
 

@@ -1,4 +1,4 @@
-"""A log, read and archived by a real Spark: every record once, whatever happens in between."""
+"""A log, read and archived by a real Spark: every record once, after any failure."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ def offsets(archive: Archive) -> list[int]:
     return sorted(row.offset for row in archive.read().select("offset").collect())
 
 
-def forget_last_commit(archive: Path) -> None:
+def drop_last_commit(archive: Path) -> None:
     """As if the query had been killed before Spark noted that its last micro batch was done."""
     commits = archive / "_checkpoint" / "commits"
     newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
@@ -124,14 +124,14 @@ def test_archiver_killed_anywhere_resumes_and_merges(spark: SparkSession, tmp_pa
     assert len(ranges) == -(-writer.end_offset // 10)
     last = uri / "records" / ranges[-1].directory
     # Within the write: some files and no marker.
-    forget_last_commit(uri)
+    drop_last_commit(uri)
     (last / "_COMPLETE").unlink()
     next(last.glob("*.parquet")).unlink()
     assert archive.contents().end == ranges[-1].start
     archive_all(archive, writer, max_rows=10)
     assert offsets(archive) == list(range(writer.end_offset))
-    # Behind the marker, before the checkpoint knew of it: the same offsets are written anew.
-    forget_last_commit(uri)
+    # After the marker, before it is in the checkpoint: the same offsets are written again.
+    drop_last_commit(uri)
     archive_all(archive, writer, max_rows=10)
     assert offsets(archive) == list(range(writer.end_offset))
     assert archive.compact(25, print) == 3
@@ -207,7 +207,7 @@ def test_log_that_starts_after_a_snapshot_is_archived(spark: SparkSession, tmp_p
 def test_workers_and_spark_write_the_same_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a file system that only Hadoop knows, Spark has to write; quarantine included."""
+    """On a file system that only Hadoop supports, Spark has to write; quarantine included."""
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     write_history(writer)
     known = md.encode_metadata(md.NoOpRecord())
@@ -231,7 +231,7 @@ def test_workers_and_spark_write_the_same_records(
 @pytest.mark.long
 @pytest.mark.requirement("SP-02")
 def test_files_by_type_are_read_as_one_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark itself, which knows nothing of this project, takes all columns from the directory."""
+    """Spark itself, without code of this project, reads all columns from the directory."""
     count = WORTH_FILES_ROWS
     writer = LogWriter(tmp_path / "node")
     known, setting = md.encode_metadata(md.NoOpRecord()), config(TOPIC, "orders", "a", "1")
@@ -254,7 +254,7 @@ def test_files_by_type_are_read_as_one_table(spark: SparkSession, tmp_path: Path
 def test_archive_with_added_and_removed_columns_is_read_and_continued(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Columns came and went: an older archive is read, gone on with and merged; a column of another type is told."""
+    """Columns were added and removed: an older archive is read, continued and merged; a column of another type is reported."""
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
     archive = Archive(spark, str(tmp_path / "archive"))

@@ -1,4 +1,4 @@
-"""The operations of an archive that Spark wrote and merged, told by Spark's file system and without it."""
+"""The operations of an archive that Spark wrote and merged, listed with Spark's file system and without it."""
 
 import time
 from pathlib import Path

@@ -97,7 +97,7 @@ def test_damage_at_the_end_of_a_log_is_reported_and_another_replica_continues(
 
 
 def test_snapshot_without_footer_is_not_used_as_start(spark: SparkSession, tmp_path: Path) -> None:
-    """The log goes on from it: without it no state can be told, so nothing is archived."""
+    """The log continues from it: without it there is no state, so nothing is archived."""
     writer = LogWriter(tmp_path / "node", segment_bytes=300)
     write_history(writer)
     path = writer.directory / writer.snapshot(drop_log=True).file_name
@@ -207,7 +207,7 @@ def test_failing_executors_are_reported_in_one_line(
 def test_disappearing_directory_stops_the_archive_until_it_returns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Under an archive that follows it: that ends with its name, and goes on when it is back."""
+    """Under an archive that follows it: that ends with its name, and resumes when it is back."""
     node, aside = tmp_path / "node", tmp_path / "aside"
     writer = pairs(node, 10)
     archive = Archive(spark, str(tmp_path / "archive"))
@@ -278,7 +278,7 @@ def test_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_unavailable_quorum_is_reported(spark: SparkSession, tmp_path: Path) -> None:
-    """Every node dies under a following archive: it says so and ends with 2, and goes on when they are back."""
+    """Every node is killed under a following archive: it reports that and ends with 2, and resumes when they are back."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()
         quorum.put("before", "1")

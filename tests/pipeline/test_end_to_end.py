@@ -54,7 +54,7 @@ FLIPS = 5
 FAILED_BROKER, DRAINED = 102, 103
 QUORUM = {
     "broker_session_timeout_ms": "4000",
-    # Who leads changes by the kill alone, not by snapshots, of which many are asked for.
+    # Only the kill changes the leader, not snapshots, of which many are requested.
     "quorum_snapshot_handover": "false",
 }
 SMALL = {"metadata_log_max_record_bytes_between_snapshots": "200"}
@@ -91,9 +91,9 @@ def test_recorded_history_passes_through_every_command(
     states_are_those_of_the_nodes(spark, lived, tmp_path)
     states_are_those_of_stock_kafka(spark, lived, record_property)
     text = dumped([each.path for each in open_log(lived.replicas[0]).segments])
-    timeline_tells(lived, records_of(text), tmp_path)
+    timeline_shows(lived, records_of(text), tmp_path)
     damage_is_found(lived, capsys)
-    quorum_begins_anew(lived, tmp_path)
+    quorum_starts_from_restore(lived, tmp_path)
 
 
 def live(root: Path) -> Lived:
@@ -109,10 +109,10 @@ def live(root: Path) -> Lived:
             history.begin()
             with history.follow() as archive:
                 history.wait_archived(archive)
-                leader_killed = history.leader_dies()
+                leader_killed = history.crash_leader()
                 history.wait_archived(archive)
                 archive.kill()
-            broker_killed = history.broker_dies(FAILED_BROKER)
+            broker_killed = history.crash_broker(FAILED_BROKER)
             with history.follow() as archive:
                 replacement = history.disk_is_replaced()
                 moved = history.partitions_move()
@@ -140,7 +140,7 @@ def live(root: Path) -> Lived:
 def plan_is_carried_out(
     quorum: LocalQuorum, brokers: JavaBrokers, history: LivedHistory, root: Path
 ) -> None:
-    """One broker is emptied, by the stock tool, as the plan says."""
+    """One broker is drained, by the stock tool, as planned."""
     file = root / "plan.json"
     source = str(quorum.leader.data_dir)
     arguments = ["plan", "--log", source, "--drain", str(DRAINED), "--output", str(file)]
@@ -208,14 +208,14 @@ def states_are_those_of_stock_kafka(
 
 
 def voters_of(record: VotersRecord | None) -> dict[ReplicaKey, tuple[Endpoint, ...]]:
-    """Without what only nodes of ours say about themselves."""
+    """Without the fields that only nodes of this software report."""
     return {each.key: each.endpoints for each in record.voters} if record else {}
 
 
 # -- the timeline, against the log as a stock tool prints it
 
 
-def timeline_tells(lived: Lived, records: list[DumpedRecord], root: Path) -> None:
+def timeline_shows(lived: Lived, records: list[DumpedRecord], root: Path) -> None:
     page, file = root / "timeline.html", root / "timeline.parquet"
     source = str(lived.replicas[0])
     assert main(["timeline", "--log", source, "--html", str(page), "--parquet", str(file)]) == 0
@@ -304,7 +304,7 @@ def damage_is_found(lived: Lived, capsys: Captured) -> None:
 
 
 def findings(replicas: Sequence[Path], capsys: Captured) -> list[str]:
-    """What the command says of them."""
+    """The command's findings about them."""
     capsys.readouterr()
     exit_code = main(["audit", *map(str, replicas)])
     said = capsys.readouterr().out.splitlines()
@@ -317,7 +317,7 @@ def findings(replicas: Sequence[Path], capsys: Captured) -> list[str]:
 # -- the restored quorum
 
 
-def quorum_begins_anew(lived: Lived, root: Path) -> None:
+def quorum_starts_from_restore(lived: Lived, root: Path) -> None:
     with LocalQuorum(root / "new", nodes=1, initial_voters=1, **QUORUM) as quorum:
         node = quorum.nodes[1]
         voter = f"1@{node.host}:{node.port}"

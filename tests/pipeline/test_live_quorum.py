@@ -1,4 +1,4 @@
-"""A running quorum, read as nobody's replica: all that is committed, through a change of the leader, also by Spark."""
+"""A running quorum, read without being a replica: all that is committed, through a change of the leader, also by Spark."""
 
 from contextlib import closing
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_running_quorum_is_archived_across_a_leader_failure(
 def test_quorum_with_tls_is_archived_with_a_client_certificate(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """By the driver and by its tasks; a reader may not read the log, and nobody may without a certificate."""
+    """By the driver and by its tasks; a reader is not allowed to read the log, and no client is without a certificate."""
     with TlsQuorum(tmp_path / "quorum", authorizer_class_name=AUTHORIZER) as quorum:
         quorum.form()
         quorum.put("kept", "1")

@@ -1,4 +1,4 @@
-"""The same command on any cluster: what Spark is told from outside stays as it is."""
+"""The same command on any cluster: Spark's external settings are kept."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ def test_prepared_classes_are_used_and_optional(
     writer = LogWriter(tmp_path / "node")
     write_history(writer)
     writer.close()
-    # The JVM says where a class is from.
+    # The JVM reports the origin of a class.
     monkeypatch.setenv(
         "JDK_JAVA_OPTIONS", f"-Xlog:class+load:file={tmp_path}/loaded-%p.txt:none:filecount=0"
     )

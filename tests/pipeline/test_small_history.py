@@ -53,13 +53,13 @@ def test_quorum_is_restored_from_an_archive(
     for name, path in dumps.files.items():
         state = replay_archive(archive, Moment(offset=int(name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes(), name
-    timeline_tells(records, replicas[0], tmp_path)
+    timeline_shows(records, replicas[0], tmp_path)
     damage_is_found(replicas, capsys)
-    quorum_begins_anew(archive, tmp_path)
+    quorum_starts_from_restore(archive, tmp_path)
 
 
 def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
-    """The leader dies, and comes back; a follower loses its disk, and another replica takes its place."""
+    """The leader fails, and returns; a follower loses its disk, and another replica replaces it."""
     quorum.put("first", "1")
     dumps.dump(quorum.client)
     dead = quorum.leader
@@ -78,7 +78,7 @@ def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
     quorum.remove_voter(lost.id, old_uuid)
 
 
-def timeline_tells(records: list[dict[str, Any]], source: Path, root: Path) -> None:
+def timeline_shows(records: list[dict[str, Any]], source: Path, root: Path) -> None:
     page, file = root / "timeline.html", root / "timeline.parquet"
     assert (
         main(["timeline", "--log", str(source), "--html", str(page), "--parquet", str(file)]) == 0
@@ -112,7 +112,7 @@ def damage_is_found(replicas: list[Path], capsys: pytest.CaptureFixture[str]) ->
         assert not any(line.startswith("FOUND") for line in said[1:]), said
 
 
-def quorum_begins_anew(archive: Archive, root: Path) -> None:
+def quorum_starts_from_restore(archive: Archive, root: Path) -> None:
     with LocalQuorum(root / "new", nodes=1, initial_voters=1) as quorum:
         node = quorum.nodes[1]
         voter = FirstVoter(1, parse_uuid(quorum.founder_uuid), node.host, node.port)

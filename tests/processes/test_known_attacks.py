@@ -98,7 +98,7 @@ def is_refused(
     assert (topics[0].partitions[0].error_code if code is None else code) == REFUSED, (name, answer)
 
 
-def leader_says(node: LocalNode) -> tuple[elections.LeaderEndpoint, ...]:
+def reported_by_leader(node: LocalNode) -> tuple[elections.LeaderEndpoint, ...]:
     return (elections.LeaderEndpoint(name="CONTROLLER", host=node.host, port=node.port),)
 
 
@@ -137,7 +137,7 @@ def test_begin_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> Non
             cluster_id=quorum.cluster_id,
             voter_id=follower.id,
             topics=(topic,),
-            leader_endpoints=leader_says(follower),
+            leader_endpoints=reported_by_leader(follower),
         )
         is_refused(quorum, who, follower, "BeginQuorumEpoch", body)
 
@@ -153,7 +153,9 @@ def test_end_quorum_epoch_from_stranger(quorum: LockedQuorum, who: str) -> None:
         )
         topic = elections.EndQuorumEpochRequestTopic(topic_name=TOPIC, partitions=(part,))
         body = elections.EndQuorumEpochRequest(
-            cluster_id=quorum.cluster_id, topics=(topic,), leader_endpoints=leader_says(leader)
+            cluster_id=quorum.cluster_id,
+            topics=(topic,),
+            leader_endpoints=reported_by_leader(leader),
         )
         is_refused(quorum, who, leader, "EndQuorumEpoch", body)
 

@@ -126,11 +126,13 @@ def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum
             wait_until(lambda: pairs_are_used(quorum), "all show the new pair")
         else:
             rotated += replace_authority(quorum, number, writer)
-        wait_until(lambda fresh=fresh: is_taken(quorum, fresh), "all take the new token")
+        wait_until(lambda fresh=fresh: is_accepted_by_all(quorum, fresh), "all take the new token")
         gone, writer.token = writer.token, fresh
         write_at_once(tokens, f"{fresh}\n{TOKEN}\n".encode())
         if gone != TOKEN:
-            wait_until(lambda gone=gone: not is_taken(quorum, gone), "nobody takes the old one")
+            wait_until(
+                lambda gone=gone: not is_accepted_by_all(quorum, gone), "nobody takes the old one"
+            )
     assert writer.failed == []
     assert quorum.describe()["leaderEpoch"] == epoch, "nobody was elected meanwhile"
     assert [node.process for node in quorum.nodes.values()] == processes
@@ -149,7 +151,7 @@ def test_hundred_certificate_rotations_fail_and_delay_no_write(quorum: TlsQuorum
     assert min(ratios) <= MAX_RATIO
 
 
-def is_taken(quorum: TlsQuorum, token: str) -> bool:
+def is_accepted_by_all(quorum: TlsQuorum, token: str) -> bool:
     """Accepted by all members: a change without a body is rejected as malformed, and one without a token as unauthorized."""
     context = client_context(None, quorum.folder("admin") / "ca.crt")
     headers = {"Authorization": f"Bearer {token}"}

@@ -125,7 +125,7 @@ def test_snapshots_are_written_downloaded_and_loaded_at_restart(make_quorum: Mak
         wait_values(quorum, node_id, writer.values)
     written_in_turn(quorum)
     before_start(quorum)
-    newcomer_joins(quorum, writer.values)
+    new_replica_joins(quorum, writer.values)
     restarted(quorum, writer.values)
     damaged(quorum, writer.values)
 
@@ -177,7 +177,7 @@ def before_start(quorum: LocalQuorum) -> None:
     assert page.json()["logStartOffset"] == page.json()["records"][0]["offset"] == start
 
 
-def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
+def new_replica_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     """From an empty disk: snapshot, then log; then it is a voter that can lead."""
     newcomer = quorum.add_node(4)
     newcomer.start()
@@ -264,7 +264,7 @@ def test_interrupted_and_damaged_downloads_are_retried(make_quorum: MakeQuorum) 
     quorum.form()
     values = fill(quorum)
     snapshots_of_one_offset(quorum)
-    cut_by_a_dead_leader(quorum, values)
+    interrupted_by_a_killed_leader(quorum, values)
     damaged_on_the_way(quorum, values)
 
 
@@ -323,7 +323,7 @@ def freeze_in_download(node: LocalNode) -> Path:
     return path
 
 
-def cut_by_a_dead_leader(quorum: LocalQuorum, values: dict[str, str]) -> None:
+def interrupted_by_a_killed_leader(quorum: LocalQuorum, values: dict[str, str]) -> None:
     observer = quorum.add_node(4)
     dead = quorum.leader
     observer.start()

@@ -98,10 +98,10 @@ def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
         quorum.nodes[node_id].start()
 
     # A majority is there, and nothing forms: the third UUID is not known.
-    def says_who_is_missing() -> bool:
+    def reports_missing_voters() -> bool:
         return "voter 3 is missing" in quorum.nodes[1].log_text + quorum.nodes[2].log_text
 
-    wait_until(says_who_is_missing, "a node says that voter 3 is missing")
+    wait_until(reports_missing_voters, "a node says that voter 3 is missing")
     ready = quorum.request("GET", "/readyz", 1)
     assert ready is not None
     assert ready.status_code == 503

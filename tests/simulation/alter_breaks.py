@@ -27,10 +27,10 @@ Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
 
 
-def forget_the_target_at_a_leader_change(patch: Patch) -> None:
-    """A new leader begins with the voters alone and leaves the plan of the last one lying.
+def drop_the_target_at_a_leader_change(patch: Patch) -> None:
+    """A new leader starts with the voters only and drops the plan of the previous one.
 
-    Would: stop half way, with voters that nobody asked for, whenever a leader fails.
+    Would: stop half way, with unintended voters, whenever a leader fails.
     """
     real = transitions.become_leader
 
@@ -44,7 +44,7 @@ def forget_the_target_at_a_leader_change(patch: Patch) -> None:
     patch.setattr("quorum_node.raft.election.become_leader", forgetful)
 
 
-def forget_the_target_at_the_first_step(patch: Patch) -> None:
+def drop_the_target_at_the_first_step(patch: Patch) -> None:
     """A record that changes a voter does not carry the target on.
 
     Would: end every plan after one change.
@@ -94,9 +94,9 @@ def add_all_at_once(patch: Patch) -> None:
 
 
 def step_before_the_last_is_committed(patch: Patch) -> None:
-    """The next step of a plan does not wait for the commit of the one before.
+    """The next step of a plan does not wait for the commit of the previous one.
 
-    Would: have two changes in the air, whose majorities need not overlap.
+    Would: have two uncommitted changes, with majorities that need not overlap.
     """
 
     def hasty(replica: ReplicaState, leader: Leader) -> bool:
@@ -105,7 +105,7 @@ def step_before_the_last_is_committed(patch: Patch) -> None:
     patch.setattr(planned_steps, "_settled", hasty)
 
 
-def promote_whoever_is_named(patch: Patch) -> None:
+def promote_any_target(patch: Patch) -> None:
     """An observer counts as ready whether it has caught up or not.
 
     Would: make an empty disk a voter, and let commits wait for it.
@@ -122,9 +122,9 @@ def promote_whoever_is_named(patch: Patch) -> None:
 
 
 def answer_before_the_commit(patch: Patch) -> None:
-    """AlterQuorum is answered when the target is written.
+    """AlterQuorum is answered when the target is appended.
 
-    Would: promise a target that the next leader has never heard of.
+    Would: acknowledge a target that the next leader has never received.
     """
     real = alter_quorum._advance_request
 
@@ -160,7 +160,7 @@ def remove_the_leader_like_any_other(patch: Patch) -> None:
 
 
 def give_a_live_majority_away(patch: Patch) -> None:
-    """Neither the plan nor the leader counts who is alive before a removal.
+    """Neither the plan nor the leader counts the live voters before a removal.
 
     Would: stop a quorum of which a majority was alive.
     """
@@ -169,9 +169,9 @@ def give_a_live_majority_away(patch: Patch) -> None:
 
 
 def take_a_target_that_voters_would_drop(patch: Patch) -> None:
-    """A target is taken although a voter knows nothing of target voters.
+    """A target is accepted although a voter doesn't support target voters.
 
-    Would: lose the plan without a word as soon as that voter leads.
+    Would: lose the plan silently as soon as that voter leads.
     """
     patch.setattr(alter_quorum, "_voters_without_feature", lambda replica, leader: [])
 
@@ -179,21 +179,21 @@ def take_a_target_that_voters_would_drop(patch: Patch) -> None:
 _CORE = "tests/unit/raft/test_raft_alter_quorum.py::"
 _STEPS = "tests/unit/raft/test_raft_planned_steps.py::"
 BY_SIMULATION: tuple[Break, ...] = (
-    forget_the_target_at_the_first_step,
+    drop_the_target_at_the_first_step,
     add_all_at_once,
     step_before_the_last_is_committed,
 )
 """Caught by an invariant, or by a plan that never ends."""
 
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
-    (forget_the_target_at_a_leader_change, "alter-quorum-leader-dies"),
-    (forget_the_target_at_the_first_step, "alter-quorum"),
+    (drop_the_target_at_a_leader_change, "alter-quorum-leader-dies"),
+    (drop_the_target_at_the_first_step, "alter-quorum"),
     (remove_before_adding, "alter-quorum"),
     (add_all_at_once, "alter-quorum"),
     (remove_the_leader_like_any_other, "alter-quorum"),
     (answer_before_the_commit, "alter-quorum"),
     (let_single_changes_through, "alter-quorum-cancel"),
-    (promote_whoever_is_named, "alter-quorum-dead-voter"),
+    (promote_any_target, "alter-quorum-dead-voter"),
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (

@@ -65,8 +65,8 @@ def acknowledge_before_durable(patch: Patch) -> None:
     patch.setattr(fetch_following, "fetch_if_ready", eager)
 
 
-def forget_the_vote(patch: Patch) -> None:
-    """The vote is told but never written.
+def do_not_save_the_vote(patch: Patch) -> None:
+    """The vote is sent but never written.
 
     Would: let a restarted voter vote twice in an epoch.
     """
@@ -197,17 +197,17 @@ def change_before_the_last_is_committed(patch: Patch) -> None:
 
 
 def keep_truncated_voters(patch: Patch) -> None:
-    """A truncation does not bring the voters before it back.
+    """A truncation does not restore the previous voters.
 
-    Would: go on counting by a voter set that never came to be.
+    Would: continue to count by a voter set that was never committed.
     """
     patch.setattr(VoterHistory, "truncate", lambda history, end_offset: False)
 
 
 def read_without_the_round(patch: Patch) -> None:
-    """A leader answers reads from what it knows, without asking whether it still leads.
+    """A leader answers reads from its state, without confirming that it still leads.
 
-    Would: answer from the past after another leader was elected.
+    Would: return stale values after another leader was elected.
     """
 
     def at_once(state: ReplicaState, leader: Leader) -> None:
@@ -219,7 +219,7 @@ def read_without_the_round(patch: Patch) -> None:
     patch.setattr(reads, "confirm_reads", at_once)
 
 
-def read_a_followers_state_without_asking(patch: Patch) -> None:
+def read_a_followers_state_without_the_leader(patch: Patch) -> None:
     """A replica that does not lead answers linearizable reads from what it has.
 
     Would: answer from the past on every replica that lags.
@@ -232,9 +232,9 @@ def read_a_followers_state_without_asking(patch: Patch) -> None:
 
 
 def read_before_the_offset_is_reached(patch: Patch) -> None:
-    """A replica that does not lead asks, and does not wait for what it is told.
+    """A follower requests a read offset, and does not wait until it has reached it.
 
-    Would: answer from the past until the replica has caught up.
+    Would: return stale values until the replica has caught up.
     """
     real = remote_reads._is_waiting
 
@@ -248,7 +248,7 @@ def read_before_the_offset_is_reached(patch: Patch) -> None:
 
 
 def give_a_read_offset_without_the_round(patch: Patch) -> None:
-    """A leader, maybe a former one, tells others its high watermark without asking anyone.
+    """A leader, maybe a former one, returns its high watermark as read offset without a confirmation.
 
     Would: let a leader that was replaced confirm reads of others.
     """
@@ -272,7 +272,7 @@ def serve_after_a_storage_failure(patch: Patch) -> None:
 
 
 def ignore_divergence(patch: Patch) -> None:
-    """The leader takes a fetch offset at its word.
+    """The leader accepts any fetch offset without a check of the epoch.
 
     Would: let logs differ below the high watermark.
     """
@@ -303,7 +303,7 @@ def _add_at_once(state: ReplicaState, leader: Leader, key: Any) -> None:
 
 
 def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
-    """A pre-vote is granted although the own leader is alive.
+    """A pre-vote is granted although the voter's own leader is alive.
 
     Would: let a voter that was cut off depose a leader that all others hear.
     """
@@ -321,9 +321,9 @@ def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
 
 
 def let_a_witness_be_ahead_of_the_leaders_disk(patch: Patch) -> None:
-    """A witness is sent what is not on the leader's own disk yet.
+    """A witness is sent records that are not on the leader's own disk yet.
 
-    Would: leave records on witnesses alone after a crash, so that nobody who may lead gets their votes.
+    Would: leave records on witnesses alone after a crash, so that no voter that may lead gets their votes.
     """
     for module in (fetch_answers, fetch_serving):
         patch.setattr(
@@ -358,7 +358,7 @@ def campaign_as_a_witness(patch: Patch) -> None:
 BY_SIMULATION: tuple[Break, ...] = (
     skip_the_fsync,
     acknowledge_before_durable,
-    forget_the_vote,
+    do_not_save_the_vote,
     ignore_the_log_in_votes,
     count_the_removed_voter,
     let_an_observer_count,
@@ -368,7 +368,7 @@ BY_SIMULATION: tuple[Break, ...] = (
     change_before_the_last_is_committed,
     keep_truncated_voters,
     read_without_the_round,
-    read_a_followers_state_without_asking,
+    read_a_followers_state_without_the_leader,
     read_before_the_offset_is_reached,
     give_a_read_offset_without_the_round,
     serve_after_a_storage_failure,
@@ -391,7 +391,7 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (count_the_removed_voter, "leader-removes-itself"),
     (campaign_as_a_witness, "witness"),
     (let_a_witness_be_ahead_of_the_leaders_disk, "witness-and-one-voter"),
-    (read_a_followers_state_without_asking, "read-on-an-observer"),
+    (read_a_followers_state_without_the_leader, "read-on-an-observer"),
     (read_before_the_offset_is_reached, "read-on-an-observer"),
     (give_a_read_offset_without_the_round, "read-on-an-observer"),
 )

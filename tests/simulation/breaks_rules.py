@@ -36,8 +36,8 @@ Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
 
 
-def lead_on_as_a_zombie(patch: Patch) -> None:
-    """A leader that nobody fetches from leads on.
+def lead_on_without_a_majority(patch: Patch) -> None:
+    """A leader without fetches of a majority continues to lead.
 
     Would: keep clients waiting at a leader that was replaced and perhaps removed.
     """
@@ -66,25 +66,25 @@ def refuse_fetches_of_removed_voters(patch: Patch) -> None:
 
 
 def vote_under_another_key(patch: Patch) -> None:
-    """A replica answers a vote that was asked of another key of its id.
+    """A replica answers a vote request for another key of its id.
 
-    Would: let an emptied disk vote a second time in the name of the one that was lost.
+    Would: let a wiped disk vote a second time under the key of the lost one.
     """
     patch.setattr(vote, "_wrong_voter", lambda state, request: None)
 
 
-def take_the_epoch_of_a_stranger(patch: Patch) -> None:
-    """An unknown candidate is believed although a leader is alive.
+def accept_the_epoch_of_an_unknown_candidate(patch: Patch) -> None:
+    """An unknown candidate is accepted although a leader is alive.
 
-    Would: let whoever was removed, or was never a voter, depose leaders again and again.
+    Would: let a removed replica, or one that was never a voter, depose leaders repeatedly.
     """
     patch.setattr(ReplicaState, "has_live_leader", lambda state: False)
 
 
 def take_a_pre_vote_for_a_vote(patch: Patch) -> None:
-    """A pre-vote is answered like a vote: the epoch is taken, the vote is given away.
+    """A pre-vote is answered like a vote: the epoch is adopted, and the vote is given.
 
-    Would: spend the vote of an epoch on somebody who only asked whether it would get one.
+    Would: spend the vote of an epoch on a candidate that only asked whether it would get one.
     """
     real = vote._decide
 
@@ -98,7 +98,7 @@ def take_a_pre_vote_for_a_vote(patch: Patch) -> None:
 
 
 def demand_a_pre_vote_of_everyone(patch: Patch) -> None:
-    """A voter that can't be asked for a pre-vote counts as if it had refused.
+    """A voter without support for pre-votes counts as if it had rejected.
 
     Would: leave a quorum without a leader while most of its voters run older software.
     """
@@ -126,7 +126,7 @@ def sit_out_a_lost_election(patch: Patch) -> None:
 
 
 def follow_a_second_leader(patch: Patch) -> None:
-    """BeginQuorumEpoch is believed although another leader of that epoch is known.
+    """BeginQuorumEpoch is accepted although another leader of that epoch is known.
 
     Would: let two leaders of one epoch have followers.
     """
@@ -134,7 +134,7 @@ def follow_a_second_leader(patch: Patch) -> None:
 
 
 def end_any_epoch(patch: Patch) -> None:
-    """EndQuorumEpoch is obeyed whoever sends it, for whatever epoch.
+    """EndQuorumEpoch is accepted from any sender, for any epoch.
 
     Would: let a delayed message of an old leader start elections under a live one.
     """
@@ -142,7 +142,7 @@ def end_any_epoch(patch: Patch) -> None:
 
 
 def serve_fetches_of_any_epoch(patch: Patch) -> None:
-    """A fetch is served whatever epoch its sender is in.
+    """A fetch is served for any epoch of its sender.
 
     Would: let an acknowledgement to one leader count for another.
     """
@@ -157,7 +157,7 @@ def serve_fetches_of_any_epoch(patch: Patch) -> None:
 
 
 def take_any_cluster_id(patch: Patch) -> None:
-    """The cluster id of requests is not looked at.
+    """The cluster id of requests is not checked.
 
     Would: mix two clusters after an address was given to another one.
     """
@@ -180,9 +180,9 @@ def show_uncommitted_records(patch: Patch) -> None:
 
 
 def let_a_removed_leader_be_ahead_on_a_witness(patch: Patch) -> None:
-    """A leader that its voters removed sends a witness all that is on its own disk.
+    """A leader that was removed sends a witness all records of its own disk.
 
-    Would: leave with records that stand on the witness alone, which then refuses its vote to everybody.
+    Would: resign with records on the witness alone, which then rejects every candidate.
     """
     patch.setattr(fetch_answers, "_successors_end", lambda replica, leader: replica.durable_end)
 
@@ -190,7 +190,7 @@ def let_a_removed_leader_be_ahead_on_a_witness(patch: Patch) -> None:
 def lead_without_a_record_of_the_own_epoch(patch: Patch) -> None:
     """A new leader writes no LeaderChange.
 
-    Would: leave everything before it uncommitted until a client writes something.
+    Would: leave all earlier records uncommitted until a client writes something.
     """
     real = transitions.append_control
 
@@ -201,7 +201,7 @@ def lead_without_a_record_of_the_own_epoch(patch: Patch) -> None:
     patch.setattr(transitions, "append_control", silent)
 
 
-def add_whoever_asks_next(patch: Patch) -> None:
+def add_next_requester(patch: Patch) -> None:
     """A voter is added whether or not the live ones are a majority with it counted dead.
 
     Would: let one more failure during the change stop the quorum.
@@ -215,7 +215,7 @@ def add_whoever_asks_next(patch: Patch) -> None:
     patch.setattr(safety, "check_add", bold)
 
 
-def remove_whoever_is_named(patch: Patch) -> None:
+def remove_any_voter(patch: Patch) -> None:
     """A voter is removed although too few live ones would remain.
 
     Would: turn a degraded quorum into a dead one by its own operator.
@@ -230,9 +230,9 @@ def remove_whoever_is_named(patch: Patch) -> None:
 
 
 def promote_without_catching_up(patch: Patch) -> None:
-    """A newcomer becomes a voter with its first fetch.
+    """A new replica becomes a voter with its first fetch.
 
-    Would: count a replica that lacks the whole log towards majorities, and stall commits behind it.
+    Would: count a replica without most of the log towards majorities, and stall commits until it has caught up.
     """
     real = membership.replica_fetched
 
@@ -268,7 +268,7 @@ def campaign_with_every_key(patch: Patch) -> None:
     patch.setattr(VoterSet, "is_newest", lambda voters, key: key in voters)
 
 
-def forget_tombstones(patch: Patch) -> None:
+def drop_tombstones(patch: Patch) -> None:
     """A removal leaves no tombstone.
 
     Would: let a removed controller add itself again, as KAFKA-19850 describes.
@@ -277,15 +277,15 @@ def forget_tombstones(patch: Patch) -> None:
 
 
 def keep_an_old_address(patch: Patch) -> None:
-    """A voter that listens elsewhere tells nobody.
+    """A voter with another address does not update its entry.
 
-    Would: make voters unreachable one by one, as they move, until nobody can win an election.
+    Would: make voters unreachable one by one, as they move, until no voter can win an election.
     """
     patch.setattr(own_entry, "_wants_update", lambda state: False)
 
 
 def move_the_high_watermark_back(patch: Patch) -> None:
-    """A follower takes whatever high watermark its leader tells.
+    """A follower adopts any high watermark of its leader, also a smaller one.
 
     Would: let records that were visible vanish from reads.
     """
@@ -301,7 +301,7 @@ def move_the_high_watermark_back(patch: Patch) -> None:
         patch.setattr(module, "advance_as_follower", obedient)
 
 
-def forget_uncommitted_voters_at_start(patch: Patch) -> None:
+def drop_uncommitted_voters_at_start(patch: Patch) -> None:
     """A voters record that was not committed before a restart does not act after it.
 
     Would: let a leader and a restarted follower count by different voter sets.
@@ -334,14 +334,14 @@ def skip_the_checksum(patch: Patch) -> None:
 
 _UNIT = "tests/unit/raft/test_raft_"
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
-    (lead_on_as_a_zombie, "zombie-leader"),
+    (lead_on_without_a_majority, "zombie-leader"),
     (refuse_fetches_of_removed_voters, "disruptive-removed-server"),
     (vote_under_another_key, "disk-loss-of-each"),
-    (take_the_epoch_of_a_stranger, "unknown-candidate"),
+    (accept_the_epoch_of_an_unknown_candidate, "unknown-candidate"),
     (demand_a_pre_vote_of_everyone, "voter-without-pre-vote"),
     (sit_out_a_lost_election, "gridlock"),
-    (add_whoever_asks_next, "replacement-add-first"),
-    (forget_tombstones, "tombstone"),
+    (add_next_requester, "replacement-add-first"),
+    (drop_tombstones, "tombstone"),
     (keep_an_old_address, "voter-moves"),
     (move_the_high_watermark_back, "figure-8"),
 )
@@ -376,7 +376,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         lead_without_a_record_of_the_own_epoch,
         f"{_UNIT}replication.py::test_new_leader_writes_a_leader_change_record_first",
     ),
-    (remove_whoever_is_named, f"{_UNIT}membership.py::test_unsafe_voter_changes_are_rejected"),
+    (remove_any_voter, f"{_UNIT}membership.py::test_unsafe_voter_changes_are_rejected"),
     (
         promote_without_catching_up,
         f"{_UNIT}membership.py::test_replication_round_longer_than_the_election_timeout_does_not_qualify",
@@ -394,7 +394,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         "tests/unit/records/test_batches.py::test_every_flipped_bit_under_the_checksum_is_detected",
     ),
     (
-        forget_uncommitted_voters_at_start,
+        drop_uncommitted_voters_at_start,
         f"{_UNIT}membership.py::test_uncommitted_voters_are_found_at_start_after_the_applied_offset",
     ),
 )

@@ -28,9 +28,9 @@ Break = Callable[[Patch], None]
 
 
 def count_the_proposed_isr_on_a_shrink(patch: Patch) -> None:
-    """A leader counts a smaller ISR as soon as it asks for it.
+    """A leader counts a smaller ISR as soon as it has requested it.
 
-    Would: acknowledge what the follower lacks that the controller elects.
+    Would: acknowledge records that the follower elected by the controller lacks.
     """
     patch.setattr(
         InSync,
@@ -40,9 +40,9 @@ def count_the_proposed_isr_on_a_shrink(patch: Patch) -> None:
 
 
 def count_the_committed_isr_on_an_expansion(patch: Patch) -> None:
-    """A leader does not wait for a follower whose joining it has asked for.
+    """A leader does not wait for a follower that it has requested to add to the ISR.
 
-    Would: acknowledge what a new member of the ISR lacks, before the leader hears that it is one.
+    Would: acknowledge records that a new member of the ISR lacks, before the leader gets the response.
     """
     patch.setattr(InSync, "maximal", property(lambda self: self.committed))
 
@@ -97,9 +97,9 @@ def replicate_across_leader_epochs(patch: Patch) -> None:
 
 
 def truncate_to_the_high_watermark(patch: Patch) -> None:
-    """A follower cuts its log to its high watermark whenever it gets a leader, as the draft says.
+    """A follower truncates its log to its high watermark whenever it gets a leader, as in the draft.
 
-    Would: drop what is committed and not yet known to be (KIP-101).
+    Would: drop records that are committed and not yet known to be (KIP-101).
     """
     real = Follower.__init__
 
@@ -139,9 +139,9 @@ def let_join_before_the_epoch_begins(patch: Patch) -> None:
 
 
 def apply_older_metadata(patch: Patch) -> None:
-    """Metadata takes effect whatever partition epoch it has.
+    """Metadata takes effect for any partition epoch.
 
-    Would: undo what an answer of the controller said.
+    Would: revert a newer response of the controller.
     """
     real = PartitionReplica._metadata_changed
 
@@ -181,10 +181,10 @@ def forget_producers(patch: Patch) -> None:
     patch.setattr(ProducerStates, "check", lambda states, batch, guard: BrokerError.NONE)
 
 
-def forget_producers_when_elected(patch: Patch) -> None:
-    """A new leader begins without knowing what producers wrote to the last one.
+def drop_producers_when_elected(patch: Patch) -> None:
+    """A new leader starts without the producer states of the previous one.
 
-    Would: write a batch twice whose answer was lost with a leader.
+    Would: write a batch twice if its response was lost with a leader.
     """
     real = Leader.__init__
 
@@ -210,7 +210,7 @@ def keep_producers_of_what_was_truncated(patch: Patch) -> None:
     patch.setattr(Follower, "truncated", keeping)
 
 
-def believe_every_answer(patch: Patch) -> None:
+def accept_every_answer(patch: Patch) -> None:
     """A proposal counts as taken over as soon as it is refused.
 
     Would: commit without a replica that is still in the ISR.
@@ -240,10 +240,10 @@ def give_up_an_unanswered_proposal(patch: Patch) -> None:
     patch.setattr(InSync, "refused", hasty)
 
 
-def forget_the_epoch_of_an_empty_leadership(patch: Patch) -> None:
-    """A leader enters its epoch with its first batch only.
+def drop_the_epoch_of_an_empty_leadership(patch: Patch) -> None:
+    """A leader starts its epoch only with its first batch.
 
-    Would: tell a follower of an earlier epoch that it agrees, though that leader's end is another one.
+    Would: answer a follower of an earlier epoch that their logs agree, though that epoch ended at another offset.
     """
     patch.setattr(
         "quorum_node.broker.replica_state.ReplicaState.enter_epoch", lambda state, epoch: None
@@ -251,9 +251,9 @@ def forget_the_epoch_of_an_empty_leadership(patch: Patch) -> None:
 
 
 def acknowledge_when_deposed(patch: Patch) -> None:
-    """A leader that is deposed tells those who wait that all is well.
+    """A deposed leader acknowledges all waiting requests.
 
-    Would: acknowledge what the next leader never had.
+    Would: acknowledge records that the next leader never had.
     """
     real = Leader.resign
     patch.setattr(Leader, "resign", lambda leader, error: real(leader, BrokerError.NONE))
@@ -304,7 +304,7 @@ def take_answers_to_other_fetches(patch: Patch) -> None:
     patch.setattr(Follower, "_is_current", lambda replica, leader_epoch, fetch_offset: True)
 
 
-def believe_the_leaders_high_watermark(patch: Patch) -> None:
+def accept_the_leaders_high_watermark(patch: Patch) -> None:
     """A follower takes over the leader's high watermark, however much it has itself.
 
     Would: make a leader that shows offsets as committed which it does not have.
@@ -317,9 +317,9 @@ def believe_the_leaders_high_watermark(patch: Patch) -> None:
 
 
 def ignore_min_insync_replicas(patch: Patch) -> None:
-    """A leader that is alone in the ISR takes acks=all.
+    """A leader that is alone in the ISR accepts acks=all.
 
-    Would: acknowledge what lies on fewer disks than was asked for.
+    Would: acknowledge records on fewer disks than required.
     """
     patch.setattr(Leader, "is_under_min_isr", property(lambda self: False))
 
@@ -332,7 +332,7 @@ def never_shrink(patch: Patch) -> None:
     patch.setattr(isr_changes, "_lags", lambda leader, progress, now_ms: False)
 
 
-def trust_everybody_who_comes_back(patch: Patch) -> None:
+def trust_every_returning_replica(patch: Patch) -> None:
     """The controller takes every stop for a clean one.
 
     Would: elect a broker that lost its page cache.
@@ -340,10 +340,10 @@ def trust_everybody_who_comes_back(patch: Patch) -> None:
     patch.setattr(control, "is_unclean", lambda broker_epoch, previous_broker_epoch: False)
 
 
-def keep_eligible_who_stopped_uncleanly(patch: Patch) -> None:
-    """An unclean stop ends the membership in the ISR and not the eligibility.
+def keep_eligible_after_unclean_shutdown(patch: Patch) -> None:
+    """An unclean shutdown removes a replica from the ISR but not from the eligible replicas.
 
-    Would: elect a broker that lost its page cache, when nobody is in the ISR.
+    Would: elect a broker that lost its page cache, when the ISR is empty.
     """
     real = partition_change._eligible
 
@@ -353,7 +353,7 @@ def keep_eligible_who_stopped_uncleanly(patch: Patch) -> None:
     patch.setattr(partition_change, "_eligible", trusting)
 
 
-def keep_eligible_whoever_left(patch: Patch) -> None:
+def keep_eligible_after_leaving(patch: Patch) -> None:
     """Who leaves an ISR that is large enough stays eligible.
 
     Would: elect a replica that lacks what was acknowledged since.
@@ -366,7 +366,7 @@ def keep_eligible_whoever_left(patch: Patch) -> None:
     patch.setattr(partition_change, "_eligible", generous)
 
 
-def forget_who_was_eligible(patch: Patch) -> None:
+def drop_eligible_replicas(patch: Patch) -> None:
     """Nobody is eligible but the ISR.
 
     Would: elect the last leader, which lost its page cache, though others have everything.
@@ -375,9 +375,9 @@ def forget_who_was_eligible(patch: Patch) -> None:
 
 
 def stop_cleanly_without_a_flush(patch: Patch) -> None:
-    """A broker that stops names its epoch and flushes nothing.
+    """A stopping broker reports a clean shutdown without a flush.
 
-    Would: elect a broker whose page cache was lost behind its stop.
+    Would: elect a broker that lost its page cache after its shutdown.
     """
     patch.setattr(PartitionDisk, "flush", lambda disk: None)
 
@@ -393,19 +393,19 @@ BY_BROKERS: tuple[Break, ...] = (
     apply_older_metadata,
     answer_duplicates_at_once,
     forget_producers,
-    forget_producers_when_elected,
+    drop_producers_when_elected,
     keep_producers_of_what_was_truncated,
-    believe_every_answer,
+    accept_every_answer,
     give_up_an_unanswered_proposal,
     acknowledge_when_deposed,
     read_behind_the_high_watermark,
     keep_the_isr_for_ever,
     lower_the_high_watermark,
     take_answers_to_other_fetches,
-    trust_everybody_who_comes_back,
-    keep_eligible_who_stopped_uncleanly,
-    keep_eligible_whoever_left,
-    forget_who_was_eligible,
+    trust_every_returning_replica,
+    keep_eligible_after_unclean_shutdown,
+    keep_eligible_after_leaving,
+    drop_eligible_replicas,
     stop_cleanly_without_a_flush,
 )
 
@@ -419,11 +419,11 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         "tests/unit/broker/test_isr.py::test_no_follower_joins_before_it_has_the_records_of_earlier_leaders",
     ),
     (
-        forget_the_epoch_of_an_empty_leadership,
+        drop_the_epoch_of_an_empty_leadership,
         "tests/unit/broker/test_roles.py::test_leader_starts_its_epoch_before_the_first_append",
     ),
     (
-        believe_the_leaders_high_watermark,
+        accept_the_leaders_high_watermark,
         "tests/unit/broker/test_follower.py::test_high_watermark_is_limited_to_the_log_end",
     ),
     (

@@ -28,10 +28,10 @@ def keep_what_was_not_committed(patch: Patch) -> None:
     patch.setattr(ActiveController, "_drop", lambda controller, why: None)
 
 
-def overlook_what_others_append(patch: Patch) -> None:
-    """The controller does not hear of appends that it has not decided itself.
+def ignore_appends_of_others(patch: Patch) -> None:
+    """The controller does not process appends of others.
 
-    Would: overwrite what an administrator has just set.
+    Would: overwrite a recent setting of an administrator.
     """
     _with_controllers(patch)
     real = ActiveController.appended
@@ -44,9 +44,9 @@ def overlook_what_others_append(patch: Patch) -> None:
     patch.setattr(ActiveController, "appended", deaf)
 
 
-BY_SIMULATION: tuple[Break, ...] = (keep_what_was_not_committed, overlook_what_others_append)
+BY_SIMULATION: tuple[Break, ...] = (keep_what_was_not_committed, ignore_appends_of_others)
 FAULTS_FOR: dict[Break, frozenset[str]] = {
     keep_what_was_not_committed: frozenset({"isolate leader", "resign"}),
-    overlook_what_others_append: frozenset({"resign"}),
+    ignore_appends_of_others: frozenset({"resign"}),
 }
 """No invariant but that of the pending image shows them."""

@@ -1,4 +1,4 @@
-"""What disks lose or spoil after it was acknowledged, and code that does not look at it.
+"""What disks lose or damage after it was acknowledged, and code that does not detect it.
 
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
@@ -21,7 +21,7 @@ Break = Callable[[Patch], None]
 
 
 def count_what_was_acknowledged_once(patch: Patch) -> None:
-    """What a replica acknowledged counts for ever, whatever it fetches later.
+    """An acknowledged offset counts for ever, whatever a replica fetches later.
 
     Would: commit records that are on a minority of the disks, after one of them was rolled back.
     """
@@ -44,7 +44,7 @@ def count_by_the_order_of_arrival(patch: Patch) -> None:
 def report_every_lower_fetch(patch: Patch) -> None:
     """A lower fetch is reported before a later one confirms it.
 
-    Would: tell of lost records whenever a request arrives late or twice.
+    Would: report lost records whenever a request arrives late or twice.
     """
     real = acknowledgements.acknowledge
 
@@ -59,18 +59,18 @@ def report_every_lower_fetch(patch: Patch) -> None:
 
 
 def send_damaged_records_again(patch: Patch) -> None:
-    """A leader is told that its records are damaged, and sends them once more as they are.
+    """A leader with reported damage sends the records again unchanged.
 
-    Would: keep a replica from joining for ever, with a bad disk in the lead.
+    Would: keep a replica from joining for ever, while the leader has a bad disk.
     """
     real = fetch_answers.RecordsRange
     patch.setattr(fetch_answers, "RecordsRange", lambda *values: real(*values[:3]))
 
 
-def ask_for_damaged_records_at_once(patch: Patch) -> None:
-    """A follower that was sent damaged records asks again without waiting longer each time.
+def fetch_damaged_records_without_backoff(patch: Patch) -> None:
+    """A follower that was sent damaged records fetches again without backoff.
 
-    Would: load leader and network with what nobody can use.
+    Would: load leader and network with useless data.
     """
     real = fetch_following._damaged
 
@@ -81,10 +81,10 @@ def ask_for_damaged_records_at_once(patch: Patch) -> None:
     patch.setattr(fetch_following, "_damaged", hasty)
 
 
-def pass_over_what_ends_too_early(patch: Patch) -> None:
-    """A batch that ends before the offset that was asked for is taken for one that is in the log already.
+def skip_batches_that_end_too_early(patch: Patch) -> None:
+    """A batch that ends before the requested offset is treated as a duplicate.
 
-    Would: have a follower ask for a batch with a smaller offset on and on, and tell nobody of the damage.
+    Would: have a follower fetch a smaller offset repeatedly, without a report of the damage.
     """
     real = fetch_following.append_fetched
 
@@ -94,10 +94,10 @@ def pass_over_what_ends_too_early(patch: Patch) -> None:
     patch.setattr(fetch_following, "append_fetched", lenient)
 
 
-def believe_control_batches_unread(patch: Patch) -> None:
-    """A start believes what control batches of a sealed segment say of their offset and epoch.
+def trust_unread_control_batches(patch: Patch) -> None:
+    """A start trusts the offset and epoch of control batches in a sealed segment.
 
-    Would: begin with voters that were replaced long ago, as the damaged record of the latest ones is passed over.
+    Would: start with voters that were replaced long ago, as the damaged record of the latest ones is skipped.
     """
 
     def unlocated(data: bytes, *where: object) -> bytes:
@@ -113,14 +113,14 @@ def believe_control_batches_unread(patch: Patch) -> None:
 _CORRUPT = "tests/unit/raft/test_raft_corrupt_fetch.py::test_"
 _WENT_BACK = "tests/unit/raft/test_raft_lost_records.py::test_"
 
-BY_SIMULATION: tuple[Break, ...] = (believe_control_batches_unread,)
+BY_SIMULATION: tuple[Break, ...] = (trust_unread_control_batches,)
 FAULTS_FOR: dict[Break, frozenset[str]] = {
-    believe_control_batches_unread: frozenset({"bit rot in the log", "resign"})
+    trust_unread_control_batches: frozenset({"bit rot in the log", "resign"})
 }
 """No other kind of fault shows it; the other one makes the epochs change."""
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
-        pass_over_what_ends_too_early,
+        skip_batches_that_end_too_early,
         f"{_CORRUPT}last_batch_with_a_smaller_base_offset_is_not_treated_as_a_duplicate",
     ),
     (count_what_was_acknowledged_once, f"{_WENT_BACK}commit_does_not_count_a_lost_copy"),
@@ -133,7 +133,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         f"{_CORRUPT}follower_reports_corruption_and_the_leader_checks_its_disk_and_stops",
     ),
     (
-        ask_for_damaged_records_at_once,
+        fetch_damaged_records_without_backoff,
         f"{_CORRUPT}leader_with_a_valid_disk_continues_and_the_follower_backs_off",
     ),
     (

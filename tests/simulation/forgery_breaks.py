@@ -1,4 +1,4 @@
-"""Code that believes what anybody says; see `faults/forgeries.py`.
+"""Code that accepts every claim; see `faults/forgeries.py`.
 
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
@@ -25,18 +25,18 @@ def take_any_epoch(patch: Patch) -> None:
         patch.setattr(module, "within_step", lambda known, told: True)
 
 
-def follow_whoever_says_that_he_leads(patch: Patch) -> None:
+def follow_every_begin_quorum_epoch(patch: Patch) -> None:
     """Every BeginQuorumEpoch of a newer epoch is followed.
 
-    Would: make followers leave the leader that they hear, for one that does not exist.
+    Would: make followers leave their live leader, for one that does not exist.
     """
     patch.setattr(begin_end_epoch, "_is_believed", lambda replica, claimed, endpoint: True)
 
 
-def obey_every_end(patch: Patch) -> None:
-    """EndQuorumEpoch ends the epoch that it names, whoever sent it.
+def accept_every_end_quorum_epoch(patch: Patch) -> None:
+    """EndQuorumEpoch ends its epoch, whichever node sent it.
 
-    Would: let anybody depose a live leader, again and again.
+    Would: let any node depose a live leader repeatedly.
     """
     real = begin_end_epoch._end_error
 
@@ -47,15 +47,15 @@ def obey_every_end(patch: Patch) -> None:
     patch.setattr(begin_end_epoch, "_end_error", obedient)
 
 
-BY_SIMULATION: tuple[Break, ...] = (take_any_epoch, follow_whoever_says_that_he_leads)
+BY_SIMULATION: tuple[Break, ...] = (take_any_epoch, follow_every_begin_quorum_epoch)
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
-        obey_every_end,
+        accept_every_end_quorum_epoch,
         "tests/unit/raft/test_raft_epochs.py::test_unknown_leader_cannot_end_the_epoch",
     ),
 )
 FAULTS_FOR: dict[Break, frozenset[str]] = {
     take_any_epoch: frozenset({"forged votes"}),
-    follow_whoever_says_that_he_leads: frozenset({"forged leaders"}),
+    follow_every_begin_quorum_epoch: frozenset({"forged leaders"}),
 }
 """No other kind of fault shows them."""

@@ -16,8 +16,8 @@ Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
 
 
-def hand_out_answers_as_they_come(patch: Patch) -> None:
-    """The answers in a message go to the partitions in the order in which they stand there.
+def assign_answers_by_order(patch: Patch) -> None:
+    """The answers in a message are assigned to the partitions in their order.
 
     Would: append the records of one partition to the log of another.
     """
@@ -40,7 +40,7 @@ def wait_for_every_partition(patch: Patch) -> None:
 
 
 def stop_one_partition_alone(patch: Patch) -> None:
-    """A failed disk stops the partition that noticed it, and no other.
+    """A failed disk stops only the partition that detected it.
 
     Would: let the others acknowledge onto a disk that has failed.
     """
@@ -66,7 +66,7 @@ _SHARED = "tests/unit/server/test_shared_requests.py::test_"
 _HOSTED = "tests/unit/server/test_hosted_partitions.py::test_"
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
-    (hand_out_answers_as_they_come, f"{_MIXTURES}partition_responses_are_found_in_any_order"),
+    (assign_answers_by_order, f"{_MIXTURES}partition_responses_are_found_in_any_order"),
     (wait_for_every_partition, f"{_SPLIT}new_data_of_one_partition_completes_the_whole_request"),
     (stop_one_partition_alone, f"{_HOSTED}failed_log_of_one_partition_stops_the_other"),
     (

@@ -1,4 +1,4 @@
-"""The code broken on purpose: what others say is believed, or is not believed where it must be.
+"""The code broken on purpose: claims of peers are accepted, or rejected where they must be accepted.
 
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
@@ -21,23 +21,23 @@ Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
 
 
-def follow_whoever_claims_to_lead(patch: Patch) -> None:
-    """BeginQuorumEpoch of a newer epoch is believed, whoever sends it.
+def follow_any_claim_of_leadership(patch: Patch) -> None:
+    """BeginQuorumEpoch of a newer epoch is accepted from any sender.
 
-    Would: let anybody who can connect replace the log of a follower, and show forged records as committed.
+    Would: let any node that can connect replace the log of a follower, and show forged records as committed.
     """
     patch.setattr(begin_end_epoch, "_is_believed", lambda *_: True)
 
 
 def take_any_epoch_of_a_request(patch: Patch) -> None:
-    """A Vote raises the epoch as far as it says.
+    """A Vote raises the epoch to any value.
 
-    Would: let one request take the last epoch that there is, and end all elections for good.
+    Would: let one request use up the last epoch, and end all elections for good.
     """
     patch.setattr(vote, "within_step", lambda known, told: True)
 
 
-def learn_no_distant_epoch_from_answers(patch: Patch) -> None:
+def ignore_distant_epochs_in_answers(patch: Patch) -> None:
     """An answer raises the epoch no further than a request.
 
     Would: refuse an honest voter that is far ahead for ever, and with it every leader that it elects.
@@ -50,14 +50,14 @@ def learn_no_distant_epoch_from_answers(patch: Patch) -> None:
 
 
 def stop_for_a_single_refusal(patch: Patch) -> None:
-    """One peer that refuses the cluster id is enough for a replica to stop.
+    """A replica stops when a single peer rejects its cluster id.
 
-    Would: let one peer that lies, or an address that was given to another cluster, stop the whole quorum.
+    Would: let one lying peer, or an address that was given to another cluster, stop the whole quorum.
     """
     patch.setattr(cluster_identity, "majority", lambda members: 1)
 
 
-def forget_the_leader_of_an_election(patch: Patch) -> None:
+def drop_the_leader_of_an_election(patch: Patch) -> None:
     """A voter that voted for the winner never writes who won.
 
     Would: accept a second leader of the epoch after a restart, and look for the first one at the wrong node.
@@ -66,16 +66,16 @@ def forget_the_leader_of_an_election(patch: Patch) -> None:
 
 
 def let_anyone_update_a_voter(patch: Patch) -> None:
-    """UpdateVoter is carried out whatever epoch it names, and for the leader's entry, too.
+    """UpdateVoter is carried out for any epoch, and for the leader's entry, too.
 
-    Would: let a stranger redirect what is meant for a voter by one request.
+    Would: let an unknown node redirect a voter's traffic by one request.
     """
     patch.setattr(membership.safety, "check_update", lambda state, request: None)
 
 
 _UNIT = "tests/unit/raft/test_raft_"
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
-    (follow_whoever_claims_to_lead, "a-stranger-claims-to-lead"),
+    (follow_any_claim_of_leadership, "a-stranger-claims-to-lead"),
 )
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
@@ -83,7 +83,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         f"{_UNIT}epoch_bound.py::test_largest_int32_epoch_is_never_used",
     ),
     (
-        learn_no_distant_epoch_from_answers,
+        ignore_distant_epochs_in_answers,
         f"{_UNIT}epoch_bound.py::test_voter_with_a_much_newer_epoch_is_accepted_in_responses",
     ),
     (
@@ -91,7 +91,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         f"{_UNIT}cluster_identity.py::test_single_lying_peer_stops_no_replica",
     ),
     (
-        forget_the_leader_of_an_election,
+        drop_the_leader_of_an_election,
         f"{_UNIT}saved_leader.py::test_leader_is_saved_by_leader_and_followers",
     ),
     (

@@ -13,10 +13,10 @@ Break = Callable[[Patch], None]
 _UNIT = "tests/unit/raft/test_raft_"
 
 
-def forget_that_a_round_was_told(patch: Patch) -> None:
-    """A read shares an answer round that was told to somebody before the read began.
+def ignore_that_a_round_was_sent(patch: Patch) -> None:
+    """A read shares an answer round that was sent before the read began.
 
-    Would: take an echo from before the read for a proof that came after it.
+    Would: accept an echo from before the read as a later confirmation.
     """
     patch.setattr(Leader, "tell_round", lambda leader: leader.answer_round)
 
@@ -35,7 +35,7 @@ def let_observers_confirm(patch: Patch) -> None:
     patch.setattr(reads, "_majority_round", any_two)
 
 
-def never_ask_the_new_leader(patch: Patch) -> None:
+def never_query_the_new_leader(patch: Patch) -> None:
     """A read that was put to a leader which is replaced waits for that one.
 
     Would: make every read that is under way in an election wait for its timeout.
@@ -49,12 +49,12 @@ def never_ask_the_new_leader(patch: Patch) -> None:
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
-        forget_that_a_round_was_told,
+        ignore_that_a_round_was_sent,
         f"{_UNIT}reads.py::test_round_sent_with_a_diverging_response_counts_as_sent",
     ),
     (let_observers_confirm, f"{_UNIT}reads.py::test_observers_do_not_confirm_reads"),
     (
-        never_ask_the_new_leader,
+        never_query_the_new_leader,
         f"{_UNIT}remote_reads.py::test_read_sent_to_the_old_leader_is_sent_to_the_new_one",
     ),
 )

@@ -17,9 +17,9 @@ Break = Callable[[Patch], None]
 
 
 def follow_the_older_quorum(patch: Patch) -> None:
-    """Who has seen a recovery goes by the epoch alone, and follows old voters that have lifted theirs above it.
+    """A replica that knows a recovery compares epochs only, and follows old voters that have raised theirs above it.
 
-    Would: have observers and clients believe two quorums of one cluster id, one after the other.
+    Would: have observers and clients follow two quorums of one cluster id, one after the other.
     """
 
     def never(replica: ReplicaState, leader: CurrentLeader) -> bool:
@@ -41,10 +41,10 @@ def elect_a_candidate_of_the_older_quorum(patch: Patch) -> None:
     patch.setattr(vote, "is_older_candidate", never)
 
 
-def believe_a_leader_of_the_older_quorum(patch: Patch) -> None:
-    """A BeginQuorumEpoch is followed whatever its sender knows of recoveries.
+def follow_a_leader_of_the_older_quorum(patch: Patch) -> None:
+    """A BeginQuorumEpoch is followed without a comparison of recovered epochs.
 
-    Would: lead a replica that has seen the recovery to whoever leads the old voters, in any epoch above its own.
+    Would: move a replica that knows the recovery to the leader of the old voters, in any epoch above its own.
     """
 
     def never(replica: ReplicaState, told: int) -> bool:
@@ -72,7 +72,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
         "tests/unit/raft/test_raft_recovered_quorum.py::test_old_voter_that_knows_the_recovery_does_not_elect_another_old_voter",
     ),
     (
-        believe_a_leader_of_the_older_quorum,
+        follow_a_leader_of_the_older_quorum,
         "tests/unit/raft/test_raft_recovered_quorum.py::test_begin_epoch_of_an_older_quorum_leader_is_ignored",
     ),
 )

@@ -27,7 +27,7 @@ Break = Callable[[Patch], None]
 
 
 def snapshot_above_the_high_watermark(patch: Patch) -> None:
-    """A snapshot reaches to the end of the log, whatever is committed of it.
+    """A snapshot reaches to the end of the log, beyond the committed offset.
 
     Would: make a record permanent that a later leader may overwrite.
     """
@@ -66,7 +66,7 @@ def _voters_anywhere(id: SnapshotId, data: bytes) -> Any:
     return reader._voters
 
 
-def forget_the_voters_of_the_snapshot(patch: Patch) -> None:
+def drop_the_voters_of_the_snapshot(patch: Patch) -> None:
     """The voters from before stay in force behind an installed snapshot.
 
     Would: count by voters that were replaced long ago.
@@ -111,9 +111,9 @@ def install_before_durable(patch: Patch) -> None:
 
 
 def truncate_below_the_snapshot(patch: Patch) -> None:
-    """A diverging follower cuts a little more than needed, whatever is in a snapshot.
+    """A diverging follower truncates a little more than needed, also below a snapshot.
 
-    Would: drop committed records on the way to agreement.
+    Would: drop committed records during the truncation.
     """
 
     def deep(state: ReplicaState, follower: Any, diverging: Any) -> None:
@@ -128,10 +128,10 @@ def truncate_below_the_snapshot(patch: Patch) -> None:
     patch.setattr(log_appends, "truncate", lambda state, end_offset: None)
 
 
-def serve_what_is_gone(patch: Patch) -> None:
-    """A leader sends nobody to a snapshot.
+def serve_no_snapshot_id(patch: Patch) -> None:
+    """A leader refers no follower to a snapshot.
 
-    Would: keep a slow follower out for good once the log before a snapshot is gone.
+    Would: exclude a slow follower for good once the log before a snapshot is deleted.
     """
     real = fetch_serving._not_from_the_log
 
@@ -143,9 +143,9 @@ def serve_what_is_gone(patch: Patch) -> None:
 
 
 def lose_the_epoch_of_the_snapshot(patch: Patch) -> None:
-    """A log that begins behind a snapshot does not know the epoch of the record before it.
+    """A log that begins after a snapshot does not know the epoch of the record before it.
 
-    Would: send a follower that agrees to truncate, or elect one that lacks records.
+    Would: truncate a follower that agrees, or elect one that lacks records.
     """
     real = snapshot_following._begin_behind
 
@@ -156,10 +156,10 @@ def lose_the_epoch_of_the_snapshot(patch: Patch) -> None:
     patch.setattr(snapshot_following, "_begin_behind", forgetful)
 
 
-def put_parts_of_anything_together(patch: Patch) -> None:
-    """A download goes on with another leader whatever size and checksum that one tells.
+def combine_parts_of_different_snapshots(patch: Patch) -> None:
+    """A download continues with another leader for any size and checksum.
 
-    Would: have every download that saw two different snapshots of one id rejected at its end.
+    Would: have every download from two different snapshots of one id rejected at its end.
     """
     real = snapshot_following._fits
 
@@ -171,10 +171,10 @@ def put_parts_of_anything_together(patch: Patch) -> None:
     patch.setattr(snapshot_following, "_fits", careless)
 
 
-def believe_an_answer_from_before_the_reset(patch: Patch) -> None:
-    """The answer to a fetch from the old log is taken for one to a fetch from behind the snapshot.
+def match_an_answer_from_before_the_reset(patch: Patch) -> None:
+    """The answer to a fetch from before a reset is matched to a fetch from after it.
 
-    Would: stop followers for a contradiction that is none.
+    Would: stop followers for a divergence that does not exist.
     """
     real = snapshot_following._finished
 
@@ -188,10 +188,10 @@ def believe_an_answer_from_before_the_reset(patch: Patch) -> None:
     patch.setattr(snapshot_following, "_finished", forgetful)
 
 
-def forget_that_the_quorum_had_formed(patch: Patch) -> None:
-    """The voters record in a snapshot asks for as many initial voters as it did in the log.
+def ignore_that_the_quorum_had_formed(patch: Patch) -> None:
+    """The voters record in a snapshot requires as many initial voters as it did in the log.
 
-    Would: refuse writes for ever in a quorum that shrank, under a leader that began behind a snapshot.
+    Would: reject writes for ever in a quorum that shrank, under a leader that started from a snapshot.
     """
     patch.setattr(ReplicaState, "forms", lambda state, entry: False)
 
@@ -214,31 +214,31 @@ def delete_what_is_not_durable_elsewhere(patch: Patch) -> None:
 BY_SIMULATION: tuple[Break, ...] = (
     snapshot_above_the_high_watermark,
     install_unverified,
-    forget_the_voters_of_the_snapshot,
+    drop_the_voters_of_the_snapshot,
     delete_before_the_snapshot_is_durable,
     install_before_durable,
     truncate_below_the_snapshot,
-    serve_what_is_gone,
+    serve_no_snapshot_id,
     lose_the_epoch_of_the_snapshot,
 )
 
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
-    (forget_the_voters_of_the_snapshot, "newcomer-joins-from-a-snapshot"),
-    (serve_what_is_gone, "slow-follower-after-a-snapshot"),
+    (drop_the_voters_of_the_snapshot, "newcomer-joins-from-a-snapshot"),
+    (serve_no_snapshot_id, "slow-follower-after-a-snapshot"),
 )
 
 _UNIT = "tests/unit/raft/test_raft_snapshot"
 BY_TEST: tuple[tuple[Break, str], ...] = (
     (
-        put_parts_of_anything_together,
+        combine_parts_of_different_snapshots,
         f"{_UNIT}_downloads.py::test_different_bytes_under_the_same_snapshot_id_are_not_combined",
     ),
     (
-        believe_an_answer_from_before_the_reset,
+        match_an_answer_from_before_the_reset,
         f"{_UNIT}_downloads.py::test_slow_follower_gets_the_snapshot_and_then_the_log",
     ),
     (
-        forget_that_the_quorum_had_formed,
+        ignore_that_the_quorum_had_formed,
         f"{_UNIT}s.py::test_new_replica_knows_that_a_shrunken_quorum_has_formed",
     ),
     (

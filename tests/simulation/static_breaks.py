@@ -1,4 +1,4 @@
-"""Static quorums and gossip broken on purpose: ids that pass for keys, writes too early, old addresses.
+"""Static quorums and discovery broken on purpose: ids used as keys, early writes, old addresses.
 
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
@@ -48,9 +48,9 @@ def elect_by_a_majority_of_ids(patch: Patch) -> None:
 
 
 def grant_votes_to_ids_for_ever(patch: Patch) -> None:
-    """Who knows the voters by key still grants a vote that asks for its id alone.
+    """A replica that knows the voters by key still grants a vote that is requested by id.
 
-    Would: lend the vote of a formed quorum's member to one that knows nothing of it.
+    Would: give the vote of a formed quorum's member to a candidate outside of it.
     """
     real = static_quorum.refuse_candidate
 
@@ -80,9 +80,9 @@ def vote_across_configurations(patch: Patch) -> None:
 
 
 def write_before_the_voters(patch: Patch) -> None:
-    """A static leader writes its LeaderChange before it knows who the voters are.
+    """A static leader writes its LeaderChange before it knows the voters.
 
-    Would: let records be counted by ids, of disks that may be emptied and replaced unseen.
+    Would: let records be counted by ids, of disks that may be wiped and replaced undetected.
     """
     real = transitions.become_leader
 
@@ -96,10 +96,10 @@ def write_before_the_voters(patch: Patch) -> None:
     patch.setattr(election, "become_leader", hasty)
 
 
-def write_voters_that_are_not_known(patch: Patch) -> None:
+def write_unknown_voters(patch: Patch) -> None:
     """The voters are written as soon as one of the others has fetched.
 
-    Would: make a voter of a key that nobody has.
+    Would: add a voter with a key that no replica has.
     """
     real = static_quorum.note_sender
 
@@ -162,9 +162,9 @@ def change_a_uuid_in_one_record(patch: Patch) -> None:
 
 
 def configuration_before_the_log(patch: Patch) -> None:
-    """controller.quorum.voters counts although the log says who the voters are.
+    """controller.quorum.voters is used although the log has voters.
 
-    Would: let a forgotten property undo every change of the voters at the next restart.
+    Would: let an outdated property revert every change of the voters at the next restart.
     """
     real = ReplicaState._load_voters
 
@@ -179,7 +179,7 @@ def configuration_before_the_log(patch: Patch) -> None:
 
 
 def let_a_vote_for_an_id_pass_to_any_disk(patch: Patch) -> None:
-    """A vote that a version 0 file remembers by id is given to whoever has that id now.
+    """A vote by id in a version 0 file is granted to any disk with that id.
 
     Would: vote for two disks of one id in one epoch.
     """
@@ -194,10 +194,10 @@ def let_a_vote_for_an_id_pass_to_any_disk(patch: Patch) -> None:
     patch.setattr(vote, "_grant_in_epoch", by_id)
 
 
-def believe_the_oldest_boot(patch: Patch) -> None:
-    """The address of the earliest boot is kept, whatever is heard later.
+def keep_the_oldest_boot(patch: Patch) -> None:
+    """The address of the earliest boot is kept, and later ones are ignored.
 
-    Would: look for a voter that has moved where it was once, for ever.
+    Would: look for a voter that has moved at its old address, for ever.
     """
 
     def first(gossip: EndpointGossip, heard: HeardEndpoint) -> bool:
@@ -210,10 +210,10 @@ def believe_the_oldest_boot(patch: Patch) -> None:
     patch.setattr(EndpointGossip, "hear", first)
 
 
-def believe_addresses_of_anyone(patch: Patch) -> None:
-    """An address is remembered for clients and for keys that are no voters.
+def store_addresses_of_any_node(patch: Patch) -> None:
+    """An address is stored for clients and for keys that are no voters.
 
-    Would: let anyone who can connect fill the memory, and pass for a voter to come.
+    Would: let any client fill the memory, and claim to be a future voter.
     """
 
     def all_of_them(state: ReplicaState, heard: HeardEndpoint) -> None:
@@ -231,7 +231,7 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (elect_by_a_majority_of_ids, "static-late-starter"),
     (take_new_ids, "static-uuid-change"),
     (change_a_uuid_in_one_record, "static-uuid-change"),
-    (believe_the_oldest_boot, "too-few-voters-and-a-moved-one"),
+    (keep_the_oldest_boot, "too-few-voters-and-a-moved-one"),
 )
 """Caught by a transcript in tests/scenarios, which then goes another way."""
 
@@ -243,7 +243,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     (vote_across_configurations, f"{_STATIC}votes_before_the_uuids_are_known_are_by_id"),
     (write_before_the_voters, f"{_STATIC}leader_writes_nothing_until_it_knows_every_uuid"),
     (
-        write_voters_that_are_not_known,
+        write_unknown_voters,
         f"{_STATIC}leader_writes_nothing_until_it_knows_every_uuid",
     ),
     (keep_the_first_uuid, f"{_STATIC}last_uuid_reported_for_an_id_is_written"),
@@ -253,7 +253,7 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     ),
     (let_a_vote_for_an_id_pass_to_any_disk, f"{_STATIC}vote_from_a_version_0_file_is_kept"),
     (
-        believe_addresses_of_anyone,
+        store_addresses_of_any_node,
         f"{_GOSSIP}older_boot_time_changes_nothing_and_unknown_replicas_are_not_stored",
     ),
 )

@@ -38,17 +38,17 @@ def take_an_unsynced_end_for_damage(patch: Patch) -> None:
 
 
 def begin_an_epoch_on_a_cut_that_may_be_undone(patch: Patch) -> None:
-    """The entry of a new epoch is durable before the cut that made place for it.
+    """The entry of a new epoch is durable before the preceding truncation.
 
-    Would: have the log taken for damaged when a power cut brings back what was cut off.
+    Would: have the log treated as damaged when a power cut reverts the truncation.
     """
     patch.setattr(SegmentedLog, "_sync_cut", lambda log: None)
 
 
 def vote_before_the_name_is_durable(patch: Patch) -> None:
-    """quorum-state is renamed into its place, and the directory is not synced.
+    """quorum-state is renamed to its final name, and the directory is not synced.
 
-    Would: forget a vote in a power cut, and give it a second time.
+    Would: lose a vote in a power cut, and give it a second time.
     """
 
     def unsynced(path: Path, content: bytes, files: FileSystem) -> None:
@@ -62,25 +62,25 @@ def vote_before_the_name_is_durable(patch: Patch) -> None:
     patch.setattr(quorum_state, "replace_file", unsynced)
 
 
-def believe_the_page_cache_after_a_failed_sync(patch: Patch) -> None:
-    """A start reads the log from the page cache, and does not ask what was synced.
+def trust_the_page_cache_after_a_failed_sync(patch: Patch) -> None:
+    """A start reads the log from the page cache, and ignores the synced end.
 
-    Would: acknowledge what a failed sync has lost.
+    Would: acknowledge records that a failed sync has lost.
     """
     patch.setattr(SimulatedFiles, "fadvise_dontneed", lambda files, fd: None)
     patch.setattr(log_opening, "cut_unsynced", lambda *where: 0)
 
 
-def condemn_a_full_disk(patch: Patch) -> None:
-    """A sync that finds no room is a failed disk.
+def fail_on_a_full_disk(patch: Patch) -> None:
+    """A sync that finds no space is treated as a failed disk.
 
-    Would: replace every voter of a quorum whose disks share a pool that is full.
+    Would: replace every voter of a quorum with disks in a shared pool that is full.
     """
     patch.setattr(errors, "_FULL", ())
 
 
-def count_a_copy_that_is_gone(patch: Patch) -> None:
-    """What a replica acknowledged once counts for ever, whatever it fetches later.
+def count_a_lost_copy(patch: Patch) -> None:
+    """An acknowledged offset of a replica counts for ever, whatever it fetches later.
 
     Would: commit records that are on a minority of the disks, after one of them was rolled back.
     """
@@ -94,9 +94,9 @@ def count_a_copy_that_is_gone(patch: Patch) -> None:
 
 
 def read_no_segment_again(patch: Patch) -> None:
-    """Nobody looks at what was written to the log long ago.
+    """Older segments are never scrubbed.
 
-    Would: find out that records are damaged when the last good copy is gone.
+    Would: detect damaged records when the last good copy is gone.
     """
 
     def nothing(segments: Sequence[Segment]) -> None:
@@ -106,22 +106,22 @@ def read_no_segment_again(patch: Patch) -> None:
 
 
 def trust_quorum_state(patch: Patch) -> None:
-    """quorum-state is believed whatever its checksum is.
+    """quorum-state is accepted with any checksum.
 
-    Would: vote twice in an epoch, or stand in one that never was, after a bit turned over.
+    Would: vote twice in an epoch, or start in one that never existed, after a bit flip.
     """
     patch.setattr(type(quorum_state._CHECKED), "check", lambda checked, content: True)
 
 
 def campaign_without_a_pre_vote(patch: Patch) -> None:
-    """A voter that hears no leader begins an epoch at once.
+    """A voter that hears no leader starts an epoch at once.
 
-    Would: let everyone who was cut off depose the leader that all others hear.
+    Would: let every voter that was cut off depose the leader that all others hear.
     """
-    patch.setattr(election, "_ask_everyone", _asking_nobody_first(election._ask_everyone))
+    patch.setattr(election, "_ask_everyone", _without_a_pre_vote(election._ask_everyone))
 
 
-def _asking_nobody_first(real: Callable[[ReplicaState], None]) -> Callable[..., None]:
+def _without_a_pre_vote(real: Callable[[ReplicaState], None]) -> Callable[..., None]:
     def ask(replica: ReplicaState) -> None:
         if isinstance(replica.role, Prospective):
             election.start_candidacy(replica)
@@ -132,7 +132,7 @@ def _asking_nobody_first(real: Callable[[ReplicaState], None]) -> Callable[..., 
 
 
 def grant_any_pre_vote(patch: Patch) -> None:
-    """A pre-vote is granted to everyone, also while a leader is alive.
+    """A pre-vote is granted to every candidate, also while a leader is alive.
 
     Would: let a voter that was cut off depose a leader that all others hear.
     """
@@ -154,9 +154,9 @@ def commit_what_a_failed_sync_left(patch: Patch) -> None:
 BY_SIMULATION: tuple[Break, ...] = (
     take_an_unsynced_end_for_damage,
     vote_before_the_name_is_durable,
-    believe_the_page_cache_after_a_failed_sync,
-    condemn_a_full_disk,
-    count_a_copy_that_is_gone,
+    trust_the_page_cache_after_a_failed_sync,
+    fail_on_a_full_disk,
+    count_a_lost_copy,
     read_no_segment_again,
     trust_quorum_state,
     campaign_without_a_pre_vote,
@@ -174,9 +174,9 @@ _CUT_OFF = frozenset({"partition", "isolate leader", "one-way cut"})
 FAULTS_FOR: dict[Break, frozenset[str]] = {
     take_an_unsynced_end_for_damage: _POWER,
     vote_before_the_name_is_durable: _POWER,
-    believe_the_page_cache_after_a_failed_sync: frozenset({"sync fails once", "pool full"}),
-    condemn_a_full_disk: frozenset({"pool full", "resign"}),
-    count_a_copy_that_is_gone: frozenset({"older image", "resign"}),
+    trust_the_page_cache_after_a_failed_sync: frozenset({"sync fails once", "pool full"}),
+    fail_on_a_full_disk: frozenset({"pool full", "resign"}),
+    count_a_lost_copy: frozenset({"older image", "resign"}),
     read_no_segment_again: frozenset({"bit rot in the log", "resign"}),
     trust_quorum_state: frozenset({"bit rot in quorum-state", "crash"}),
     campaign_without_a_pre_vote: _CUT_OFF,

@@ -18,12 +18,12 @@ CAUGHT = ("Violation", "AssertionError", "Spinning", "CorruptBatch")
 """How the problem of a history begins that the simulation stopped; CorruptBatch: what a replica wrote can't be read."""
 TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 2,
-    "believe_control_batches_unread": 61,
+    "trust_unread_control_batches": 61,
     "campaign_as_a_witness": 9,
     "change_before_the_last_is_committed": 19,
     "commit_an_old_epoch": 3,
-    "count_a_copy_that_is_gone": 44,
-    "forget_the_target_at_the_first_step": 6,
+    "count_a_lost_copy": 44,
+    "drop_the_target_at_the_first_step": 6,
     "give_a_read_offset_without_the_round": 3,
     "ignore_the_log_in_votes": 16,
     "keep_truncated_voters": 17,
@@ -64,7 +64,7 @@ def test_scenario_detects_the_defect(
     try:
         played = Transcript().play(written)
     except AssertionError:
-        return  # the core itself noticed
+        return  # detected by the core itself
     assert played != written
 
 
@@ -72,7 +72,7 @@ def test_scenario_detects_the_defect(
 def test_unit_test_detects_the_defect(
     broken: object, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test is called as it stands: it passes with the code as it is, and fails with the break."""
+    """The test is called unchanged: it passes without the defect, and fails with it."""
     path, _, name = place.partition("::")
     test = getattr(load(ROOT / path), name)
     test()

@@ -1,4 +1,4 @@
-"""A long run goes on where the last one ended: what held is kept at once, and nothing else is."""
+"""A long run continues where the last one ended: passed seeds are stored at once, and no others."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The outside hand begins nothing while a member's disk is lost and nobody knows it yet."""
+"""The operations plan starts nothing while a member's disk is lost and not yet detected."""
 
 import errno
 from collections.abc import Callable
@@ -17,7 +17,7 @@ LIMIT_MS = 20_000.0
 
 
 class World:
-    """Some voters, and a plan that wants ever other ones."""
+    """Some voters, and a plan with ever other target voters."""
 
     def __init__(self, size: int = 3) -> None:
         self.cluster = Cluster(5, initial_voters=size)
@@ -53,7 +53,7 @@ def doom(host: SimulatedHost) -> None:
 
 
 def give_up(host: SimulatedHost) -> None:
-    """A sync has failed; the next one would work, and nobody has looked yet."""
+    """A sync has failed; the next one would succeed, and the failure is not detected yet."""
     doom(host)
     host.driver.flush_failed(StorageFailure("cannot sync: EIO"))
     host.machine.files.failing_sync = None

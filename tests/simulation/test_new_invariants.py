@@ -41,9 +41,7 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
             EpochsNeedAReason,
             marks=pytest.mark.requirement("K650-01"),
         ),
-        pytest.param(
-            breaks.count_a_copy_that_is_gone, GoneCopiesDoNotCount, marks=pytest.mark.long
-        ),
+        pytest.param(breaks.count_a_lost_copy, GoneCopiesDoNotCount, marks=pytest.mark.long),
         pytest.param(breaks.read_no_segment_again, CorruptionIsReported, marks=pytest.mark.long),
         pytest.param(breaks.trust_quorum_state, CorruptionIsReported, marks=pytest.mark.long),
         pytest.param(

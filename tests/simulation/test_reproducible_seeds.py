@@ -1,4 +1,4 @@
-"""A seed plays the same history in every process, whatever strings hash to there."""
+"""A seed gives the same history in every process, for any string hash seed."""
 
 import os
 import subprocess

@@ -16,7 +16,7 @@ LIMIT_MS = 20_000.0
 
 
 class World:
-    """Three static voters; one of them is cut off before it hears who the voters are."""
+    """Three static voters; one of them is cut off before it gets the voters record."""
 
     def __init__(self) -> None:
         self.cluster = Cluster(5, initial_voters=3)

@@ -13,7 +13,7 @@ ten thousand others are in the long set."""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # it waits for nothing but the processor, shared with whatever else runs
+@pytest.mark.timeout(900)  # it waits only for the processor, which other processes share
 @pytest.mark.requirement(*ROWS)
 def test_short_set_of_histories_holds() -> None:
     check(run_seeds(SHORT, processes=os.cpu_count() or 1), SHORT)

@@ -18,7 +18,7 @@ THE_LEADER, ALL_FOLLOWERS, ALL_PROCESSES = "the leader", "all followers", "all p
 def check(stalls: list[Stall]) -> None:
     for stall in stalls:
         assert stall.elections == 0 or _may_elect(stall), stall
-        # Whoever asked the paused leader gives up only then, and there is another one.
+        # A request to the paused leader times out only then, when there is another one.
         assert stall.gap_ms < max(WRITE_TIMEOUT_MS, stall.length_ms) + MARGIN_MS, stall
 
 
@@ -40,7 +40,7 @@ def _may_elect(stall: Stall) -> bool:
 
 @pytest.mark.requirement("K650-01")
 def test_pause_of_a_process_other_than_the_leader_causes_no_election() -> None:
-    """Followers, all processes, disks: each hears the leader before it believes its own timer."""
+    """Followers, all processes, disks: each processes the leader's messages before its own timer."""
     check(run([1], stalls=6))
 
 

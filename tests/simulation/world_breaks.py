@@ -1,4 +1,4 @@
-"""Code that holds only where nobody sets a clock and answers arrive as they were sent.
+"""Code that works only if no clock is changed and answers arrive in order.
 
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
@@ -18,7 +18,7 @@ Break = Callable[[Patch], None]
 def time_by_the_time_of_day(patch: Patch) -> None:
     """Timeouts are measured by the wall clock.
 
-    Would: wait a day for a leader that is gone, once somebody set the clock back.
+    Would: wait a day for a lost leader, after the clock was set back.
     """
     real = Clock.monotonic_ms
     patch.setattr(Clock, "monotonic_ms", lambda clock: real(clock) + clock.wall_offset_ms)

@@ -81,5 +81,5 @@ def batches_of(brokers: PythonBrokers, broker_id: int, topic_id: UUID, offset: i
 
 
 def newest_values(batches: Iterable[Batch]) -> dict[bytes | None, bytes | None]:
-    """What a reader of a compacted topic knows at its end."""
+    """The values that a reader of a compacted topic has at its end."""
     return {each.key: each.value for batch in batches for each in decode_records(batch)}

@@ -105,7 +105,7 @@ class Env:
             self._waiting.append((offset, ready))
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Through the loop, as ever."""
+        """Through the loop, as in a node."""
         asyncio.get_running_loop().call_soon(callback)
 
     def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:

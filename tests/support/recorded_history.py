@@ -74,7 +74,7 @@ class LivedHistory:
 
         return wait_until(found, f"offset {wanted} is archived", PATIENCE_SECONDS)
 
-    def leader_dies(self) -> Span:
+    def crash_leader(self) -> Span:
         """kill -9, directly after a write; it is restarted when another node leads. Returns when that was."""
         dead = self._quorum.leader
         before = now_ms()
@@ -86,7 +86,7 @@ class LivedHistory:
         self._quorum.wait_caught_up(dead.id)
         return span
 
-    def broker_dies(self, broker_id: int) -> Span:
+    def crash_broker(self, broker_id: int) -> Span:
         """kill -9; it is restarted when it has been fenced. Returns when it was killed."""
         before = now_ms()
         self._brokers.brokers[broker_id].kill()

@@ -20,7 +20,7 @@ _BEFORE_LIMIT_SECONDS = 10.0
 _JSTACK_SECONDS = 20.0
 
 
-def told_before(limit_seconds: float, pid: int) -> AbstractContextManager[None]:
+def reported_before(limit_seconds: float, pid: int) -> AbstractContextManager[None]:
     """Prints the report to standard error shortly before the limit. `pid`: of the JVM."""
     return _unless_over_within(
         max(limit_seconds - _BEFORE_LIMIT_SECONDS, limit_seconds / 2),

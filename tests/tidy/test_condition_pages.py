@@ -65,7 +65,7 @@ def test_each_condition_has_a_page_and_the_index_lists_them_all() -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_page_says_what_it_means_what_to_do_and_when_it_ends(kind: str) -> None:
+def test_page_has_meaning_remedy_and_end_of_its_condition(kind: str) -> None:
     text = (PAGES / f"{kind}.md").read_text()
     assert text.startswith(f"# {kind}\n")
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
@@ -98,7 +98,7 @@ def test_code_uses_exactly_the_reasons_of_the_table() -> None:
     assert listed - words() <= {"NoAnswer", "NotLeader"}
 
 
-def test_the_message_of_ready_names_conditions_for_each_phase_that_is_not_normal() -> None:
+def test_ready_message_names_conditions_for_each_abnormal_phase() -> None:
     assert set(Phase) - conditions._SEE.keys() == {Phase.READY, Phase.DELETING}
     named = {
         each

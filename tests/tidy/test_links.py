@@ -141,7 +141,7 @@ def test_each_page_of_the_site_is_in_a_table_of_contents() -> None:
 
 
 @pytest.mark.parametrize("folder", ["tutorial", "how-to", "explanation"])
-def test_each_page_that_is_read_in_full_ends_with_where_to_go_next(folder: str) -> None:
+def test_each_page_of_the_folder_ends_with_links_to_next_pages(folder: str) -> None:
     found = [page for page in sorted((DOCS / folder).glob("*.md")) if page.stem != "README"]
     assert found
     for page in found:

@@ -159,7 +159,7 @@ class RecordingProxy:
         call = self._record(request, body)
         hold = self._matching(call)
         if hold is not None and hold.moment is Moment.BEFORE:
-            await _stand_still(hold)
+            await _hold_calls(hold)
         if call.target in self.refused:
             raise _AbandonedCall
         if not call.target:
@@ -200,7 +200,7 @@ class RecordingProxy:
     @staticmethod
     async def _answer_later(connection: Connection, answer: httpx.Response, hold: Hold) -> None:
         content = b"".join([part async for part in answer.aiter_raw()])
-        await _stand_still(hold)
+        await _hold_calls(hold)
         await connection.begin(answer, len(content))
         await connection.data(content)
         await connection.end()
@@ -236,7 +236,7 @@ class RecordingProxy:
         return client, client.build_request(call.method, url, headers=headers, content=call.body)
 
 
-async def _stand_still(hold: Hold) -> None:
+async def _hold_calls(hold: Hold) -> None:
     hold.reached.set()
     await hold.let_go.wait()
     if hold.abandoned:

@@ -122,7 +122,7 @@ class PodRuntime:
                     self.waiting_for = str(missing)
                     self._dirty.set()
                     if isinstance(missing, MountFailed):
-                        await self._tell_mount_failure(str(missing))
+                        await self._report_mount_failure(str(missing))
                 await asyncio.sleep(_RETRY_S)
 
     def _container(self, spec: Json, variables: dict[str, str]) -> Container:
@@ -197,7 +197,7 @@ class PodRuntime:
             self._conditions[kind] = known = made
         return known
 
-    async def _tell_mount_failure(self, message: str) -> None:
+    async def _report_mount_failure(self, message: str) -> None:
         """The event that a kubelet posts, once per pod and message."""
         now = now_text()
         involved = {

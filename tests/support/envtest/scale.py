@@ -86,10 +86,10 @@ class Fleet:
         self.operator.stop()
         self.operator, _ = self._operator(direct=True)
         self.operator.start()
-        wait_for("it has looked at all", self._has_looked, timeout_s=timeout_s)
+        wait_for("it has looked at all", self._has_reconciled, timeout_s=timeout_s)
         time.sleep(_SETTLE_S)
 
-    def _has_looked(self) -> bool:
+    def _has_reconciled(self) -> bool:
         try:
             return self.told().of("reconcile_duration_seconds_count") >= len(self.names)
         except httpx.HTTPError:

@@ -47,7 +47,7 @@ def main() -> None:
     atheris.Fuzz()
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     """The peak of resident memory counts from now on: an earlier one hides what comes."""
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")
@@ -66,7 +66,7 @@ def _guarded(target: Callable[[bytes], None]) -> Callable[[bytes], None]:
     def one(data: bytes) -> None:
         nonlocal tried
         tried += 1
-        _forget_peak()
+        _reset_peak()
         before_bytes = _peak_bytes()
         target(data)
         grown_bytes = _peak_bytes() - before_bytes

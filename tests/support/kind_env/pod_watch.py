@@ -35,7 +35,7 @@ class PodWatch(Looking):
         return frozenset(self._uids)
 
     @property
-    def all_anew(self) -> bool:
+    def all_recreated(self) -> bool:
         """Whether every pod was replaced and all are ready."""
         return set(self.replaced) == self.before and not self.down
 

@@ -28,7 +28,7 @@ def following() -> ReplicaEnv:
 # -- broker epochs
 
 
-def test_a_fetch_of_an_earlier_run_is_refused_as_soon_as_a_later_one_is_registered() -> None:
+def test_fetch_of_an_earlier_broker_process_is_rejected_after_a_later_registration() -> None:
     env = leading()
     env.fetched_by(B, 20, broker_epoch=11)
     assert env.one(RefuseFetch).error is BrokerError.NOT_LEADER_OR_FOLLOWER
@@ -104,7 +104,7 @@ def test_a_follower_without_a_leader_epoch_is_served() -> None:
         (6, BrokerError.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_a_broker_that_is_no_replica_is_refused(leader_epoch: int, error: BrokerError) -> None:
+def test_broker_without_a_replica_is_rejected(leader_epoch: int, error: BrokerError) -> None:
     env = leading()
     env.active[STRANGER] = 19
     env.fetched_by(STRANGER, 20, leader_epoch=leader_epoch)
@@ -143,7 +143,7 @@ def test_a_follower_serves_consumers_with_the_right_leader_epoch_or_none() -> No
     assert env.one(RefuseFetch).error is BrokerError.OFFSET_OUT_OF_RANGE
 
 
-def test_a_consumer_with_a_last_fetched_epoch_learns_that_its_log_diverges() -> None:
+def test_consumer_with_a_last_fetched_epoch_gets_the_diverging_epoch() -> None:
     env = leading()
     env.read(12, last_epoch=2)
     assert env.one(TellDivergence).leader == EpochEnd(1, 10)

@@ -228,7 +228,7 @@ def test_invalid_registration_is_rejected(fields: dict[str, Any], error: ErrorCo
     assert cluster.image is before
 
 
-def test_a_heartbeat_with_more_directories_than_a_record_should_hold_is_refused() -> None:
+def test_heartbeat_with_too_many_directories_is_rejected() -> None:
     cluster = Cluster()
     epoch = cluster.register(7).broker_epoch
     before = cluster.image

@@ -21,7 +21,7 @@ def counted(env: PartitionEnv) -> float:
     return env.metrics.counters["unclean_elections"]
 
 
-async def alone_in_the_isr_and_gone(env: PartitionEnv, *replicas: int) -> None:
+async def last_isr_member_fails(env: PartitionEnv, *replicas: int) -> None:
     """The first replica is the only one in sync, and fails."""
     await env.alter(replicas[0], replicas[0])
     await env.fail(replicas[0])
@@ -32,7 +32,7 @@ def test_requested_unclean_election_is_counted() -> None:
         env = PartitionEnv()
         await env.begin(7, 8)
         await env.topic((7, 8))
-        await alone_in_the_isr_and_gone(env, 7, 8)
+        await last_isr_member_fails(env, 7, 8)
         assert (env.partition().leader, counted(env)) == (NO_LEADER, 0)
         await env.elect(ElectionType.UNCLEAN)
         assert (env.partition().leader, counted(env)) == (8, 1)
@@ -45,7 +45,7 @@ def test_unclean_election_after_a_broker_failure_is_counted_per_partition() -> N
         env = PartitionEnv()
         await env.begin(7, 8)
         await env.topic((7, 8), (7, 8), unclean_leader_election_enable="true")
-        await alone_in_the_isr_and_gone(env, 7, 8)
+        await last_isr_member_fails(env, 7, 8)
         assert env.partition().leader == 8
         assert env.partition(1).leader == 8, "clean: both were in its ISR"
         assert counted(env) == 1
@@ -58,7 +58,7 @@ def test_next_unclean_election_is_counted_while_the_leader_recovers_from_the_fir
         env = PartitionEnv()
         await env.begin(7, 8, 9)
         await env.topic((7, 8, 9), unclean_leader_election_enable="true")
-        await alone_in_the_isr_and_gone(env, 7, 8)
+        await last_isr_member_fails(env, 7, 8)
         assert (env.partition().leader, counted(env)) == (8, 1)
         await env.fail(8)
         assert (env.partition().leader, counted(env)) == (9, 2)
@@ -117,7 +117,7 @@ def test_uncommitted_unclean_election_is_not_counted() -> None:
         env = PartitionEnv()
         await env.begin(7, 8)
         await env.topic((7, 8))
-        await alone_in_the_isr_and_gone(env, 7, 8)
+        await last_isr_member_fails(env, 7, 8)
         wanted = TopicPartitions(topic="t", partitions=(0,))
         asked = env.ask(
             ElectLeadersRequest(

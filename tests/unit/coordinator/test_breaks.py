@@ -59,8 +59,8 @@ def assign_in_a_later_generation(patch: Patch) -> None:
     patch.setattr(membership.Membership, "_store", store)
 
 
-def forget_who_waits_for_a_generation(patch: Patch) -> None:
-    """A member whose request to join is dropped when others leave."""
+def drop_waiting_joins(patch: Patch) -> None:
+    """A member's request to join is dropped when others leave."""
     real = ClassicGroup.remove
 
     def remove(group: ClassicGroup, member_id: str) -> Member:
@@ -71,7 +71,7 @@ def forget_who_waits_for_a_generation(patch: Patch) -> None:
     patch.setattr(ClassicGroup, "remove", remove)
 
 
-def forget_offsets_with_the_members(patch: Patch) -> None:
+def drop_offsets_with_the_members(patch: Patch) -> None:
     """Offsets go when the group is empty."""
     real = Forgetting.drop_if_unused
 
@@ -90,13 +90,13 @@ def keep_silent_members(patch: Patch) -> None:
     patch.setattr(Member, "lives", lambda member, now_ms: setattr(member, "due_ms", inf))
 
 
-def never_elect_another_leader(patch: Patch) -> None:
-    """The leader is gone, and nobody assigns."""
+def keep_a_lost_group_leader(patch: Patch) -> None:
+    """The leader is gone, and no member assigns."""
     patch.setattr(ClassicGroup, "elect_joined_leader", lambda group: bool(group.members))
 
 
 def lose_the_leadership_of_a_static_member(patch: Patch) -> None:
-    """A static leader that comes back leaves the group without one."""
+    """A returning static leader leaves the group without one."""
     real = ClassicGroup.rename
 
     def rename(group: ClassicGroup, old_id: str, new_id: str) -> Member:
@@ -117,8 +117,8 @@ def take_over_without_storing(patch: Patch) -> None:
     patch.setattr(joining.Joining, "_keep_generation", keep)
 
 
-def wait_for_everybody_for_ever(patch: Patch) -> None:
-    """A rebalance has no end while somebody is away."""
+def wait_for_all_members_without_limit(patch: Patch) -> None:
+    """A rebalance has no end while a member is away."""
     patch.setattr(Rebalance, "_join_is_over", lambda self, group, now: None)
 
 
@@ -136,13 +136,13 @@ BREAKS: list[Callable[[Patch], None]] = [
     commit_before_it_is_stored,
     assign_without_storing,
     assign_in_a_later_generation,
-    forget_who_waits_for_a_generation,
-    forget_offsets_with_the_members,
+    drop_waiting_joins,
+    drop_offsets_with_the_members,
     keep_silent_members,
-    never_elect_another_leader,
+    keep_a_lost_group_leader,
     lose_the_leadership_of_a_static_member,
     take_over_without_storing,
-    wait_for_everybody_for_ever,
+    wait_for_all_members_without_limit,
     wait_for_syncs_for_ever,
 ]
 ACTS: tuple[tuple[str, tuple[int, ...]], ...] = (

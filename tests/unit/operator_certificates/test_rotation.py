@@ -40,7 +40,7 @@ class Rotation(RuleBasedStateMachine):
         self.world.rotation_asked = asked
 
     @rule(acts=st.lists(turns, min_size=25, max_size=60))
-    def work_goes_on(self, acts: list[tuple[str, str]]) -> None:
+    def repeated_work(self, acts: list[tuple[str, str]]) -> None:
         """The operator does a step, or a process finds what is in its files: in any order, some of them late."""
         for act, name in acts:
             if act == "step":
@@ -91,7 +91,7 @@ class Rotation(RuleBasedStateMachine):
         self.world.skew_s = days(skew)
 
     @rule()
-    def another_authority_is_asked_for(self) -> None:
+    def another_authority_is_requested(self) -> None:
         self.world.rotation_asked = True
 
     @rule(name=names)

@@ -154,11 +154,11 @@ def test_every_step_is_safe_and_the_quorum_converges(
         _held(model)
         model.target = None
     _converge(model)
-    assert _no_key_comes_back(model)
+    assert _no_removed_key_votes(model)
     assert model.wanted.retire.isdisjoint(key.id for key in model.current_voters())
 
 
-def _no_key_comes_back(model: Model) -> bool:
+def _no_removed_key_votes(model: Model) -> bool:
     """A replica that was removed because its disk failed never votes again."""
     failed = {(e.node_id, e.uuid) for e in model.sets.values() if e.failed is not None}
     return not failed & {(key.id, key.uuid) for key in model.current_voters()}

@@ -27,7 +27,7 @@ BACKUP = {"schedule": "30 2 * * *", "claimName": "backups"}
 
 
 @pytest.fixture(autouse=True)
-def _looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reconciles_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "OBJECTS_PERIOD_S", -1.0)
 
 

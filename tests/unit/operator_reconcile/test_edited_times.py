@@ -56,7 +56,7 @@ def with_a_failed_member(note: str, **storage: str) -> KeptObjects:
 
 
 @pytest.mark.parametrize("wrong", NO_TIMES)
-def test_an_edited_time_in_the_status_is_written_anew(wrong: str) -> None:
+def test_edited_time_in_the_status_is_rewritten(wrong: str) -> None:
     api = running_quorum(3, backup={"schedule": "0 0 * * *", "claimName": "backups"})
     reconcile(api)
     found = api.status
@@ -125,7 +125,7 @@ def test_the_longest_time_to_keep_volumes_is_longer_than_the_calendar() -> None:
 
 
 @pytest.mark.parametrize("note", [names.ANNOTATION_REPLACES, names.ANNOTATION_FORMATION])
-def test_a_number_that_is_too_long_is_none(note: str) -> None:
+def test_oversized_number_is_ignored(note: str) -> None:
     api = running_quorum(3)
     for path in (set_path(2), CLAIM):
         api.objects[path]["metadata"].setdefault("annotations", {})[note] = "1" * 5000

@@ -108,7 +108,7 @@ def test_timestamps_in_status_and_objects_use_the_api_server_clock(
         patched.setattr(time, "time", clocks.own)
         asyncio.run(run())
     condition = api.condition("Refused")
-    _assert_told_in_time(api, clocks, condition["lastTransitionTime"])
+    _assert_reported_in_time(api, clocks, condition["lastTransitionTime"])
 
 
 @pytest.mark.parametrize("error_s", [-86_400.0, 86_400.0])
@@ -131,10 +131,10 @@ def test_reassignment_timestamps_use_the_api_server_clock(error_s: float) -> Non
         patched.setattr(time, "time", clocks.own)
         asyncio.run(operator.reconcile(SPACE, "r"))
     told = [each["lastTransitionTime"] for each in api.objects[path]["status"]["conditions"]]
-    _assert_told_in_time(api, clocks, *told)
+    _assert_reported_in_time(api, clocks, *told)
 
 
-def _assert_told_in_time(api: KeptObjects, clocks: Clocks, *texts: str) -> None:
+def _assert_reported_in_time(api: KeptObjects, clocks: Clocks, *texts: str) -> None:
     assert api.events
     for text in (*texts, *(each["lastTimestamp"] for each in api.events)):
         at = datetime.fromisoformat(text).timestamp()

@@ -39,7 +39,7 @@ def refusing(error: ApiError, *verbs_and_parts: tuple[str, str], api: KeptObject
     api.refuse = refuse
 
 
-def with_a_dead_disk(api: KeptObjects, node_id: int) -> None:
+def with_a_failed_disk(api: KeptObjects, node_id: int) -> None:
     owned = api.objects[set_path(node_id)]
     owned["spec"]["replicas"] = 0
     owned["metadata"]["annotations"] |= {
@@ -101,7 +101,7 @@ def test_rejected_first_object_is_reported_on_the_resource(error: ApiError, reas
 @pytest.mark.requirement("OP-04")
 def test_rejected_template_does_not_block_the_replacement_of_a_failed_disk(error: ApiError) -> None:
     api = running_quorum(5)
-    with_a_dead_disk(api, 3)
+    with_a_failed_disk(api, 3)
     api.change_spec(affinity={"podAntiAffinity": {}})
     refusing(error, ("patch", "/statefulsets/"), api=api)
     reconcile(api, SoundNodes(5, silent=(3,)), times=2)
@@ -113,7 +113,7 @@ def test_rejected_template_does_not_block_the_replacement_of_a_failed_disk(error
 @pytest.mark.requirement("OP-04")
 def test_repair_precedes_template_updates() -> None:
     api = running_quorum(5)
-    with_a_dead_disk(api, 2)
+    with_a_failed_disk(api, 2)
     api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
     reconcile(api, SoundNodes(5, silent=(2,)))
     assert [verb for verb, _ in writes(api)] == ["create"]
@@ -133,7 +133,7 @@ def test_rejected_new_member_does_not_block_template_updates() -> None:
 @pytest.mark.requirement("OP-01")
 def test_rejected_service_does_not_block_the_replacement_of_a_failed_member() -> None:
     api = running_quorum(5)
-    with_a_dead_disk(api, 4)
+    with_a_failed_disk(api, 4)
     del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
     refusing(QUOTA, ("apply", "/services/"), api=api)
     reconcile(api, SoundNodes(5, silent=(4,)))
@@ -143,7 +143,7 @@ def test_rejected_service_does_not_block_the_replacement_of_a_failed_member() ->
 @pytest.mark.requirement("OP-04")
 def test_member_with_a_rejected_latch_is_skipped_and_others_are_repaired() -> None:
     api = running_quorum(5)
-    with_a_dead_disk(api, 5)
+    with_a_failed_disk(api, 5)
     broken = api.objects[pod_path(4)]["status"]
     broken["containerStatuses"] = [{"state": {"terminated": {"exitCode": 74}}}]
     api.change_spec(image="other:1")
@@ -287,7 +287,7 @@ def test_equivalent_resources_restart_no_pod() -> None:
 @pytest.mark.requirement("OP-04")
 def test_replacement_uses_an_accepted_template_when_that_of_the_spec_is_rejected() -> None:
     api = running_quorum(5, nodeSelector={"pool": "a"})
-    with_a_dead_disk(api, 3)
+    with_a_failed_disk(api, 3)
     api.change_spec(nodeSelector={"": "b"}, image="other:1")
     create = api.create
 

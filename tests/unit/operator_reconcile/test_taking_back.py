@@ -22,10 +22,10 @@ from support.in_memory_kube_api import (
 
 @pytest.mark.requirement("OP-04")
 def test_recreated_node_object_revokes_the_latch() -> None:
-    asyncio.run(_come_and_go())
+    asyncio.run(_fail_and_return())
 
 
-async def _come_and_go() -> None:
+async def _fail_and_return() -> None:
     api = running_quorum(3, repair={"debounceSeconds": 0})
     host = api.objects.pop(f"{paths.NODES}/h3")
     del api.objects[pod_path(3)]

@@ -37,7 +37,7 @@ def check(values: list[bytes], count: int) -> None:
 @pytest.mark.requirement("SP-03")
 @given(st.one_of(LOGS, histories(max_size=60)), st.integers(1, 4))
 @SHORT
-def test_at_every_offset_they_are_what_a_node_has(values: list[bytes], count: int) -> None:
+def test_versions_at_every_offset_equal_those_of_a_node(values: list[bytes], count: int) -> None:
     check(values, count)
 
 
@@ -45,7 +45,7 @@ def test_at_every_offset_they_are_what_a_node_has(values: list[bytes], count: in
 @pytest.mark.requirement("SP-03")
 @given(st.one_of(LOGS, histories(max_size=60)), st.integers(1, 5))
 @settings(SHORT, max_examples=1_000)
-def test_at_every_offset_they_are_what_a_node_has_many_times(
+def test_versions_at_every_offset_equal_those_of_a_node_for_many_examples(
     values: list[bytes], count: int
 ) -> None:
     check(values, count)
@@ -81,7 +81,7 @@ def test_a_transaction_is_one_version_and_an_aborted_one_is_none() -> None:
     assert take(first, begin, second, first, end) == [("configs", 1, "1")], "nothing has changed"
 
 
-def test_what_is_known_has_no_version_again() -> None:
+def test_unchanged_state_gets_no_new_version() -> None:
     bucket = VersionedBucket(0, 1)
     bucket.know([config(TOPIC, "t", "k", "1"), config(TOPIC, "t", "l", "1")])
     assert bucket.take(10, 5, config(TOPIC, "t", "k", "1")) == []
@@ -108,7 +108,7 @@ def test_voters_are_versions_too() -> None:
     ]
 
 
-def test_a_topic_whose_name_another_one_takes_is_gone() -> None:
+def test_topic_is_deleted_when_another_takes_its_name() -> None:
     """No controller writes this; a node shows the one that took the name last."""
     first = md.TopicRecord(name="t", topic_id=UUID(int=1))
     second = md.TopicRecord(name="t", topic_id=UUID(int=2))

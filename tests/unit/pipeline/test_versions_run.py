@@ -99,7 +99,7 @@ def as_a_node(writer: LogWriter, to: Path, start: int = 0) -> None:
 
 
 @pytest.mark.requirement("SP-03")
-def test_versions_of_a_log_are_what_a_node_has(
+def test_versions_of_a_log_equal_those_of_a_node(
     writer: LogWriter, to: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_history(writer)
@@ -174,7 +174,7 @@ def check_steps(
 
 @pytest.mark.requirement("SP-03")
 @pytest.mark.parametrize("step", ["before the marker", "before the rename"])
-def test_what_an_interrupted_run_wrote_does_not_count(
+def test_output_of_an_interrupted_run_is_ignored(
     writer: LogWriter, to: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_history(writer)
@@ -230,7 +230,7 @@ def test_an_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> N
     assert values == [("c", 1), ("d", 5)]
 
 
-def test_another_history_is_refused(writer: LogWriter, to: Path, tmp_path: Path) -> None:
+def test_log_of_another_history_is_rejected(writer: LogWriter, to: Path, tmp_path: Path) -> None:
     write_history(writer)
     add(writer, to)
     other = LogWriter(tmp_path / "other")
@@ -244,7 +244,7 @@ def test_another_history_is_refused(writer: LogWriter, to: Path, tmp_path: Path)
         add(short, to)
 
 
-def test_a_contradiction_is_told_and_nothing_is_written(writer: LogWriter, to: Path) -> None:
+def test_contradiction_is_reported_and_nothing_is_written(writer: LogWriter, to: Path) -> None:
     change = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=1)
     writer.append(md.NoOpRecord())
     writer.append_bytes([md.encode_metadata(change)])
@@ -255,7 +255,7 @@ def test_a_contradiction_is_told_and_nothing_is_written(writer: LogWriter, to: P
     assert VersionStore(to).stored() == []
 
 
-def test_a_record_that_can_not_be_decoded_is_told(writer: LogWriter, to: Path) -> None:
+def test_undecodable_record_is_reported(writer: LogWriter, to: Path) -> None:
     writer.append(config(TOPIC, "a", "b", "c"))
     writer.append_bytes([b"\1\3\0"])
     writer.close()
@@ -263,7 +263,7 @@ def test_a_record_that_can_not_be_decoded_is_told(writer: LogWriter, to: Path) -
         add(writer, to)
 
 
-def test_missing_directories_and_damaged_markers_are_told(writer: LogWriter, to: Path) -> None:
+def test_missing_directories_and_damaged_markers_are_reported(writer: LogWriter, to: Path) -> None:
     write_history(writer)
     writer.close()
     add(writer, to, 20)

@@ -61,7 +61,7 @@ class Swap:
     def _ask(self) -> None:
         """As an admin client does: again and again, the same target."""
         leader = _leader(self.cores)
-        if leader is not None and not _knows_target(leader):
+        if leader is not None and not _has_target(leader):
             target = tuple(ReplicaKey(each) for each in TARGET)
             request = AlterQuorumRequest(CLUSTER_ID, target, 1000)
             self.cores.do(leader, RequestReceived(self.cores._number(), request))
@@ -84,7 +84,7 @@ def _ids(node: Node) -> set[int]:
     return {key.id for key in node.replica.voters.latest.voters.ordered_keys}
 
 
-def _knows_target(leader: Node) -> bool:
+def _has_target(leader: Node) -> bool:
     return leader.replica.voters.latest.record.target_voters is not None or _ids(leader) == set(
         TARGET
     )

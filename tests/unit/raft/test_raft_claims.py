@@ -35,7 +35,7 @@ def begin(
     return answer
 
 
-def heard_by_stranger(cores: Cores) -> Callable[[], int]:
+def sent_to_unknown_node(cores: Cores) -> Callable[[], int]:
     """Counts what is sent to the unknown node from now on."""
     count = 0
 
@@ -57,7 +57,7 @@ def test_follower_does_not_switch_from_its_leader_to_an_unconfirmed_one(
     """For any claimed identity, the epoch doesn't increase, the leader stays and the unknown node gets no request."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
-    heard = heard_by_stranger(cores)
+    heard = sent_to_unknown_node(cores)
     for _ in range(20):
         begin(cores, cores.nodes[asked], leader_id, one.replica.epoch + ahead)
         cores.advance(200)
@@ -75,7 +75,7 @@ def test_unknown_leader_is_not_followed_without_confirmation(leader_id: int) -> 
     cores.quorum("1", "2", "3", "4", "5")
     for name in ("1", "4", "5"):
         cores.crash(cores.nodes[name])
-    heard = heard_by_stranger(cores)
+    heard = sent_to_unknown_node(cores)
     for _ in range(40):
         cores.advance(100)
         epoch = cores.nodes["2"].replica.epoch
@@ -157,7 +157,7 @@ def test_leader_claim_fails_when_the_voter_itself_is_at_its_old_address() -> Non
     cores.advance(3000)
     cores.heal()
     epoch = two.replica.epoch + 1
-    heard = heard_by_stranger(cores)
+    heard = sent_to_unknown_node(cores)
     assert begin(cores, two, 3, epoch).error is not RaftError.NONE
     assert two.replica.claim is None, "3 has answered"
     cores.advance(3000)
@@ -166,7 +166,7 @@ def test_leader_claim_fails_when_the_voter_itself_is_at_its_old_address() -> Non
     assert three.replica.leader_id == two.replica.leader_id
 
 
-def remembers_a_leader(leader_id: int) -> tuple[Cores, Node]:
+def with_a_saved_leader(leader_id: int) -> tuple[Cores, Node]:
     """Voter 2 after a restart in epoch 7, with that voter as the last known leader; no node answers."""
     cores = Cores()
     cores.quorum("1", "2", "3")
@@ -195,7 +195,7 @@ def answered_by(cores: Cores, two: Node, responder_id: int, leader_id: int) -> N
 
 @pytest.mark.requirement("K595-03", "K595-11")
 def test_response_naming_a_second_leader_of_the_epoch_is_ignored() -> None:
-    cores, two = remembers_a_leader(1)
+    cores, two = with_a_saved_leader(1)
     for _ in range(20):
         answered_by(cores, two, 3, 3)
         cores.advance(100)
@@ -206,7 +206,7 @@ def test_response_naming_a_second_leader_of_the_epoch_is_ignored() -> None:
 @pytest.mark.parametrize("follows", [False, True])
 def test_leader_that_names_another_leader_is_abandoned(follows: bool) -> None:
     """A request in its name was forged. It would keep this voter from following until the next epoch."""
-    cores, two = remembers_a_leader(1)
+    cores, two = with_a_saved_leader(1)
     if follows:
         become_follower(two.replica, 7, 1, endpoints_of("1")[0])
         cores.advance(300)
@@ -221,7 +221,7 @@ def test_leader_that_names_another_leader_is_abandoned(follows: bool) -> None:
 
 @pytest.mark.requirement("K595-11")
 def test_leader_that_names_no_leader_or_itself_is_kept() -> None:
-    cores, two = remembers_a_leader(1)
+    cores, two = with_a_saved_leader(1)
     answered_by(cores, two, 1, -1)
     assert two.replica.known_leader_id == 1
 

@@ -137,10 +137,10 @@ def liar(cores: Cores, name: str) -> None:
 def test_single_lying_peer_stops_no_replica() -> None:
     """Both as the leader, and as a voter or an observer that is queried."""
     for lies in ("1", "2"):
-        _hear_a_liar(lies)
+        _receive_false_cluster_id(lies)
 
 
-def _hear_a_liar(lies: str) -> None:
+def _receive_false_cluster_id(lies: str) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")
     observer = cores.start("7", bootstrap=["1", "2", "3"])

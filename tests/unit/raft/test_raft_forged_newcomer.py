@@ -14,7 +14,7 @@ from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 
-def quorum_with_newcomer() -> tuple[Cores, Node]:
+def quorum_with_new_replica() -> tuple[Cores, Node]:
     cores = Cores()
     cores.quorum("1", "2", "3")
     newcomer = cores.start("4", bootstrap=["1", "2", "3"])
@@ -51,7 +51,7 @@ def forged_vote(
 def test_forged_vote_does_not_keep_a_new_replica_from_joining(
     candidate: ReplicaKey, ahead: int, pre_vote: bool
 ) -> None:
-    cores, newcomer = quorum_with_newcomer()
+    cores, newcomer = quorum_with_new_replica()
     epoch = newcomer.replica.epoch
     for _ in range(3):
         answer = cores.request(newcomer, forged_vote(newcomer, candidate, ahead, pre_vote=pre_vote))
@@ -68,7 +68,7 @@ def test_forged_begin_does_not_keep_a_new_replica_without_leader_from_joining(
     leader_id: int, ahead: int
 ) -> None:
     """The leader is unreachable for a while, and the attacker knows the voters' addresses."""
-    cores, newcomer = quorum_with_newcomer()
+    cores, newcomer = quorum_with_new_replica()
     epoch = newcomer.replica.epoch
     cores.partition(["1", "2", "3"], ["4"])
     cores.advance(20_000)
@@ -86,7 +86,7 @@ def test_forged_begin_does_not_keep_a_new_replica_without_leader_from_joining(
 
 def test_new_replica_votes_while_it_has_no_leader() -> None:
     """It may be a voter by a record that has not arrived here, and its vote may be the one that is needed."""
-    cores, newcomer = quorum_with_newcomer()
+    cores, newcomer = quorum_with_new_replica()
     cores.crash(cores.nodes["1"])
     cores.partition(["2", "3"], ["4"])
     cores.advance(20_000)

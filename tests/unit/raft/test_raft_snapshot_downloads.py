@@ -92,7 +92,7 @@ def test_download_is_resumed_after_a_restart() -> None:
     assert three.values() == cores.leader.values()
 
 
-def go_on_with_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
+def resume_from_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
     """1 fails in the middle of 3's download; 2 has a snapshot of the same id."""
     cores = Watched()
     left_behind(cores, "1", "2", "3")
@@ -114,13 +114,13 @@ def go_on_with_another_leader(*, same_bytes: bool) -> tuple[Watched, Node]:
 
 @K853_08
 def test_download_of_the_same_snapshot_is_resumed_from_another_leader() -> None:
-    cores, _ = go_on_with_another_leader(same_bytes=True)
+    cores, _ = resume_from_another_leader(same_bytes=True)
     assert cores.written("3") == sorted(set(cores.written("3")))
 
 
 @K853_08
 def test_different_bytes_under_the_same_snapshot_id_are_not_combined() -> None:
-    cores, _ = go_on_with_another_leader(same_bytes=False)
+    cores, _ = resume_from_another_leader(same_bytes=False)
     assert cores.written("3").count(0) == 2, "it began anew"
 
 

@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def without_principal() -> Iterator[None]:
     """Root may use everything, so the check runs as another user."""
     os.setegid(NOBODY)
     os.seteuid(NOBODY)
@@ -56,7 +56,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes the user")
 @needs_root
 def test_a_usable_directory_passes(data: Path) -> None:
     (data / "lost+found").mkdir(mode=0o700)
-    with as_nobody():
+    with without_principal():
         check_permissions(config(data))
         check_permissions(config(data / "new" / "deeper"))
 
@@ -75,7 +75,7 @@ def test_a_usable_directory_passes(data: Path) -> None:
 )
 def test_a_missing_permission_is_named(data: Path, name: str, mode: int) -> None:
     (data / name).chmod(mode)
-    with as_nobody(), pytest.raises(ConfigError) as caught:
+    with without_principal(), pytest.raises(ConfigError) as caught:
         check_permissions(config(data))
     assert f"metadata.log.dir={data}" in str(caught.value)
     assert f"{NOBODY} may not use {data / name}" in str(caught.value)
@@ -84,7 +84,7 @@ def test_a_missing_permission_is_named(data: Path, name: str, mode: int) -> None
 @needs_root
 def test_a_directory_that_can_not_be_created_is_named(data: Path) -> None:
     data.chmod(0o500)
-    with as_nobody(), pytest.raises(ConfigError, match="may not use"):
+    with without_principal(), pytest.raises(ConfigError, match="may not use"):
         check_permissions(config(data / "new"))
 
 

@@ -64,7 +64,7 @@ def write(hosted: HostedReplicas, name: str, *replicas: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 10, 14, 15, 18])
 @pytest.mark.parametrize("replica_id", [-1, DEBUGGING])
-def test_a_consumer_that_debugs_gets_what_is_committed(
+def test_debugging_consumer_gets_only_committed_records(
     tmp_path: Path, version: int, replica_id: int
 ) -> None:
     async def steps() -> None:
@@ -125,7 +125,7 @@ def test_a_negative_epoch_is_none(
     played(steps())
 
 
-def test_a_follower_with_a_stale_broker_epoch_is_refused_and_told_the_leader(
+def test_follower_with_a_stale_broker_epoch_is_rejected_with_the_leader(
     tmp_path: Path,
 ) -> None:
     async def steps() -> None:
@@ -156,7 +156,7 @@ def test_a_follower_with_a_stale_broker_epoch_is_refused_and_told_the_leader(
         (5, -2, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
     ],
 )
-def test_only_requests_that_continue_a_session_are_refused(
+def test_only_requests_that_continue_a_fetch_session_are_rejected(
     tmp_path: Path, session_id: int, session_epoch: int, error: ErrorCode
 ) -> None:
     async def steps() -> None:

@@ -155,7 +155,7 @@ class Client:
     def log_in(self, user: str = "alice", password: str = "", version: int = 2) -> Any:
         return self.end(self.begin(user, version), user, password or user, version)
 
-    def asks_who_it_is(self) -> str | None:
+    def requests_own_principal(self) -> str | None:
         """The principal of a request, None if it was not served."""
         before = len(self.env.served)
         self.send(apis.API_VERSIONS, 3, VERSIONS)
@@ -181,10 +181,10 @@ def played(play: Callable[[], Any]) -> None:
 def test_authenticated_client_is_served_as_its_user(version: int) -> None:
     def play() -> None:
         client = Env().client()
-        assert client.asks_who_it_is() == "User:ANONYMOUS"
+        assert client.requests_own_principal() == "User:ANONYMOUS"
         found = client.log_in(version=version)
         assert (found.error_code, found.session_lifetime_ms) == (0, 0)
-        assert client.asks_who_it_is() == "User:alice"
+        assert client.requests_own_principal() == "User:alice"
         assert client.connection.caller.listener == "TOOLS"
         assert client.connection.caller.identity is None
 
@@ -301,7 +301,7 @@ def test_password_changed_during_a_login_is_rejected() -> None:
         env.stored.set("alice", "another")
         client.end(challenge, "alice", "alice")
         assert client.is_closed
-        assert client.asks_who_it_is() is None
+        assert client.requests_own_principal() is None
 
     played(play)
 
@@ -326,7 +326,7 @@ def test_session_has_a_lifetime_and_is_renewed_by_the_same_user_only() -> None:
             assert client.log_in().session_lifetime_ms == 10_000
         env.now = 9.0
         assert renewing.log_in().error_code == 0
-        assert renewing.asks_who_it_is() == "User:alice"
+        assert renewing.requests_own_principal() == "User:alice"
         assert other.log_in("bob") is None
         await asyncio.wait_for(other.wire.closed.wait(), 10)
         assert other.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
@@ -348,7 +348,7 @@ def test_expired_session_serves_nothing_before_the_sweep() -> None:
         client = env.client()
         client.log_in()
         env.now = 10.1
-        assert client.asks_who_it_is() is None
+        assert client.requests_own_principal() is None
         assert client.is_closed
 
     played(play)

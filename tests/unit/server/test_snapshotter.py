@@ -107,16 +107,16 @@ def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
             "metadata_max_retention_bytes": 100_000,
         }
         node = start(**settings)
-        assert said_consistent(node), "an empty log has an empty state"
+        assert reported_consistent(node), "an empty log has an empty state"
         last = await node.write(900)
         await until(lambda: node.host.log.start_offset > 0)
-        assert said_consistent(node)
+        assert reported_consistent(node)
         again = start(**settings)
         assert again.host.log.start_offset > 0
         seen: list[tuple[bool, int]] = []
 
         def loaded() -> bool:
-            seen.append((said_consistent(again), again.host.applier.committed.end_offset))
+            seen.append((reported_consistent(again), again.host.applier.committed.end_offset))
             return seen[-1][1] >= last.end_offset
 
         await until(loaded)
@@ -128,7 +128,7 @@ def test_state_is_not_consistent_until_the_snapshot_before_the_log_is_loaded(
     runs(scenario)
 
 
-def said_consistent(node: Running) -> bool:
+def reported_consistent(node: Running) -> bool:
     """The state in the node's description."""
     description, applied = node.host.describe(), node.host.applier.committed.end_offset
     return state_document(description, applied, node.host.now().core_ms).consistent

@@ -224,7 +224,7 @@ def test_truncation_killed_anywhere_leaves_no_seal_of_deleted_data(
     origin = tmp_path / "origin"
     fill(origin)
 
-    def truncate_and_go_on(directory: Path) -> None:
+    def truncate_and_continue(directory: Path) -> None:
         log = opened(directory)
         log.truncate_to(end_offset)
         for _ in range(8):
@@ -232,7 +232,7 @@ def test_truncation_killed_anywhere_leaves_no_seal_of_deleted_data(
             log.append(batch(base, 90), base, base + 1, 90)
         log.flush()
 
-    for left, _ in every_cut(monkeypatch, origin, truncate_and_go_on):
+    for left, _ in every_cut(monkeypatch, origin, truncate_and_continue):
         log = opened(left)
         assert end_offset <= log.end_offset <= max(40, end_offset + 8)
         kept, *_ = facts(log)

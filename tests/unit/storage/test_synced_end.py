@@ -318,14 +318,14 @@ def test_truncation_lowers_the_end_first(tmp_path: Path, monkeypatch: pytest.Mon
     log.close()
     seen = set()
 
-    def cut_and_go_on(directory: Path) -> None:
+    def truncate_and_append(directory: Path) -> None:
         log = SegmentedLog(directory)
         log.truncate_to(4)
         append(log, 2, epoch=3)
         log.flush()
         log.settle()
 
-    for left, _ in every_cut(monkeypatch, origin, cut_and_go_on):
+    for left, _ in every_cut(monkeypatch, origin, truncate_and_append):
         recorded = end_in(left)
         log = SegmentedLog(left)
         assert log.end_offset >= recorded[0]

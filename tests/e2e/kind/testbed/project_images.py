@@ -140,7 +140,7 @@ def _ensure(image: ProjectImage, bases: Mapping[str, str]) -> None:
             wheels = _downloaded_wheels(image)
             with step(f"building {exact}"):
                 _build(image, bases, exact, wheels, Path(scratch))
-            _forget_older(image, exact)
+            _remove_older_tags(image, exact)
         run(["docker", "tag", exact, image.name], timeout_s=30)
     say(f"{image.name} is {exact}")
 
@@ -225,7 +225,7 @@ def _isolation(backend: str) -> list[str]:
     return []
 
 
-def _forget_older(image: ProjectImage, exact: str) -> None:
+def _remove_older_tags(image: ProjectImage, exact: str) -> None:
     """Build stages and images of earlier sources would fill the disk, one per edit."""
     stage = ["--filter", "label=dev.metadataquorum.stage=own"]
     run(["docker", "image", "prune", "-f", *stage], timeout_s=120, check=False)
