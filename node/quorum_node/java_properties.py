@@ -3,6 +3,8 @@
 Pure text handling: no files, no meaning of keys.
 """
 
+import re
+
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -32,10 +34,14 @@ def format_properties(pairs: dict[str, str]) -> str:
     return "".join(f"{key}={_escape(value)}\n" for key, value in sorted(pairs.items()))
 
 
+_LINE_END = re.compile("\r\n|\n|\r")
+"""Java's. Python's `splitlines` knows more of them, which may be part of a value."""
+
+
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
     carried = ""
-    for raw in text.splitlines():
+    for raw in _LINE_END.split(text):
         line = carried + raw.strip()
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:

@@ -55,4 +55,10 @@ def build(
 
 def _text(owner: Owner, overrides: dict[str, str], secured: bool, revoking: bool) -> str:
     wanted = properties(owner, overrides, secured=secured, revoking=revoking)
-    return "".join(f"{key}={value}\n" for key, value in sorted(wanted.items()))
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(wanted.items()))
+
+
+def _escaped(value: str) -> str:
+    """As a properties file has it, so that a line break in a value begins no property that spec.config may not hold."""
+    found = value.strip().replace("\\", "\\\\")
+    return found.replace("\n", "\\n").replace("\r", "\\r")
