@@ -46,7 +46,10 @@ def takes(node: Object, spec: MetadataQuorumSpec) -> bool:
         return False
     if not (spec.node_selector or {}).items() <= labels.items():
         return False
-    return _is_chosen(node["metadata"]["name"], labels, spec.affinity or {})
+    try:
+        return _is_chosen(node["metadata"]["name"], labels, spec.affinity or {})
+    except (AttributeError, IndexError, TypeError):
+        return True  # spec.affinity is no affinity: the API server rejects the template with it
 
 
 def _capacity(node: Object) -> HostCapacity:
