@@ -18,12 +18,13 @@ async def read_token(api: KubeApi, owner: Owner) -> str | None:
 
 
 def token_of(secret: dict[str, Any]) -> str | None:
-    """The token in a Secret; None if missing or not text."""
+    """The token in a Secret; None if missing, or if no HTTP header can carry it (line breaks, letters beyond ASCII)."""
     encoded = (secret.get("data") or {}).get(TOKEN_KEY)
     try:
-        return base64.b64decode(encoded or "").decode().strip() or None
+        token = base64.b64decode(encoded or "").decode("ascii").strip()
     except ValueError:
         return None
+    return token if token and token.isprintable() else None
 
 
 def has_shape(secret: dict[str, Any] | None, owner: Owner) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -158,7 +159,10 @@ def test_object_rejected_by_a_policy_is_not_deleted() -> None:
     assert api.condition("Refused")["reason"] == "AdmissionDenied"
 
 
-@pytest.mark.parametrize("data", [None, {}, {"token": ""}, {"other": "eA=="}, {"token": "!"}])
+NO_TOKENS = ["", "!", *(b64encode(each).decode() for each in ("p\u00e4ss".encode(), b"two\nlines"))]
+
+
+@pytest.mark.parametrize("data", [None, {}, {"other": "eA=="}, *({"token": e} for e in NO_TOKENS)])
 @pytest.mark.requirement("OP-01")
 def test_secret_without_token_gets_one(data: dict[str, str] | None) -> None:
     api = running_quorum(3)
