@@ -48,6 +48,8 @@ from quorum_operator.reassignment_crd import (
     ReassignmentPhase,
 )
 from quorum_operator.reconcile import Next
+from quorum_operator.refused import by_api, is_outage
+from quorum_operator.told_by_resource import problems_of, readable
 from quorum_operator.turns import Place, Turns, has_ended
 
 Object = dict[str, Any]
@@ -96,20 +98,37 @@ class ReassignmentReconciler:
             return Next(gone=True)
         try:
             spec = PartitionReassignmentSpec.model_validate(resource.get("spec", {}))
-            earlier = PartitionReassignmentStatus.model_validate(resource.get("status") or {})
+            outcome = await self._advance(Place(namespace, name), spec)
         except ValidationError as error:
             _log.error("resource does not validate", reassignment=name, error=str(error))
-            return Next()
-        outcome = await self._advance(Place(namespace, name), spec)
+            text = f"{problems_of(error)}. Create a new resource with a correct spec"
+            outcome = Held("SpecInvalid", text)
+        except ApiError as error:
+            if not is_outage(error):
+                told = by_api("reading", error)
+                held = Held(told.reason, f"{told.subject}: {told.message}", unreachable=True)
+                await self._tell_outcome(path, resource, held)
+            raise
+        except Exception as error:
+            # A bug or an unexpected object: reported on the resource, and not only in the log.
+            text = f"{type(error).__name__}: {error}; see the operator's log. It is retried"
+            held = Held("InternalError", text, unreachable=True)
+            await self._tell_outcome(path, resource, held)
+            raise
+        await self._tell_outcome(path, resource, outcome)
+        return _next(outcome)
+
+    async def _tell_outcome(self, path: str, resource: Object, outcome: Outcome) -> None:
+        """Write the status for an outcome."""
+        earlier = readable(PartitionReassignmentStatus, resource.get("status"))
         status = build_status(
             outcome,
             earlier,
-            total=len(spec.partitions),
+            total=len((resource.get("spec") or {}).get("partitions") or ()),
             generation=resource["metadata"]["generation"],
             now=self._clock(),
         )
         await self._write_status(path, resource, status, earlier)
-        return _next(outcome)
 
     async def _advance(self, place: Place, spec: PartitionReassignmentSpec) -> Outcome:
         ahead = self._turns.ahead_of(place, spec.quorum)

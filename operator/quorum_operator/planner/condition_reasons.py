@@ -73,12 +73,19 @@ REASONS: dict[str, tuple[str, ...]] = {
 }
 """Of a MetadataQuorum."""
 
+_NOT_READ = ("Forbidden", "Unauthorized", "Invalid", "ServerError", "InternalError")
+"""Why the operator can't read the objects of the quorum."""
+
 REASSIGNMENT_REASONS: dict[str, tuple[str, ...]] = {
     "Progressing": (
         *("Await", "BeginMoves", "CancelMoves", "Finished", "StepRefused", "WaitingForTurn"),
         *("QuorumNotFound", "QuorumNotReady", "QuorumFailed", "NoAnswer", "NotLeader"),
+        *("SpecInvalid", *_NOT_READ),
     ),
-    "QuorumReachable": ("Answered", "QuorumNotReady", "QuorumFailed", "NoAnswer", "NotLeader"),
+    "QuorumReachable": (
+        *("Answered", "QuorumNotReady", "QuorumFailed", "NoAnswer", "NotLeader"),
+        *_NOT_READ,
+    ),
     "PartitionsRefused": ("AllCanMove", "PartitionsRefused"),
     "Complete": ("AllArrived", "Pending", "Running", "Paused", "Failed", "Cancelled"),
 }

@@ -1,0 +1,125 @@
+"""What keeps a PartitionReassignment from being reconciled is told on it, and not only in the operator's log."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from quorum_operator.kube import paths
+from quorum_operator.kube.errors import ApiError, Forbidden, Unavailable
+from quorum_operator.metrics import Metrics
+from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner.condition_reasons import REASSIGNMENT_REASONS
+from quorum_operator.reassign import ReassignmentReconciler
+from quorum_operator.turns import Turns
+from support.in_memory_kube_api import NAME, SPACE, KeptObjects, running_quorum
+
+PATH = paths.namespaced("partitionreassignments", SPACE, "moves")
+DENIED = Forbidden(403, "Forbidden", 'secrets "demo-admin" is forbidden: cannot get resource')
+DOWN = Unavailable(503, "ServiceUnavailable", "the server is unable to handle the request")
+WHOLE: dict[str, Any] = {
+    "quorum": NAME,
+    "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}],
+}
+
+
+def quorum_with_a_reassignment(**changes: Any) -> KeptObjects:
+    api = running_quorum(3)
+    api._keep(PATH, {"metadata": {"name": "moves", "namespace": SPACE}, "spec": WHOLE, **changes})
+    return api
+
+
+def reconcile(api: KeptObjects, partitions: PartitionClient | None = None) -> None:
+    """Its pods answer nothing, and raises what the reconcile raises."""
+
+    def nobody(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    async def run() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as http:
+            unchecked: Any = api
+            made = ReassignmentReconciler(
+                unchecked, partitions or PartitionClient(http), Metrics(), Turns(lambda place: None)
+            )
+            await made.reconcile(SPACE, "moves")
+
+    asyncio.run(run())
+
+
+def condition(api: KeptObjects, kind: str) -> dict[str, Any]:
+    found = (api.objects[PATH].get("status") or {}).get("conditions", [])
+    return next((each for each in found if each["type"] == kind), {})
+
+
+def refusing(api: KeptObjects, error: ApiError) -> None:
+    def refuse(verb: str, path: str) -> None:
+        if "/secrets/" in path:
+            raise error
+
+    api.refuse = refuse
+
+
+def test_an_object_that_the_operator_may_not_read_is_told() -> None:
+    api = quorum_with_a_reassignment()
+    refusing(api, DENIED)
+    with pytest.raises(Forbidden):
+        reconcile(api)
+    for kind in ("Progressing", "QuorumReachable"):
+        found = condition(api, kind)
+        assert (found["status"], found["reason"]) == ("False", "Forbidden")
+        assert found["reason"] in REASSIGNMENT_REASONS[kind]
+        assert DENIED.message in found["message"]
+        assert "service account" in found["message"], "what to do"
+    api.refuse = lambda verb, path: None
+    reconcile(api)
+    assert condition(api, "QuorumReachable")["reason"] != "Forbidden"
+
+
+def test_an_outage_of_the_api_server_is_not_blamed_on_the_resource() -> None:
+    api = quorum_with_a_reassignment()
+    refusing(api, DOWN)
+    with pytest.raises(Unavailable):
+        reconcile(api)
+    assert not condition(api, "QuorumReachable")
+
+
+class Broken(PartitionClient):
+    """A bug."""
+
+    def __init__(self) -> None:
+        super().__init__(httpx.AsyncClient())
+
+    async def describe(self, *told: object) -> Any:
+        raise KeyError("partitions")
+
+
+def test_a_bug_is_told() -> None:
+    api = quorum_with_a_reassignment()
+    with pytest.raises(KeyError):
+        reconcile(api, Broken())
+    found = condition(api, "Progressing")
+    assert found["reason"] == "InternalError"
+    assert "KeyError" in found["message"]
+
+
+def test_a_spec_that_another_version_of_the_definition_let_through_is_told() -> None:
+    api = quorum_with_a_reassignment(spec={**WHOLE, "maxMovingPartitions": 0})
+    reconcile(api)
+    found = condition(api, "Progressing")
+    assert (found["reason"], "maxMovingPartitions" in found["message"]) == ("SpecInvalid", True)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [{"type": "Progressing", "status": "True", "lastTransitionTime": "now"}]},
+        {"startedAt": "soon", "finishedAt": "later"},
+        {"total": "many", "problems": "none", "phase": "Begun"},
+    ],
+)
+def test_an_edited_status_is_written_anew(status: dict[str, Any]) -> None:
+    api = quorum_with_a_reassignment(status=status)
+    reconcile(api)
+    assert condition(api, "Progressing")["reason"] == "NoAnswer"
+    assert api.objects[PATH]["status"]["total"] == 1
