@@ -56,7 +56,7 @@ from quorum_operator.planner.tls_stage import TlsStage
 from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
-from quorum_operator.remembered import Memory, Remembered
+from quorum_operator.remembered import Memory, Remembered, with_memory
 from quorum_operator.report import Reporter, blocked, invalid, same
 from quorum_operator.status_crd import MetadataQuorumStatus
 from quorum_operator.token_checks import TokenChecks
@@ -64,9 +64,7 @@ from quorum_operator.told_by_resource import (
     earlier_status,
     newest_seen,
     problems_of,
-    suspicions,
     unconfirmed_since,
-    unreachable_since,
     unusable_windows,
     update_wanted,
     wanted_by,
@@ -324,8 +322,7 @@ class Reconciler:
             now=self._clock(),
         )
         if check:
-            known.config_created_at = cluster.config_created_at
-            known.drain_floor = cluster.drain_floor
+            known.noted(cluster.config_created_at, cluster.drain_floor)
             if cluster.identities and not cluster.stale_objects:
                 known.checked = (meta["generation"], time.monotonic())
         await self._open(owner, spec, cluster, live=reads is self._api)
@@ -338,9 +335,10 @@ class Reconciler:
         )
         known.searches.end(cluster, described.view)
         incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
-        incarnations = _with_memory(incarnations, known, earlier)
+        now = self._clock()
+        incarnations = with_memory(incarnations, known, earlier, now)
         seen = Observation(
-            now=self._clock(),
+            now=now,
             name=owner.name,
             generation=meta["generation"],
             wanted=wanted_by(spec),
@@ -364,10 +362,10 @@ class Reconciler:
             known_voters=earlier.voters,
             invalid=_invalid(spec, cluster),
             unmakeable=_unmakeable(spec, cluster),
-            unconfirmed_since=unconfirmed_since(earlier),
+            unconfirmed_since=unconfirmed_since(earlier, now),
             certificates=known.certificates[0] if known.certificates is not None else None,
             backups=known.backups[0],
-            update=update_wanted(spec, self._clock()),
+            update=update_wanted(spec, now),
         )
         return await self._with_host_capacities(spec, corrected(seen))
 
@@ -473,22 +471,6 @@ def _unmakeable(spec: MetadataQuorumSpec, cluster: Cluster) -> str | None:
     return (
         f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
         " correct spec.storage.storageClassName"
-    )
-
-
-def _with_memory(
-    incarnations: tuple[Incarnation, ...], known: Remembered, earlier: MetadataQuorumStatus
-) -> tuple[Incarnation, ...]:
-    """Add facts from the last status and from earlier reconciles."""
-    suspected, away = suspicions(earlier), unreachable_since(earlier)
-    return tuple(
-        replace(
-            each,
-            suspected=suspected.get((each.node_id, each.number)),
-            drift=None if known.left.get(each.uid) == each.drift else each.drift,
-            unreachable_since=away.get((each.node_id, each.number)),
-        )
-        for each in incarnations
     )
 
 

@@ -3,7 +3,7 @@
 It is kept while the resource exists. A resource that is deleted and applied again starts without it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from quorum_operator.attempts import Attempts
 from quorum_operator.certificate_keeper import Opened
@@ -13,8 +13,11 @@ from quorum_operator.kube.searches import Searches
 from quorum_operator.other_ways import OtherWays
 from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen
+from quorum_operator.planner.observed import Incarnation
 from quorum_operator.pod_client import TlsPodClient
 from quorum_operator.quorum_client import Seen
+from quorum_operator.status_crd import MetadataQuorumStatus
+from quorum_operator.told_by_resource import suspicions, unreachable_since
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
@@ -75,6 +78,10 @@ class Remembered:
             return told, False
         return self.confirmed, True
 
+    def noted(self, config_created_at: float | None, drain_floor: int | None) -> None:
+        """Remember facts of a check of the Services and similar objects."""
+        self.config_created_at, self.drain_floor = config_created_at, drain_floor
+
     def is_moving(self, now: float) -> bool:
         """Whether something was changed just now."""
         return now - self.moved_at < MOVING_S
@@ -112,6 +119,25 @@ class Remembered:
 
 def _grown(since: float, at_least_s: float, now: float) -> float:
     return max(at_least_s, min((now - since) * WAIT_SHARE, WAIT_GROWN_MOST_S))
+
+
+def with_memory(
+    incarnations: tuple[Incarnation, ...],
+    known: Remembered,
+    earlier: MetadataQuorumStatus,
+    now: float,
+) -> tuple[Incarnation, ...]:
+    """Add facts from the last status and from earlier reconciles."""
+    suspected, away = suspicions(earlier, now), unreachable_since(earlier, now)
+    return tuple(
+        replace(
+            each,
+            suspected=suspected.get((each.node_id, each.number)),
+            drift=None if known.left.get(each.uid) == each.drift else each.drift,
+            unreachable_since=away.get((each.node_id, each.number)),
+        )
+        for each in incarnations
+    )
 
 
 class Memory:

@@ -89,30 +89,37 @@ def newest_seen(earlier: MetadataQuorumStatus) -> Seen:
     return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
 
 
-def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion]:
+def suspicions(earlier: MetadataQuorumStatus, now: float) -> dict[tuple[int, int], Suspicion]:
     """Indirect signs with their start, by member id and incarnation."""
     return {
-        (each.id, each.incarnation): Suspicion(told.reason, told.subject, seconds_of(told.since))
+        (each.id, each.incarnation): Suspicion(told.reason, told.subject, _past(told.since, now))
         for each in earlier.members
         if (told := each.suspected) is not None and each.incarnation is not None
     }
 
 
-def unreachable_since(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], float]:
+def unreachable_since(earlier: MetadataQuorumStatus, now: float) -> dict[tuple[int, int], float]:
     """Start of unreachability by member id and incarnation."""
     return {
-        (each.id, each.incarnation): seconds_of(each.unreachable_since)
+        (each.id, each.incarnation): _past(each.unreachable_since, now)
         for each in earlier.members
         if each.unreachable_since is not None and each.incarnation is not None
     }
 
 
-def unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
+def unconfirmed_since(earlier: MetadataQuorumStatus, now: float) -> float | None:
     """Since when no majority confirms a leader."""
     for condition in earlier.conditions:
         if condition.type == CONFIRMED and condition.status == "False":
-            return seconds_of(condition.last_transition_time)
+            return _past(condition.last_transition_time, now)
     return None
+
+
+def _past(text: str, now: float) -> float:
+    """A time that the operator has written. It is never in the future: otherwise somebody else wrote it, or the clock was
+    set back, and nothing would be due for as long.
+    """
+    return min(seconds_of(text), now)
 
 
 def earlier_status(resource: Object) -> MetadataQuorumStatus:

@@ -10,6 +10,8 @@ from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.planner.times import seconds_of, text_of
 
 _MOST_WORDS = 500
+_SKEW_S = 300.0
+"""How far the clock of who ends Jobs may be ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def carried_on(
     runs: tuple[BackupRun, ...], earlier: BackupStatus | None, now: float
 ) -> BackupStatus:
     """The status updated by these runs."""
-    found = earlier or BackupStatus()
+    found = _without_future(earlier or BackupStatus(), now)
     if found.since is None:
         found = found.model_copy(update={"since": text_of(now)})
     good = max((each for each in runs if each.good), key=lambda each: each.ended_at, default=None)
@@ -63,6 +65,15 @@ def carried_on(
             update={"last_failure_at": text_of(last.ended_at), "last_failure": why[:_MOST_WORDS]}
         )
     return found.model_copy(update={"failures": len(failed)})
+
+
+def _without_future(earlier: BackupStatus, now: float) -> BackupStatus:
+    """Without times that were written by somebody else: as long as they last, no later backup would count."""
+    told = {
+        name: getattr(earlier, name) for name in ("last_success_at", "last_failure_at", "since")
+    }
+    future = [name for name, text in told.items() if _seconds(text) > now + _SKEW_S]
+    return earlier.model_copy(update=dict.fromkeys(future))
 
 
 def is_overdue(seen: BackupsSeen, now: float) -> bool:

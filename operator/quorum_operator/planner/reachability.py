@@ -8,12 +8,12 @@ a time, none while another voter has failed or its whole zone is down.
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from quorum_operator.planner.observed import HostFacts, Incarnation, Key
 from quorum_operator.planner.step import Step, Wait
+from quorum_operator.planner.times import text_of
 
 if TYPE_CHECKING:
     from quorum_operator.planner.situation import Situation
@@ -140,4 +140,4 @@ class Reachability:
 
 
 def _time(at: float) -> str:
-    return datetime.fromtimestamp(math.ceil(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return text_of(math.ceil(at))

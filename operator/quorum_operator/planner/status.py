@@ -15,7 +15,7 @@ from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 from quorum_operator.planner.suspicion import suspicion_of
-from quorum_operator.planner.times import text_of
+from quorum_operator.planner.times import seconds_of, text_of
 from quorum_operator.planner.tls_migration import is_migrating
 from quorum_operator.planner.updates import update_status
 from quorum_operator.status_crd import (
@@ -224,7 +224,8 @@ def condition_of(
     value = "True" if finding.holds else "False"
     since = text_of(now)
     for old in earlier:
-        if old.type == finding.type and old.status == value:
+        same = old.type == finding.type and old.status == value
+        if same and seconds_of(old.last_transition_time) <= now:
             since = old.last_transition_time
     return Condition(
         type=finding.type,

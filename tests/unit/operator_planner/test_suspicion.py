@@ -163,7 +163,7 @@ def reconciled(
     seen: Observation, status: MetadataQuorumStatus
 ) -> tuple[Step, MetadataQuorumStatus]:
     """One reconcile of an operator without memory except the status."""
-    known = suspicions(status)
+    known = suspicions(status, seen.now)
     seen = replace(
         seen,
         incarnations=tuple(
@@ -220,7 +220,7 @@ def lasted(each: Incarnation) -> Incarnation:
     """With the status of an operator that has watched it for an hour."""
     seen = observation([member(1), member(2), each], silent=frozenset({3}))
     _, status = reconciled(replace(seen, now=NOW - 3600), MetadataQuorumStatus())
-    return replace(each, suspected=suspicions(status).get((each.node_id, each.number)))
+    return replace(each, suspected=suspicions(status, NOW).get((each.node_id, each.number)))
 
 
 DOWN = lasted(member(3, pod=None, report=None, volume=HOST_GONE))

@@ -345,7 +345,7 @@ def test_status_lists_unreachable_members_with_the_start_time() -> None:
     assert status.plan.reason != "3 voters, as wanted"
     assert "not live: 3" in status.plan.reason
     # The next reconcile continues from there, also with another operator.
-    since = unreachable_since(status)[3, 1]
+    since = unreachable_since(status, NOW)[3, 1]
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=since)
     later = replace(small.seen(), now=NOW + 77)
     status = build_status(later, plan(later), status, "")

@@ -142,3 +142,35 @@ def test_an_edited_time_in_the_record_of_updates_drops_the_record(at: str) -> No
     api.objects[path]["metadata"]["annotations"][names.ANNOTATION_UPDATE] = told
     reconcile(api)
     assert (api.status["phase"], api.condition("Refused")["status"]) == ("Ready", "False")
+
+
+FUTURE = "9998-01-01T00:00:00Z"
+
+
+def test_a_time_in_the_future_is_not_waited_for() -> None:
+    """It was edited, or the clock was set back. The recovery of a lost quorum, for example, counts from it."""
+    api = running_quorum(3, backup={"schedule": "0 0 * * *", "claimName": "backups"})
+    reconcile(api)
+    for each in api.status["conditions"]:
+        each["lastTransitionTime"] = FUTURE
+    api.status["backup"] |= {"lastSuccessAt": FUTURE, "lastFailureAt": FUTURE, "since": FUTURE}
+    reconcile(api)
+    assert FUTURE not in json.dumps(api.status["conditions"])
+    assert FUTURE not in json.dumps(api.status["backup"])
+
+
+@pytest.mark.parametrize("since", [FUTURE, "9999-12-31T23:59:59Z"])
+def test_a_member_is_unreachable_since_no_later_than_now(since: str) -> None:
+    api = running_quorum(3, repair={"unreachableAfterSeconds": 300})
+    reconcile(api)
+    pod = api.objects[pod_path(3)]
+    pod["status"] |= {"conditions": [{"type": "Ready", "status": "False"}]}
+    host = api.objects["/api/v1/nodes/h3"]
+    host["status"] = {"conditions": [{"type": "Ready", "status": "False"}]}
+    reconcile(api, silent=(3,))
+    (member,) = [each for each in api.status["members"] if each["id"] == 3]
+    member["unreachableSince"] = since
+    reconcile(api, silent=(3,))
+    (member,) = [each for each in api.status["members"] if each["id"] == 3]
+    assert member["unreachableSince"] < FUTURE
+    assert api.condition("Refused")["status"] == "False"
