@@ -213,6 +213,11 @@ class CertificateKeeper:
                 break
             try:
                 found = await store.write(self._api, owner, found, step, self._clock())
+            except ValueError as error:
+                # Nothing that one certificate has to contain keeps members from being repaired.
+                refused = f"{store.subject_of(owner, step)}: it can't be made: {error}"
+                _log.exception("certificate step failed", quorum=owner.name)
+                break
             except ApiError as error:
                 if is_outage(error):
                     raise

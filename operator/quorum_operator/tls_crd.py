@@ -28,6 +28,12 @@ class IdentityRole(StrEnum):
     ARCHIVER = "archiver"
 
 
+DNS_NAME = "^([*][.])?[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$"
+"""Letters, digits, hyphens and underscores, with a wildcard in front. The operator accepts a resource with another one, which an earlier
+definition let through, and issues all other certificates.
+"""
+
+
 class TlsIdentity(CrdModel):
     """An additional certificate holder with the Secret QUORUM-NAME-tls."""
 
@@ -50,8 +56,11 @@ class TlsIdentity(CrdModel):
     )
     dns_names: list[str] | None = Field(
         default=None,
-        json_schema_extra={"maxItems": 16},
-        description="DNS names of a broker.",
+        json_schema_extra={
+            "maxItems": 16,
+            "items": {"type": "string", "maxLength": 253, "pattern": DNS_NAME},
+        },
+        description="DNS names of a broker, in ASCII.",
     )
 
 

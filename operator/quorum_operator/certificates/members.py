@@ -6,6 +6,7 @@ from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import holders
 from quorum_operator.certificates.facts import Loaded, MemberSeen
 from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.named import unusable_name
 from quorum_operator.certificates.pem import Read
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import backup
@@ -40,6 +41,7 @@ def others_of(spec: MetadataQuorumSpec) -> tuple[Holder, ...]:
         *(
             holders.named(each.name, each.role.value, each.node_id, tuple(each.dns_names or ()))
             for each in named
+            if unusable_name(each) is None
         ),
     )
 

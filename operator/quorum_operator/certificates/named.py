@@ -3,6 +3,7 @@
 An unusable object is reported with one message, and everything in use stays in use.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +14,11 @@ from quorum_operator.certificates.issuing import Pair
 from quorum_operator.certificates.pem import Read, Unreadable, read, read_all
 from quorum_operator.certificates.revoked import Revoked, revoked
 from quorum_operator.planner.certificates_seen import Trouble
-from quorum_operator.tls_crd import TlsSpec, TrustedCa
+from quorum_operator.tls_crd import DNS_NAME, TlsIdentity, TlsSpec, TrustedCa
 
 Object = dict[str, Any]
 
+_DNS_NAME = re.compile(DNS_NAME)
 MOST_TRUSTED = 64
 """Maximum number of certificates in `spec.tls.trustedCAs`, because each holder's Secret contains all of them."""
 
@@ -53,7 +55,7 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
         return Named()
     trusted, is_whole, troubles = _trusted(space, spec.trusted_cas or [], found.trusted, now)
     refused, unread = revoked(space, spec.revoked, found.revoked)
-    troubles += unread
+    troubles += (*unread, *_unusable(spec))
     if spec.ca_secret is None:
         return Named("", None, trusted, is_whole, troubles, refused)
     name = spec.ca_secret.name
@@ -64,6 +66,25 @@ def named(space: str, spec: TlsSpec | None, found: NamedObjects, now: float) -> 
     elif now >= judged.validity.authority_due_at:
         troubles = (_ends_soon(f"Secret {space}/{name}", judged), *troubles)
     return Named(name, authority, trusted, is_whole, troubles, refused)
+
+
+def unusable_name(identity: TlsIdentity) -> str | None:
+    """A DNS name that no certificate can contain; the definition of an earlier version let it through."""
+    names = identity.dns_names or ()
+    return next((each for each in names if not _DNS_NAME.fullmatch(each)), None)
+
+
+def _unusable(spec: TlsSpec) -> tuple[Trouble, ...]:
+    found = ((each.name, unusable_name(each)) for each in spec.identities or ())
+    return tuple(
+        Trouble(
+            "NameUnusable",
+            f"spec.tls.identities: {name} has the DNS name {wrong!r}, which no certificate can contain. Write it in ASCII "
+            f"(xn--…). {name} gets no certificate until then; all others do",
+        )
+        for name, wrong in found
+        if wrong is not None
+    )
 
 
 def without_clash(space: str, given: Named, present: Iterable[Read]) -> Named:

@@ -59,7 +59,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         *("NotAnAuthority", "NotYetValid", "SameName", "TooMany", "TrustedExpired"),
         *("RevokedMissing", "RevokedTooLong", "RevokedUnreadable"),
         *("TrustedMissing", "TrustedUnreadable", "IssuerFailed", "IssuerForbidden", "IssuerLate"),
-        *("IssuerMissing", "IssuedUnusable"),
+        *("IssuerMissing", "IssuedUnusable", "NameUnusable"),
     ),
     "PlacementBlocked": ("NothingBlocked", "TooFewHosts"),
     "StorageChanging": ("AsWanted", "Expanding", "Replacing"),
