@@ -13,7 +13,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import removals
-from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.errors import AlreadyExists, ApiError
 from quorum_operator.kube.token import token_of
 from quorum_operator.outcome import Outcome, not_done, together
 from quorum_operator.planner.observed import Identity
@@ -62,6 +62,8 @@ class OwnedObjects:
         live: Object | None = None
         try:
             live = await self._api.get(path)
+            if live is not None and not base_objects.is_ours(live, self._owner):
+                return not_done(subject, _of_others(subject))
             patch = None if live is None else removals(wanted, live)
             if patch is not None:
                 # An apply keeps fields that others added. Here they would change what the object
@@ -94,6 +96,11 @@ class OwnedObjects:
             return not_done(subject, error)
         return Outcome(True, f"{subject} had an immutable field changed: it was recreated")
 
+    def _is_own_secret(self, live: Object) -> bool:
+        """Whether it is the Secret with the token. With a token it may have lost owner and labels."""
+        nobodys = not live["metadata"].get("ownerReferences") and token_of(live) is not None
+        return nobodys or base_objects.is_ours(live, self._owner)
+
     async def _make_token(self, subject: str) -> Outcome:
         path = paths.namespaced("secrets", self._owner.namespace, self._owner.token_secret)
         body = token_secret.build(self._owner, secrets.token_urlsafe(32))
@@ -102,6 +109,8 @@ class OwnedObjects:
             if live is None:
                 await self._api.create(path.rpartition("/")[0], body)
                 return Outcome(True)
+            if not self._is_own_secret(live):
+                return not_done(subject, _of_others(subject))
             # A token in use is never replaced.
             lost = {} if token_of(live) is not None else {"stringData": body["stringData"]}
             meta = {key: body["metadata"][key] for key in ("labels", "ownerReferences")}
@@ -110,3 +119,7 @@ class OwnedObjects:
         except ApiError as error:
             return not_done(subject, error)
         return Outcome(True)
+
+
+def _of_others(subject: str) -> AlreadyExists:
+    return AlreadyExists(409, "AlreadyExists", f"{subject} exists already")

@@ -81,3 +81,13 @@ def belongs_to(found: Object, owner: Owner) -> bool:
     """Whether the resource owns it."""
     references = found["metadata"].get("ownerReferences") or ()
     return any(each.get("uid") == owner.uid for each in references)
+
+
+def is_ours(found: Object, owner: Owner) -> bool:
+    """Whether the operator has made it for a resource of this name: it is owned by one, or has the operator's labels or
+    annotation. Anything else of that name is somebody else's, and may be all that they have of it.
+    """
+    meta = found["metadata"]
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    marked = labels.items() >= owner.labels.items() or ANNOTATION_CONTENT in notes
+    return marked or belongs_to(found, owner)

@@ -275,7 +275,8 @@ async def _check(
     wanted = base_objects.build_all(owner, spec, stage, newest)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
-    budgets = (live for live in found[1:] if live and live["kind"] == disruption_budget.KIND)
+    ours = (live for live in found[1:] if live and base_objects.is_ours(live, owner))
+    budgets = (live for live in ours if live["kind"] == disruption_budget.KIND)
     floor = disruption_budget.floor_of(next(budgets, None))
     wanted = base_objects.build_all(owner, spec, stage, newest, floor)
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
