@@ -78,7 +78,10 @@ def unusable_windows(spec: MetadataQuorumSpec) -> str | None:
         for each in windows or ():
             update_windows.window(each)
     except ValueError as error:
-        return f"spec.update.windows: {error}. No update begins until it is corrected"
+        return (
+            f"spec.update.windows: {error}. Until it is corrected no update begins, and no member is added or moved; "
+            "failed members are replaced all the same"
+        )
     return None
 
 

@@ -210,8 +210,7 @@ class KubeApi:
             self.clock.told(answer.headers.get("Date"), begun)
         if answer.status_code >= 300:
             raise _error(answer)
-        result: Object = answer.json()
-        return result
+        return _document(answer)
 
     def _authorization(self) -> dict[str, str]:
         # Read for each request: the service account's token is renewed while the operator runs.
@@ -231,10 +230,22 @@ async def _parsed(answer: httpx.Response) -> AsyncIterator[Object]:
                 yield json.loads(line)
 
 
+def _document(answer: httpx.Response) -> Object:
+    """What the API server has answered. A proxy in front of it may answer anything."""
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        text = f"the answer is no JSON object: {answer.text[:200]!r}"
+        raise Unavailable(0, "MalformedAnswer", text)
+    return found
+
+
 def _error(answer: httpx.Response) -> Exception:
     try:
-        told = answer.json()
-    except ValueError:
+        told = _document(answer)
+    except Unavailable:
         told = {}
     reason = str(told.get("reason") or answer.reason_phrase)
     return classify(answer.status_code, reason, str(told.get("message") or answer.text[:500]))
