@@ -15,7 +15,8 @@ PATH = "/v1/reassignments"
 
 async def change(moves: Moves, *targets: dict[str, Any], **fields: Any) -> ReassignResult:
     """Ask for moves."""
-    answer = await moves.client.post(PATH, json={"partitions": targets, **fields})
+    patient = {"timeoutMs": 30_000} | fields
+    answer = await moves.client.post(PATH, json={"partitions": targets, **patient})
     assert answer.status_code == 200, answer.text
     return ReassignResult.model_validate_json(answer.content)
 
