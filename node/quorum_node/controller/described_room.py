@@ -9,12 +9,14 @@ Source: rule of this project.
 from collections.abc import Callable
 
 from quorum_node.controller.problem import Problem
-from quorum_node.protocol.configs import DescribedConfig
+from quorum_node.protocol.configs import ConfigSynonym, DescribedConfig
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.schema.decoder import MAX_ELEMENTS
+from quorum_node.schema.decoder import MAX_ELEMENTS, MAX_STRING_BYTES
 
 MAX_BYTES = 16 << 20
 """Of names and values."""
+_SHORT = MAX_STRING_BYTES // 4
+"""In characters: that many always fit, so most texts need not be encoded."""
 _TOO_MUCH = Problem(
     ErrorCode.POLICY_VIOLATION,
     f"one answer has at most {MAX_ELEMENTS} configs and {MAX_BYTES} bytes: ask for fewer resources at once",
@@ -37,10 +39,23 @@ class DescribedRoom:
         if self._elements <= 0 or self._bytes <= 0:
             return _TOO_MUCH
         found = resource()
-        if not isinstance(found, Problem):
-            for config in found:
-                self._elements -= 1 + len(config.synonyms)
-                self._bytes -= len(config.name) + len(config.value or "")
-                for each in config.synonyms:
-                    self._bytes -= len(each.name) + len(each.value or "")
+        if isinstance(found, Problem):
+            return found
+        for config in found:
+            self._elements -= 1 + len(config.synonyms)
+            shown: tuple[DescribedConfig | ConfigSynonym, ...] = (config, *config.synonyms)
+            for each in shown:
+                self._bytes -= len(each.name) + len(each.value or "")
+                if not (_is_expressible(each.name) and _is_expressible(each.value or "")):
+                    return _inexpressible(each.name)
         return found
+
+
+def _is_expressible(text: str) -> bool:
+    """Whether it fits into a string of Kafka's protocol. The admin API also accepts longer ones."""
+    return len(text) <= _SHORT or len(text.encode()) <= MAX_STRING_BYTES
+
+
+def _inexpressible(name: str) -> Problem:
+    text = f"{name[:100]}: its name or value has more than {MAX_STRING_BYTES} bytes, and Kafka's protocol has no longer strings: read it with the admin API"
+    return Problem(ErrorCode.INVALID_CONFIG, text)

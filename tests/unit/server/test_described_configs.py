@@ -58,3 +58,21 @@ def test_one_resource_is_described_whatever_its_size(
         assert {len(each.value) for each in answer.results[0].configs} == {1, 30_000}
 
     with_node(tmp_path / "data", scenario)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_value_that_the_protocol_can_not_express_is_an_error_of_its_resource(
+    tmp_path: Path, version: int
+) -> None:
+    """The answer could not be encoded, or no client could decode it."""
+
+    async def scenario(node: Node) -> None:
+        await node.append(0, "fits", "\u00e9" * 16_383)
+        whole = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t"]), version)
+        assert codes(whole) == [0]
+        await node.append(0, "long", "\u00e9" * 16_384)
+        answer = await node.ask(ANONYMOUS, DESCRIBE_CONFIGS, named(["t", "no"]), version)
+        assert codes(answer) == [ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert answer.results[0].error_message.startswith("long: ")
+
+    with_node(tmp_path / "data", scenario)

@@ -1,5 +1,6 @@
 """The file with the first users of a quorum: what it may hold, when it is needed, and that no password is in a message."""
 
+import base64
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -40,6 +41,22 @@ def test_credentials_are_ignored_without_the_option_or_after_formation(tmp_path:
     assert read(tmp_path / "gone", end_offset=3) == ()
     with pytest.raises(ConfigError, match=r"formation.scram.file=.*gone: the file does not exist"):
         read(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("name_bytes", "users", "why"),
+    [(32_768, 1, "line 1: the name of a user"), (32_000, 140, "more than 4128768 bytes")],
+)
+def test_users_that_do_not_fit_into_the_first_batch_are_refused(
+    tmp_path: Path, name_bytes: int, users: int, why: str
+) -> None:
+    """The first leader could not write them, and would end with an internal error at each start."""
+    path = tmp_path / "users"
+    salted = base64.b64encode(bytes(32)).decode()
+    line = f"SCRAM-SHA-256=[name={'n' * name_bytes},saltedpassword={salted},salt=AAAA]"
+    path.write_text(f"{line}\n" * users)
+    with pytest.raises(ConfigError, match=why):
+        read(path)
 
 
 @pytest.mark.parametrize(

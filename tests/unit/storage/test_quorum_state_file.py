@@ -196,9 +196,7 @@ def test_damaged_file_is_a_storage_failure(tmp_path: Path, content: str) -> None
 
 @pytest.mark.parametrize("key", ["leaderId", "leaderEpoch", "votedId", "votersOffset"])
 @pytest.mark.parametrize("value", [-2, 1.5, True, "1", None, float("inf"), 1 << 63])
-def test_wrong_number_without_checksum_is_damage(
-    tmp_path: Path, key: str, value: object
-) -> None:
+def test_wrong_number_without_checksum_is_damage(tmp_path: Path, key: str, value: object) -> None:
     text = json.dumps({**OWN, key: value})
     (tmp_path / "quorum-state").write_text(text)
     with pytest.raises(StorageFailure, match="damaged"):

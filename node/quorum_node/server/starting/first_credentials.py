@@ -9,12 +9,16 @@ import secrets
 from quorum_node.configuration.keys import quorum
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
-from quorum_node.records.metadata import UserScramCredentialRecord
+from quorum_node.records.metadata import UserScramCredentialRecord, encode_metadata
+from quorum_node.schema.decoder import MAX_STRING_BYTES
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.scram.add_scram import parse_add_scram
+from quorum_node.server.partition.port import MAX_BATCH_BYTES
 from quorum_node.storage.directory import OpenDirectory
 
 _SALT_BYTES = 24
+_MAX_BYTES = MAX_BATCH_BYTES - (64 << 10)
+"""The rest of the batch is for the other first records."""
 
 
 def first_credentials(
@@ -41,4 +45,10 @@ def first_credentials(
             found += parse_add_scram((line,), lambda: secrets.token_bytes(_SALT_BYTES))
         except SecuritySettingError as error:
             raise ConfigError(f"{key}={path}: line {number}: {error.why}") from None
+        if len(found[-1].name.encode()) > MAX_STRING_BYTES:
+            text = f"the name of a user has at most {MAX_STRING_BYTES} bytes"
+            raise ConfigError(f"{key}={path}: line {number}: {text}")
+    if sum(len(encode_metadata(each)) for each in found) > _MAX_BYTES:
+        text = f"its credentials have more than {_MAX_BYTES} bytes, and they are written as one batch: add some of the users once the quorum has formed"
+        raise ConfigError(f"{key}={path}: {text}")
     return tuple(found)
