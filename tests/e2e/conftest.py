@@ -1,7 +1,7 @@
-"""One cluster with the operator for all tests, and an env of its own for each.
+"""One cluster with the operator for all tests, and an env for each test.
 
-What is up stays up after the run, so that the next one begins in seconds; `make clean` removes it.
-A test that fails leaves a folder of diagnostics, whose path is in its report.
+The cluster is kept after the run, so that the next one starts in seconds; `make clean` removes it.
+A failed test leaves a folder of diagnostics, whose path is in its report.
 """
 
 import itertools

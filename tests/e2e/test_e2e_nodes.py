@@ -63,7 +63,7 @@ _NOT_READY_S = 120.0
 def test_member_is_replaced_only_when_its_host_stays_unavailable(
     env: KindEnv,
 ) -> None:
-    """First the member goes on under a Node that is not ready; then the host is off, and comes back to a quorum without
+    """First the member continues on an unready Node; then the host is off, and returns to a quorum without
     it.
     """
     quorum = env.create_under_load(3, repair={"unreachableAfterSeconds": 15})

@@ -1,6 +1,6 @@
 """cert-manager issues (`spec.tls.issuerRef`), with the real operator, a real API server and real nodes, while clients write.
 
-cert-manager itself is a stand-in: its definition from the documented fields, and a controller that signs what is asked for.
+cert-manager itself is replaced: by its definition from the documented fields, and a controller that signs each request.
 """
 
 import time

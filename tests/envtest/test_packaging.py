@@ -74,8 +74,8 @@ class Empty:
         return self.api.find(kube.quorums("default", "q")) is not None
 
     def wait_listed(self) -> None:
-        """Until resources of each kind can be listed. A definition that is deleted before that is tried again later
-        and later, as the API server can't tell what is left of it.
+        """Until resources of each kind can be listed. The deletion of a definition before that is retried with backoff,
+        as the API server can't list its remaining resources.
         """
 
         def listed() -> bool:

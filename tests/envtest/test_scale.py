@@ -1,4 +1,4 @@
-"""Many quorums on one operator: at rest it asks little, it lists nothing, and a repair makes few calls.
+"""Many quorums on one operator: when idle it makes few calls and no list, and a repair makes few calls.
 
 By counts: how long repairs take on a machine that runs an API server as well is measured by `make bench-operator`, and
 that they do not wait for each other within the operator is shown in virtual time (`test_concurrent_repairs.py`).

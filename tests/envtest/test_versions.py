@@ -1,5 +1,6 @@
 """Versions of the resources on a real API server: one object by either name, the stored version changed and changed back, and an
-operator that knows the older version alone."""
+operator that supports only the older version.
+"""
 
 import copy
 import re
@@ -87,15 +88,16 @@ def is_withdrawn(api: Kube, path: str) -> bool:
 
 
 def rewritten(api: Kube, path: str) -> bool:
-    """Write the object as it is; True if it was stored anew, in the other version. Until the API server has taken up the changed
-    definition it stores nothing, since nothing has changed."""
+    """Write the object unchanged; True if it was stored in the other version. Until the API server has applied the changed
+    definition it stores nothing, since nothing has changed.
+    """
     found = api.get(path)
     put: Json = api.call("PUT", path, found)
     return bool(put["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"])
 
 
 def store(api: Kube, definition: str, version: str, objects: list[str]) -> None:
-    """What docs/how-to/upgrade.md says: store by another version, write all objects again, and forget the earlier one."""
+    """The steps of docs/how-to/upgrade.md: store by another version, write all objects again, and remove the earlier one."""
     versions = api.get(definition)["spec"]["versions"]
     for each in versions:
         each["storage"] = each["name"] == version

@@ -1,7 +1,7 @@
-"""The ports with TLS and SASL, over real sockets: handshakes cut or changed at any byte, and tokens that somebody made up.
+"""The ports with TLS and SASL, over real sockets: handshakes cut or changed at any byte, and forged tokens.
 
-A fuzzer of decoders (`test_fuzz`) stops at the bytes. Here the listener around them is held to its word: everybody who is not let in is
-disconnected, told of and counted, nobody is let in by chance, nothing is left behind, and whoever comes next is served.
+The decoders alone are fuzzed in `test_fuzz`. Here the listener is tested as well: every unauthenticated client is
+disconnected, logged and counted, no client is authenticated by chance, no state is left behind, and the next client is served.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ MAX_HANDSHAKE_BYTES = 4096
 
 
 class Stored:
-    """alice, whose password nobody here knows."""
+    """alice, with an unknown password."""
 
     are_loaded = True
     version = object()
@@ -268,7 +268,7 @@ def test_unencrypted_tls_records_authenticate_no_client(count: int, tmp_path: Pa
 
 
 def token(chance: random.Random) -> bytes:
-    """What somebody may send for a message of SCRAM: bits of good ones, mixed up."""
+    """A possible message of SCRAM: parts of valid ones, mixed up."""
     parts = (
         b"n,,", b"y,,", b"p=tls-unique,,", b"n=alice", b",r=" + NONCE.encode(), b"r=", b",", b"=", b"c=biws",
         b",p=" + b"A" * 88, b"m=x", b"a=alice", b"=2C", b"=3D", b"\xff", b"\0", b"i=4096", b"s=QSXCR+Q6sek8bf92",

@@ -1,6 +1,6 @@
-"""Damaged logs, sources that disappear and destinations that are full: told with file and offset, kept apart, never passed over.
+"""Damaged logs, sources that disappear and destinations that are full: reported with file and offset, quarantined, never skipped.
 
-After each of them the archive is what it was, or whole up to the damage, and goes on when there is something to go on with.
+After each of them the archive is unchanged, or complete up to the damage, and continues when the source or destination is back.
 """
 
 import shutil

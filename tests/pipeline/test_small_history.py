@@ -1,6 +1,6 @@
 """The history of a small quorum through the pipeline, end to end: the short form of test_end_to_end.py, without brokers.
 
-The archive follows while the leader is killed and a voter's disk is replaced, ends and goes on; nodes dump their images meanwhile.
+The archive follows while the leader is killed and a voter's disk is replaced, ends and resumes; nodes dump their images meanwhile.
 """
 
 from pathlib import Path

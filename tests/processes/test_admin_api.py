@@ -263,10 +263,10 @@ SECOND_WAITS_SECONDS = 0.1
 
 
 def first_campaign(quorum, leader) -> tuple[int, float]:
-    """Who campaigned first after the leader resigned last, and how many seconds later.
+    """Who campaigned first after the last resignation of the leader, and how many seconds later.
 
-    Only candidates that were named successors count, which need no pre-vote. A voter that misses the leader before it is
-    named one asks for a pre-vote, and may win.
+    Only candidates that were named successors count, which need no pre-vote. A voter with an election timeout before it is
+    named requests a pre-vote, and may win.
     """
     (*_, resigned) = times_of(leader, "resigned")
     campaigns = [

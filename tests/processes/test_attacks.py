@@ -1,4 +1,4 @@
-"""Commits while somebody without a token does what costs the leader most: their p99 stays near its quiet value.
+"""Commits during the most expensive attacks without a token: their p99 stays near its quiet value.
 
 The quiet value is measured in the same run, before and after, so that a busy machine counts on both sides.
 """

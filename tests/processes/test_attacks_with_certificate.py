@@ -1,7 +1,7 @@
-"""Commits on a quorum with TLS and an authorizer while somebody who has a certificate attacks the leader.
+"""Commits on a quorum with TLS and an authorizer during attacks on the leader with a valid certificate.
 
-A reader and a broker get past the handshake, so they cost more than a stranger can; what bounds them is counted by principal. The
-demand is tighter than for strangers in `test_attacks`: p99 of a write at most twice its quiet value.
+A reader and a broker get past the handshake, so they cost more than an unauthenticated client; their limits are counted by principal.
+The requirement is stricter than in `test_attacks`: p99 of a write at most twice its quiet value.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""An exception out of the core or the storage ends the process with the exit code of a bug, whoever ran into it.
+"""An exception out of the core or the storage ends the process with the exit code of a bug, in every thread and task.
 
-Most are told by more than one: the driver tells of the step, the loop of the callback, and the admin API of the request. A case
-fails when all of them are silent; threads and the loop's own callbacks have nobody else.
+Most are reported more than once: by the driver for the step, by the loop for the callback, and by the admin API for the request. A case
+fails when no report is made; exceptions of threads and of the loop's own callbacks have only one reporter.
 """
 
 from collections.abc import Callable

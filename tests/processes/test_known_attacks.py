@@ -1,5 +1,5 @@
 """Every known attack on a node, tried on a quorum as the operator runs it: without a certificate, with a foreign one, with a
-reader's, with a broker's. One test for each attack; they share a quorum, which all of them leave as it was.
+reader's, with a broker's. One test for each attack; they share a quorum, which all of them leave unchanged.
 """
 
 import socket

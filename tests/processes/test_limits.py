@@ -114,8 +114,9 @@ class Delayed(Exception):
 
 
 def test_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> None:
-    """The busy one lives for much longer than an idle one may. A machine that was busy with something else, so that this
-    process asked nothing meanwhile, makes it idle as well: then all begins again."""
+    """The busy one lives for much longer than an idle one may. If other load on the machine kept this process from sending
+    requests in time, the busy one is idle as well: then the test is repeated.
+    """
     while not both_are_judged(node):
         pass
     assert closed_by(node, "controller connections.max.idle.ms") >= 1

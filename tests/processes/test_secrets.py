@@ -1,7 +1,7 @@
-"""No secret of a running quorum is in what it says: logs, last words, HTTP answers, metrics, answers of the Kafka port, quorumctl.
+"""No secret of a running quorum is in its output: logs, termination messages, HTTP answers, metrics, answers of the Kafka port, quorumctl.
 
-The quorum has known secrets: the admin token, passwords of users and what is made of them, an encrypted private key and its
-password. Errors are provoked with each of them at hand. The log itself is no output: it holds credentials, and needs the right to
+The quorum has known secrets: the admin token, passwords of users and the keys derived from them, an encrypted private key and its
+password. Errors are provoked with each of them. The log itself is no output: it contains credentials, and needs the right to
 read it.
 """
 

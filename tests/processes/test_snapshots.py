@@ -201,8 +201,9 @@ def new_replica_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
 
 
 def its_snapshots_are_damaged(quorum: LocalQuorum, node: LocalNode, values: dict[str, str]) -> None:
-    """All that it has of the deleted records, be it one copy or two: set aside, and the one that it had
-    downloaded is fetched again before it joins in."""
+    """All that it has of the deleted records, in one copy or two: set aside, and the one that it had
+    downloaded is downloaded again before it joins.
+    """
     node.kill()
     downloaded, *own = sorted(partition_dir(node).glob("*.checkpoint"))
     content = downloaded.read_bytes()

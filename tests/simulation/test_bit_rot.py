@@ -1,7 +1,7 @@
-"""Bits that turn over while a process is down, in a segment that its next start takes unread.
+"""Bits that flip while a process is down, in a segment that its next start does not read.
 
-What it agrees to be committed is what was written, and the invariants must not take the damage for another record. The damage
-itself is noticed, and never leaves the replica. No checksum covers the first fields of a batch.
+The records that it reports as committed are those that were written, and the invariants must not treat the damage as another record. The
+damage is detected, and never leaves the replica. No checksum covers the first fields of a batch.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Histories in which a request raises an epoch by one step at most: the rest is learned from answers.
+"""Histories in which a request raises an epoch by one step at most: larger ones come from answers.
 
-No honest peer is refused for good: after every fault there is a leader again, and everybody follows it
+No honest peer is rejected for good: after every fault there is a leader again, and every replica follows it
 (liveness, as in all histories). With the real bound hardly any history has a gap that is too large.
 """
 

@@ -1,7 +1,7 @@
-"""What storage and pre-votes must not do is caught by the fault and the invariant that are about it, and by nothing else.
+"""Violations by storage and pre-votes are detected by the fault and the invariant for them, and by no others.
 
-Left out: a vote whose name is not durable is seen at once, as the invariant looks at the disk; and where full disks
-are condemned, the quorum does not come to rest either.
+Left out: a vote whose name is not durable is detected at once, as the invariant reads the disk; and where full disks
+count as failed, the quorum does not come to rest either.
 """
 
 import pytest

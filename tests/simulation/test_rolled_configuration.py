@@ -1,6 +1,6 @@
-"""controller.quorum.voters is exchanged for bootstrap servers while a voter, or an emptied disk, has not heard that the quorum has formed.
+"""controller.quorum.voters is exchanged for bootstrap servers while a voter, or a wiped disk, does not know that the quorum has formed.
 
-A process with neither is refused by the node's configuration, so no simulated one is without both (seed 40240).
+A process with neither is rejected by the node's configuration, so every simulated one has one of them (seed 40240).
 """
 
 from random import Random

@@ -23,9 +23,9 @@ def check(stalls: list[Stall]) -> None:
 
 
 def _may_elect(stall: Stall) -> bool:
-    """A silent leader is deposed, and so is one that nobody fetched from for the fetch timeout.
+    """A silent leader is deposed, and so is one without fetches for the fetch timeout.
 
-    After a pause of all processes every follower asks for pre-votes only if its timer is so little late that this is no
+    After a pause of all processes every follower requests pre-votes only if its timer is so little late that this is no
     sign of a pause.
     """
     length_ms = stall.length_ms

@@ -169,9 +169,9 @@ def test_unknown_topics_and_partitions_are_reported(cluster: ControlledCluster) 
 
 @pytest.mark.requirement("KV3-11")
 def test_two_leaders_cannot_both_commit(cluster: ControlledCluster) -> None:
-    """1 pauses and is replaced, then wakes up and still believes to lead with the ISR 1, 2, 3.
+    """1 pauses and is replaced, then resumes and still assumes to lead with the ISR 1, 2, 3.
 
-    It can't commit with 2, which follows it no more; so it would have to be rid of it first.
+    It can't commit with 2, which no longer follows it; so it would have to remove it first.
     """
     believed = asked(cluster, 1, 3)
     alone = asked(cluster, 1)

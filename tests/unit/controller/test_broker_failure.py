@@ -1,7 +1,7 @@
-"""What a failed broker means for its partitions while others change them too: the partition version decides (KV3-01).
+"""What a failed broker means for its partitions during concurrent changes: the partition version decides (KV3-01).
 
-The replication design V3, "A. Failover during broker failure", writes on condition that nobody else has written since
-it read. Here a decision reads what is accepted, not what is committed, and a leader's request names the version.
+The replication design V3, "A. Failover during broker failure", writes on condition that the version is unchanged since
+the read. Here a decision reads what is accepted, not what is committed, and a leader's request contains the version.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Brokers, partitions and reassignments against a naive model: any order of events, long and short.
 
-The model knows what anybody may expect, not how it comes about: who was assigned, who was promised, who holds every
-acknowledged message. Commands, repairs and replay are the real ones; every record goes through its bytes.
+The model has the expected results, not their causes: the assigned replicas, the requested ones, the holders of every
+acknowledged message. Commands, repairs and replay are the real ones; every record is encoded and decoded.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""A watched collection: a list in chunks, then a watch that goes on where it was cut off, and what becomes of its gaps.
+"""A watched collection: a list in chunks, then a watch that is resumed after an interruption, and how its gaps are handled.
 
-The API server is an HTTP server of the test that is told what to answer; the way to it is the operator's own.
+The API server is an HTTP server of the test with prepared responses; the client is the operator's own.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Stories: hosts go away and come back, pods lose labels, members are retired meanwhile.
+"""Simulated histories: hosts fail and return, pods lose labels, members are retired meanwhile.
 
-By the operator's hand the live voters never fall below the majority (`Model.apply` judges each step), and when the
-hosts are back the quorum settles as it is wanted.
+The operator's steps never leave the live voters without a majority (`Model.apply` checks each step), and when the
+hosts are back the quorum converges to its spec.
 """
 
 import random

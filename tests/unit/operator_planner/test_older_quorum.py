@@ -28,9 +28,9 @@ SETTINGS = settings(
 
 
 class PartitionedHost(RecoveryModel):
-    """`strays`: StatefulSets whose pods are back on a host that hears nobody; their processes run on the old disks.
+    """`strays`: StatefulSets with pods on a host without connections; their processes run on the old disks.
 
-    A kubelet that hears nobody stops nothing, whatever the StatefulSet says.
+    A kubelet without a connection stops no process, whatever the StatefulSet says.
     """
 
     def __init__(self, chance: random.Random, wanted: Wanted) -> None:

@@ -1,6 +1,6 @@
-"""Updates: one member first, judged for as long as the spec says, and back to what is proven if it fails.
+"""Updates: one member first, observed for as long as the spec says, and back to the proven template if it fails.
 
-A small world plays the steps with the builders of real templates; pods come back from the template that there is then.
+A small model executes the steps with the builders of real templates; pods are recreated from the current template.
 """
 
 from collections.abc import Callable

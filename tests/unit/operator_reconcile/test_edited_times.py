@@ -84,7 +84,7 @@ def test_an_edited_time_in_a_failure_mark_keeps_the_mark(at: str) -> None:
 
 @pytest.mark.parametrize("note", ["by hand", '{"reason": "StorageFailed", "at": "long ago"}', "{}"])
 def test_a_volume_that_failed_at_an_unknown_time_is_kept(note: str) -> None:
-    """It is not older than spec.storage.keepFailedFor as far as anybody knows."""
+    """Its age compared with spec.storage.keepFailedFor is unknown."""
     api = with_a_failed_member(note, keepFailedFor="1h")
     _start_again(api)
     reconcile(api, times=6)

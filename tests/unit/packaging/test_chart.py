@@ -1,5 +1,6 @@
-"""The Helm chart: its defaults are the plain manifests, its values do what they say, wrong ones are
-refused with a reason."""
+"""The Helm chart: its defaults are the plain manifests, its values have their documented effect, invalid ones are
+rejected with a reason.
+"""
 
 from pathlib import Path
 

@@ -92,9 +92,9 @@ def test_single_voter_answers_reads_immediately() -> None:
 
 
 def test_round_sent_with_a_diverging_response_counts_as_sent() -> None:
-    """A fetch that diverged echoes the round it was told; a read that begins after it needs another.
+    """A fetch that diverged echoes the round that it was sent; a later read needs another one.
 
-    Found by reading: the next read would have shared that round, although the echo came before it.
+    Found by review: the next read would have shared that round, although the echo came before it.
     """
     cores = Cores()
     one = cores.quorum("1", "2", "3")

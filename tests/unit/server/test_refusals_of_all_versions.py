@@ -1,6 +1,6 @@
 """Each refusal of a whole request can be encoded in the version of the request, whatever the request contains.
 
-A refusal that can't be encoded would end the node: anybody could stop it with one request.
+A refusal that can't be encoded would end the node: any client could stop it with one request.
 """
 
 import dataclasses

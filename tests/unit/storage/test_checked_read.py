@@ -58,7 +58,7 @@ FIELDS = {"base offset": range(8), "last offset delta": range(23, 27)}
 def test_read_reports_a_batch_at_a_wrong_position_as_damage(
     tmp_path: Path, field: str, damaged: int, limit: int
 ) -> None:
-    """Nothing at all would be read there for ever; and nobody gets the records of another offset.
+    """Otherwise a read there would return nothing for ever; no client gets the records of another offset.
 
     An observer's reads end before the log does, at the high watermark.
     """

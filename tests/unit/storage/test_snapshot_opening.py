@@ -74,9 +74,9 @@ def damage(path: Path, id: SnapshotId) -> None:
 
 @pytest.mark.requirement("K853-08")
 def test_voters_of_a_log_replaced_by_a_snapshot_are_dropped(path: Path) -> None:
-    """The power went after a downloaded snapshot was durable and before the log began anew behind it.
+    """The power was lost after a downloaded snapshot was durable and before the log was reset to follow it.
 
-    What the old log said last was never committed, perhaps. A replica that kept it would count other voters than the
+    The last records of the old log may never have been committed. A replica that kept them would count other voters than the
     quorum has.
     """
     first = opened(path)
