@@ -84,7 +84,7 @@ def test_invalid_requests_get_the_same_error_codes_from_a_stock_controller(both:
     assert not differences, "\n".join(differences)
 
 
-def test_a_list_that_would_be_too_long_gets_the_same_codes(both: Both) -> None:
+def test_oversized_list_gets_the_same_error_codes(both: Both) -> None:
     """Items are appended in requests that are each allowed."""
     key = "leader.replication.throttled.replicas"
 

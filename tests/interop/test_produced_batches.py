@@ -206,7 +206,7 @@ def with_bytes(data: bytes, at: int, *values: int, checked: bool = True) -> byte
     return bytes(changed)
 
 
-def test_each_kind_of_wrong_batch_gets_a_stock_brokers_code(both: Both) -> None:
+def test_each_invalid_batch_gets_the_error_code_of_a_stock_broker(both: Both) -> None:
     """One after the other: so that a code which both give for another reason does not hide a difference."""
     now = now_ms()
     good = produced((0, b"k", b"a"), (0, b"k", b"b"), base_ms=now)
@@ -266,7 +266,7 @@ def test_unknown_topics_and_partitions_get_a_stock_brokers_code(
         assert found.code == (code or (100 if version == 13 else 3))
 
 
-def test_of_several_faults_both_tell_the_same(both: Both) -> None:
+def test_both_brokers_report_the_same_of_several_errors(both: Both) -> None:
     now = now_ms()
     good = produced((0, b"k", b"a"), base_ms=now)
     flipped = with_bytes(good, len(good) - 1, 1, checked=False)

@@ -104,7 +104,7 @@ def test_leader_accepts_reassignments_and_any_node_describes_partitions(
         assert quorum.request("GET", "/v1/reassignments", node.id).json()["partitions"] == []
 
 
-def test_a_partition_with_thousands_of_digits_is_an_invalid_request(
+def test_partition_number_with_thousands_of_digits_is_an_invalid_request(
     shared_quorum: LocalQuorum,
 ) -> None:
     answer = shared_quorum.request("GET", f"/v1/quorum?partition={'9' * 5000}")

@@ -89,7 +89,7 @@ def test_all_nodes_killed_at_once_restart_without_data_loss(make_quorum) -> None
     assert_nothing_lost(quorum, writer.acknowledged)
 
 
-def test_nothing_is_committed_without_a_majority(make_quorum) -> None:
+def test_no_record_is_committed_without_a_majority(make_quorum) -> None:
     quorum = make_quorum(3)
     quorum.form()
     leader = quorum.leader

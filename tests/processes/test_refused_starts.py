@@ -127,7 +127,7 @@ def test_missing_token_file_is_rejected(make_quorum) -> None:
     refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", "the file is empty")
 
 
-def test_a_file_in_place_of_the_data_directory_is_no_failed_disk(make_quorum) -> None:
+def test_file_in_place_of_the_data_directory_is_no_failed_disk(make_quorum) -> None:
     quorum = make_quorum(1)
     node = quorum.nodes[1]
     node.data_dir.write_text("")

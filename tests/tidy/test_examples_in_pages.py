@@ -104,5 +104,5 @@ def test_fields_that_pages_and_the_operator_name_exist() -> None:
     "text",
     ["set `spec.repair.unreachableAfter`", "jsonpath='{.status.quorumLost}'", "spec.pause: true"],
 )
-def test_an_unknown_field_would_be_found(text: str) -> None:
+def test_unknown_field_is_detected(text: str) -> None:
     assert len(unknown_fields(text)) == 1

@@ -191,7 +191,7 @@ def test_dead_link_is_detected(link: str, fault: str, tmp_path: Path) -> None:
         "1. A list\n\n   ```sh\n   x\n   ```\n   [x](other.md)",
     ],
 )
-def test_a_dead_link_is_found_in_each_form(text: str, tmp_path: Path) -> None:
+def test_dead_link_is_detected_in_each_form(text: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# A `page`, and more\n\n{text}\n")
     assert len(list(dead_links(page))) == 1
@@ -217,7 +217,7 @@ def test_valid_link_is_accepted(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "link", ["../../examples/x/README.md", "../../examples", "../_site/x.py", "../how-to", "../.."]
 )
-def test_a_link_out_of_the_site_would_be_found(link: str, tmp_path: Path) -> None:
+def test_link_out_of_the_site_is_detected(link: str, tmp_path: Path) -> None:
     """Such a file exists in the repository, so the link is not dead on GitHub."""
     for each in ("docs/how-to/page.md", "docs/_site/x.py", "examples/x/README.md"):
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def test_a_link_out_of_the_site_would_be_found(link: str, tmp_path: Path) -> Non
     assert len(list(links_out_of_the_site(page, tmp_path / "docs"))) == 1
 
 
-def test_a_page_in_no_table_of_contents_would_be_found(tmp_path: Path) -> None:
+def test_page_in_no_table_of_contents_is_detected(tmp_path: Path) -> None:
     for each in ("named", "below/README", "below/by-pattern", "below/left", "_site/x"):
         (tmp_path / f"{each}.md").parent.mkdir(exist_ok=True)
         (tmp_path / f"{each}.md").touch()

@@ -37,7 +37,7 @@ def test_fetch_of_an_earlier_broker_process_is_rejected_after_a_later_registrati
     assert env.one(ServeFetch).end_offset == 20
 
 
-def test_a_run_that_this_leader_does_not_know_yet_is_served_and_does_not_join() -> None:
+def test_fetch_of_a_newer_broker_epoch_is_served_and_does_not_join_the_isr() -> None:
     env = leading(isr=(ME, B))
     env.fetched_by(C, 20, broker_epoch=14)
     assert env.one(ServeFetch).end_offset == 20
@@ -57,7 +57,7 @@ def test_a_run_that_this_leader_does_not_know_yet_is_served_and_does_not_join() 
         (20, 9, BrokerError.OFFSET_OUT_OF_RANGE),
     ],
 )
-def test_the_log_of_an_earlier_run_is_compared_before_its_broker_epoch(
+def test_divergence_is_checked_before_a_stale_broker_epoch(
     offset: int, last_epoch: int, answer: EpochEnd | BrokerError
 ) -> None:
     env = leading()
@@ -69,7 +69,7 @@ def test_the_log_of_an_earlier_run_is_compared_before_its_broker_epoch(
     assert env.leader.followers[B].end_offset == -1
 
 
-def test_a_follower_without_a_broker_epoch_is_served_and_may_join() -> None:
+def test_follower_without_a_broker_epoch_is_served_and_may_join_the_isr() -> None:
     """Before version 15 Fetch has none: brokers with a metadata.version before 3.5 must be able to join."""
     env = leading(isr=(ME, B))
     env.fetched_by(C, 20, broker_epoch=NO_BROKER_EPOCH)
@@ -77,7 +77,7 @@ def test_a_follower_without_a_broker_epoch_is_served_and_may_join() -> None:
     assert env.one(ProposeIsr).members == ((ME, 11), (B, -1), (C, NO_BROKER_EPOCH))
 
 
-def test_a_fenced_follower_without_a_broker_epoch_does_not_join() -> None:
+def test_fenced_follower_without_a_broker_epoch_does_not_join_the_isr() -> None:
     env = leading(isr=(ME, B))
     del env.active[C]
     env.told(ME, 5, 9, isr=(ME, B))
@@ -89,7 +89,7 @@ def test_a_fenced_follower_without_a_broker_epoch_does_not_join() -> None:
 # -- leader epochs
 
 
-def test_a_follower_without_a_leader_epoch_is_served() -> None:
+def test_follower_without_a_leader_epoch_is_served() -> None:
     env = leading()
     env.fetched_by(B, 20, leader_epoch=NO_EPOCH)
     assert env.one(ServeFetch).end_offset == 20
@@ -120,7 +120,7 @@ def test_broker_without_a_replica_is_rejected(leader_epoch: int, error: BrokerEr
         (6, BrokerError.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_a_replica_that_does_not_lead_refuses_followers_and_old_consumers(
+def test_non_leader_rejects_followers_and_old_consumers(
     leader_epoch: int, error: BrokerError
 ) -> None:
     env = following()
@@ -130,7 +130,7 @@ def test_a_replica_that_does_not_lead_refuses_followers_and_old_consumers(
     assert env.one(RefuseFetch).error is error
 
 
-def test_a_follower_serves_consumers_with_the_right_leader_epoch_or_none() -> None:
+def test_follower_serves_consumers_with_the_current_leader_epoch_or_none() -> None:
     env = following()
     for leader_epoch in (NO_EPOCH, 5):
         env.read(7, leader_epoch)

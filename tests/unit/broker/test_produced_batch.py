@@ -100,7 +100,7 @@ def test_batch_limits_are_enforced() -> None:
     assert check_size(size, BatchLimits(size, size - 1)) is BrokerError.RECORD_LIST_TOO_LARGE
 
 
-def test_of_several_faults_the_first_one_is_told_in_the_order_of_a_stock_leader() -> None:
+def test_first_of_several_errors_is_reported_in_the_order_of_a_stock_leader() -> None:
     """Base offset, size, checksum, codec, and then what the header says."""
     faulty = bytearray(changed(21, ">h", 0x25))
     assert read_produced(bytes(faulty), LIMITS) is BrokerError.UNKNOWN_SERVER_ERROR

@@ -83,7 +83,7 @@ def test_list_items_are_appended_to_the_default_and_subtracted(
     assert policy() == "compact"
 
 
-def test_a_list_does_not_grow_beyond_the_strings_that_stock_nodes_read(
+def test_list_length_is_limited_to_strings_that_stock_nodes_read(
     cluster: ControlledCluster,
 ) -> None:
     def append(item: str) -> list[ErrorCode]:
@@ -104,7 +104,7 @@ def replicas(first: int, count: int) -> str:
 
 
 @pytest.mark.parametrize("kind", [TOPIC, BROKER])
-def test_a_value_can_not_become_longer_than_the_longest_string(
+def test_value_length_is_limited_to_the_longest_string(
     cluster: ControlledCluster, kind: int
 ) -> None:
     """Stock nodes can't read a record with a longer one, nor clients an answer with it."""
@@ -129,14 +129,14 @@ def test_a_value_can_not_become_longer_than_the_longest_string(
     assert alter(cluster, resource(kind, name, (key, APPEND, "1:1"))) == [ErrorCode.NONE]
 
 
-def test_the_length_of_a_value_is_that_of_its_bytes(cluster: ControlledCluster) -> None:
+def test_value_length_is_counted_in_bytes(cluster: ControlledCluster) -> None:
     key = "ssl.cipher.suites"
     half = "é" * (LONGEST // 2)
     assert alter(cluster, resource(BROKER, "1", (key, SET, half))) == [ErrorCode.NONE]
     assert alter(cluster, resource(BROKER, "1", (key, APPEND, "é"))) == [ErrorCode.INVALID_CONFIG]
 
 
-def test_a_value_that_an_earlier_version_let_grow_can_be_shortened(
+def test_oversized_value_of_an_earlier_version_can_be_shortened(
     cluster: ControlledCluster,
 ) -> None:
     key, grown = "ssl.cipher.suites", replicas(0, 6_000)

@@ -144,7 +144,7 @@ def test_only_the_newest_voter_of_two_processes_with_one_id_registers() -> None:
 
 
 @pytest.mark.parametrize(("node_id", "protocol"), [(-7, 0), (7, 4), (7, 26_624)])
-def test_a_controller_that_no_stock_node_could_replay_does_not_register(
+def test_controller_registration_that_stock_nodes_cannot_replay_is_rejected(
     node_id: int, protocol: int
 ) -> None:
     cluster = ControlledCluster()

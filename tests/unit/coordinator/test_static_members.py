@@ -39,7 +39,7 @@ def test_new_process_of_an_instance_keeps_the_generation_and_fences_the_old_one(
     assert other.group.static["b"] == joined.member_id
 
 
-def test_returning_leader_is_told_to_skip_the_assignment() -> None:
+def test_returning_leader_gets_skip_assignment() -> None:
     env = GroupEnv()
     old, _ = static_group(env)
     joined = env.joined(env.join(instance_id="a"))

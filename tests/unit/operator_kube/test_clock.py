@@ -28,7 +28,7 @@ SERVER_AT = 1_780_000_000.4
         st.tuples(st.floats(0.1, 60), st.floats(0, 0.2), st.floats(0, 0.2)), min_size=1, max_size=20
     ),
 )
-def test_clock_follows_the_server_whatever_the_local_clock_says(
+def test_clock_follows_the_server_independent_of_the_local_clock(
     own_error_s: float, answers: list[tuple[float, float, float]]
 ) -> None:
     """Of each answer: the time since the last one, and how long the request and the answer travel."""

@@ -74,7 +74,7 @@ def test_edited_time_in_the_status_is_rewritten(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["1e300", "-1e300", "NaN", "Infinity", "9" * 400, "null", "[]"])
-def test_an_edited_time_in_a_failure_mark_keeps_the_mark(at: str) -> None:
+def test_edited_time_in_a_failure_mark_keeps_the_mark(at: str) -> None:
     api = with_a_failed_member(f'{{"reason": "StorageFailed", "at": {at}}}')
     reconcile(api)
     assert api.status["phase"]
@@ -83,7 +83,7 @@ def test_an_edited_time_in_a_failure_mark_keeps_the_mark(at: str) -> None:
 
 
 @pytest.mark.parametrize("note", ["by hand", '{"reason": "StorageFailed", "at": "long ago"}', "{}"])
-def test_a_volume_that_failed_at_an_unknown_time_is_kept(note: str) -> None:
+def test_volume_with_an_unknown_failure_time_is_kept(note: str) -> None:
     """Its age compared with spec.storage.keepFailedFor is unknown."""
     api = with_a_failed_member(note, keepFailedFor="1h")
     _start_again(api)
@@ -116,7 +116,7 @@ def _start_again(api: KeptObjects) -> None:
     api.objects[CLAIM.replace("3-1-0", "3-2-0")] = claim
 
 
-def test_the_longest_time_to_keep_volumes_is_longer_than_the_calendar() -> None:
+def test_longest_retention_of_volumes_may_exceed_the_calendar() -> None:
     note = json.dumps({"reason": "StorageFailed", "at": 1_700_000_000})
     api = with_a_failed_member(note, keepFailedFor=LONGEST)
     reconcile(api)
@@ -134,7 +134,7 @@ def test_oversized_number_is_ignored(note: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["1e300", "NaN", "9" * 400])
-def test_an_edited_time_in_the_record_of_updates_drops_the_record(at: str) -> None:
+def test_edited_time_in_the_update_record_drops_the_record(at: str) -> None:
     api = running_quorum(3, update={"soakSeconds": 60})
     reconcile(api)
     path = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"

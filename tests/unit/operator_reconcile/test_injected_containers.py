@@ -50,7 +50,7 @@ def reconcile(api: KeptObjects, *, silent: tuple[int, ...] = (), times: int = 4)
 
 
 @pytest.mark.parametrize("name", INJECTED)
-def test_the_exit_code_of_the_members_container_counts(name: str) -> None:
+def test_exit_code_of_the_member_container_counts(name: str) -> None:
     api = running_quorum(3)
     inject(api, 3, name, node=DISK_FAILED, proxy=RUNS)
     reconcile(api, silent=(3,))
@@ -58,7 +58,7 @@ def test_the_exit_code_of_the_members_container_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INJECTED)
-def test_the_exit_code_of_an_injected_container_is_no_sign_of_a_failed_disk(name: str) -> None:
+def test_exit_code_of_an_injected_container_is_no_disk_failure(name: str) -> None:
     api = running_quorum(3)
     inject(api, 3, name, node=RUNS, proxy=DISK_FAILED)
     reconcile(api)
@@ -75,7 +75,7 @@ def made_from_older_template(api: KeptObjects, node_id: int) -> None:
 
 
 @pytest.mark.parametrize("name", INJECTED)
-def test_an_injected_container_is_not_another_program(name: str) -> None:
+def test_injected_container_is_not_a_changed_program(name: str) -> None:
     api = running_quorum(3)
     inject(api, 2, name, node=RUNS, proxy=RUNS)
     made_from_older_template(api, 2)
@@ -84,7 +84,7 @@ def test_an_injected_container_is_not_another_program(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INJECTED)
-def test_a_pod_without_its_image_is_not_recreated_because_of_an_injected_container(
+def test_pod_without_its_image_is_not_recreated_for_an_injected_container(
     name: str,
 ) -> None:
     """The new pod would get one as well, again and again."""

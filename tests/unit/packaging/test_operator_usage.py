@@ -47,7 +47,7 @@ def test_operator_rejects_arguments(
         assert all(name in printed.out for name in VARIABLES)
 
 
-def test_a_wrong_setting_ends_with_the_code_that_the_help_names(
+def test_invalid_setting_ends_with_the_documented_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["quorum-operator"])

@@ -60,7 +60,7 @@ def take(*records: md.AnyMetadata) -> list[tuple[str, int, object]]:
     ]
 
 
-def test_a_removed_topic_takes_its_partitions_and_configs_along() -> None:
+def test_deleted_topic_removes_its_partitions_and_configs() -> None:
     made = (
         md.TopicRecord(name="t", topic_id=TOPIC_ID),
         partition(0, (1,)),
@@ -72,7 +72,7 @@ def test_a_removed_topic_takes_its_partitions_and_configs_along() -> None:
     ]  # fmt: skip
 
 
-def test_a_transaction_is_one_version_and_an_aborted_one_is_none() -> None:
+def test_transaction_is_one_version_and_an_aborted_one_is_none() -> None:
     begin, end = md.BeginTransactionRecord(name=None), md.EndTransactionRecord()
     abort = md.AbortTransactionRecord(reason=None)
     first, second = config(TOPIC, "t", "k", "1"), config(TOPIC, "t", "k", "2")

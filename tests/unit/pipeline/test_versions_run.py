@@ -204,7 +204,7 @@ def test_output_of_an_interrupted_run_is_ignored(
     writer.close()
 
 
-def test_a_log_that_begins_with_a_snapshot(writer: LogWriter, to: Path) -> None:
+def test_versions_of_a_log_that_begins_with_a_snapshot(writer: LogWriter, to: Path) -> None:
     write_history(writer)
     start = writer.end_offset
     writer.snapshot(drop_log=True)
@@ -217,7 +217,7 @@ def test_a_log_that_begins_with_a_snapshot(writer: LogWriter, to: Path) -> None:
     assert min(row["valid_from"] for row in rows) == start
 
 
-def test_an_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> None:
+def test_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> None:
     first, second = (config(TOPIC, "a", "b", value) for value in "cd")
     writer.append(first, md.BeginTransactionRecord(name=None), second)
     assert add(writer, to).open_at == 1
@@ -277,7 +277,7 @@ def test_missing_directories_and_damaged_markers_are_reported(writer: LogWriter,
         add(writer, to)
 
 
-def test_a_partition_has_a_version_for_each_change(writer: LogWriter, to: Path) -> None:
+def test_partition_has_a_version_for_each_change(writer: LogWriter, to: Path) -> None:
     writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID), partition(0, (1, 2)))
     for leader in (1, 2, 2):
         writer.append(md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=leader))

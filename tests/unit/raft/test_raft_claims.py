@@ -228,7 +228,7 @@ def test_leader_that_names_no_leader_or_itself_is_kept() -> None:
 
 @pytest.mark.requirement("K595-11", "K595-17")
 @pytest.mark.parametrize("bootstrap", ["1", "4"])
-def test_voter_whose_known_voters_are_all_gone_queries_its_bootstrap_servers(
+def test_voter_without_reachable_voters_queries_its_bootstrap_servers(
     bootstrap: str,
 ) -> None:
     """It was paused while (1, 2, 3) became (4, 5, 6), and none of its known voters is left."""

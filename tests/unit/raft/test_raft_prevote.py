@@ -46,7 +46,7 @@ def test_removed_voter_never_raises_the_epoch() -> None:
 
 
 @pytest.mark.requirement("K650-01")
-def test_election_happens_when_the_leader_is_gone() -> None:
+def test_election_starts_when_the_leader_fails() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     one.up = False  # silent, connections stay open

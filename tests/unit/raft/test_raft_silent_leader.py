@@ -110,7 +110,7 @@ def test_slow_own_disk_of_a_follower_does_not_count_as_a_silent_leader() -> None
     assert sent == []
 
 
-def test_process_that_was_paused_hears_its_leader_first() -> None:
+def test_paused_process_handles_leader_messages_before_its_timers() -> None:
     """All are paused for less than the fetch timeout and resume together: no timer fires before the answers are processed."""
     cores = Cores()
     cores.quorum("1", "2", "3")

@@ -160,7 +160,7 @@ def test_request_with_two_node_ids_acts_as_no_node() -> None:
 
 
 @pytest.mark.parametrize("node_id", [-2, -7])
-def test_a_fetch_with_a_negative_id_is_a_consumers(node_id: int) -> None:
+def test_fetch_with_a_negative_replica_id_is_a_consumer_fetch(node_id: int) -> None:
     """-2 is a consumer that debugs. On stock brokers every negative id is no broker's."""
     fetch = body_of(NAMES["Fetch"], node_id=node_id)
     assert claim_of(fetch) is None

@@ -66,9 +66,7 @@ def test_response_without_records_waits_for_the_offset_that_it_depends_on() -> N
 
 
 @pytest.mark.requirement("K631-03")
-def test_uncommitted_changes_of_a_deposed_controller_are_dropped_and_answered_with_not_controller() -> (
-    None
-):
+def test_uncommitted_changes_of_a_deposed_controller_are_answered_with_not_controller() -> None:
     async def test() -> None:
         env = Env()
         await env.lead()

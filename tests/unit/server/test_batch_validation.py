@@ -176,7 +176,7 @@ def test_batch_that_exceeds_the_limit_after_recompression_is_rejected() -> None:
     assert refused(data, limits).error is BrokerError.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_does_not_fit_into_a_segment_is_refused_after_all_other_checks() -> None:
+def test_batch_larger_than_a_segment_is_rejected_after_all_other_checks() -> None:
     data = produced((0, None, b"x" * 500))
     limits = replace(LIMITS, segment_bytes=len(data) - 1)
     assert refused(data, limits).error is BrokerError.RECORD_LIST_TOO_LARGE

@@ -54,7 +54,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes the user")
 
 
 @needs_root
-def test_a_usable_directory_passes(data: Path) -> None:
+def test_usable_directory_passes(data: Path) -> None:
     (data / "lost+found").mkdir(mode=0o700)
     with without_principal():
         check_permissions(config(data))
@@ -73,7 +73,7 @@ def test_a_usable_directory_passes(data: Path) -> None:
         ("__cluster_metadata-0/quorum-state", 0o200),
     ],
 )
-def test_a_missing_permission_is_named(data: Path, name: str, mode: int) -> None:
+def test_missing_permission_is_named(data: Path, name: str, mode: int) -> None:
     (data / name).chmod(mode)
     with without_principal(), pytest.raises(ConfigError) as caught:
         check_permissions(config(data))
@@ -82,13 +82,13 @@ def test_a_missing_permission_is_named(data: Path, name: str, mode: int) -> None
 
 
 @needs_root
-def test_a_directory_that_can_not_be_created_is_named(data: Path) -> None:
+def test_directory_that_cannot_be_created_is_named(data: Path) -> None:
     data.chmod(0o500)
     with without_principal(), pytest.raises(ConfigError, match="may not use"):
         check_permissions(config(data / "new"))
 
 
-def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+def test_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("")
     for each in (path, path / "deeper"):

@@ -27,7 +27,7 @@ def codes(answer: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_ELEMENTS", 10), ("MAX_BYTES", 40)])
-def test_what_is_beyond_the_room_of_an_answer_is_refused(
+def test_configs_beyond_the_response_size_limit_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     """The topic has five configs, with 38 bytes of names and values."""

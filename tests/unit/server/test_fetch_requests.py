@@ -89,7 +89,7 @@ def test_debugging_consumer_gets_only_committed_records(
         (18, 103, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_a_follower_serves_consumers_since_version_11(
+def test_follower_serves_consumers_since_version_11(
     tmp_path: Path, version: int, replica_id: int, error: ErrorCode
 ) -> None:
     async def steps() -> None:
@@ -113,7 +113,7 @@ def test_a_follower_serves_consumers_since_version_11(
     ],
 )
 @pytest.mark.parametrize("replica_id", [-1, OTHER])
-def test_a_negative_epoch_is_none(
+def test_negative_epoch_is_treated_as_none(
     tmp_path: Path, epochs: dict[str, int], error: ErrorCode, replica_id: int
 ) -> None:
     async def steps() -> None:
@@ -176,7 +176,7 @@ def test_only_requests_that_continue_a_fetch_session_are_rejected(
 @pytest.mark.parametrize(
     "limits", [{"min_bytes": 0}, {"min_bytes": -1}, {"min_bytes": 1 << 20, "max_bytes": 0}]
 )
-def test_a_fetch_that_needs_no_bytes_does_not_wait(tmp_path: Path, limits: dict[str, int]) -> None:
+def test_fetch_with_min_bytes_0_does_not_wait(tmp_path: Path, limits: dict[str, int]) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         write(hosted, "t", ME)

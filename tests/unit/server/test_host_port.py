@@ -18,7 +18,7 @@ from quorum_operator.settings import from_environment
         ("[2001:db8::1]:9093", HostPort("2001:db8::1", 9093)),
     ],
 )
-def test_an_address_is_parsed_and_written_back(text: str, expected: HostPort) -> None:
+def test_address_survives_a_round_trip(text: str, expected: HostPort) -> None:
     assert parse_host_port(text) == expected
     assert str(expected) == text
 
@@ -41,7 +41,7 @@ INVALID = (
 
 
 @pytest.mark.parametrize("text", INVALID)
-def test_an_invalid_address_is_quoted_in_the_error(text: str) -> None:
+def test_invalid_address_is_quoted_in_the_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not") as refused:
         parse_host_port(text)
     assert repr(text) in str(refused.value)

@@ -84,7 +84,7 @@ def test_unknown_topics_and_partitions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", GOOD[:-1], GOOD + GOOD, OLD])
-def test_a_request_has_one_batch_of_the_present_format_for_each_partition(
+def test_request_has_one_batch_of_the_current_format_per_partition(
     tmp_path: Path, data: bytes | None
 ) -> None:
     async def steps() -> None:
@@ -99,7 +99,7 @@ def test_a_request_has_one_batch_of_the_present_format_for_each_partition(
     played(steps())
 
 
-def test_a_replica_that_does_not_lead_refuses_before_it_reads_the_batch(tmp_path: Path) -> None:
+def test_non_leader_rejects_before_parsing_the_batch(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("followed", (OTHER, ME))
@@ -114,7 +114,7 @@ def test_a_replica_that_does_not_lead_refuses_before_it_reads_the_batch(tmp_path
     played(steps())
 
 
-def test_too_few_replicas_in_sync_are_told_before_what_is_wrong_with_the_batch(
+def test_too_small_isr_takes_precedence_over_batch_errors(
     tmp_path: Path,
 ) -> None:
     async def steps() -> None:
@@ -139,9 +139,7 @@ def leave_isr(hosted: HostedReplicas, replica: Any) -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 300])
-def test_wrong_acks_are_told_before_everything_that_depends_on_the_log(
-    tmp_path: Path, acks: int
-) -> None:
+def test_invalid_acks_take_precedence_over_log_dependent_errors(tmp_path: Path, acks: int) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t")
@@ -169,7 +167,7 @@ def test_zstd_needs_version_7(tmp_path: Path) -> None:
     played(steps())
 
 
-def test_the_record_at_fault_is_named(tmp_path: Path) -> None:
+def test_invalid_record_is_named(tmp_path: Path) -> None:
     async def steps() -> None:
         hosted = HostedReplicas(tmp_path)
         hosted.create("t", **{"cleanup.policy": "compact"})

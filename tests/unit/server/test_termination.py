@@ -46,7 +46,7 @@ def test_full_disk_is_not_latched(termination: Termination, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("reason", TerminationReason)
-def test_the_message_and_the_log_say_what_to_do(
+def test_termination_message_and_log_name_a_remedy(
     reason: TerminationReason,
     termination: Termination,
     tmp_path: Path,

@@ -81,7 +81,7 @@ def test_usage_error_is_one_line_and_exit_code_2(
         ),
     ],
 )
-def test_a_wrong_argument_of_quorumctl_is_one_line_and_code_2(
+def test_quorumctl_usage_error_is_one_line_and_exit_code_2(
     arguments: list[str], advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing listens at the address: the arguments are checked first."""
@@ -102,7 +102,7 @@ def test_a_wrong_argument_of_quorumctl_is_one_line_and_code_2(
         ("ssl.keystore.password=x\n", "ssl.keystore.password is not supported"),
     ],
 )
-def test_a_wrong_property_of_a_command_config_is_one_line_and_code_2(
+def test_invalid_command_config_property_is_one_line_and_exit_code_2(
     text: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "client.properties"
@@ -114,7 +114,7 @@ def test_a_wrong_property_of_a_command_config_is_one_line_and_code_2(
     assert fault in printed
 
 
-def test_a_command_config_that_can_not_be_read_is_a_failure_and_no_wrong_usage(
+def test_unreadable_command_config_is_a_failure_and_no_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = tmp_path / "client.properties"

@@ -111,7 +111,7 @@ def test_voter_change_responses_name_the_leader(change: Message, error: RaftErro
 
 
 @pytest.mark.requirement("K595-15")
-def test_joining_replica_learns_another_leader_from_the_response() -> None:
+def test_joining_replica_gets_another_leader_in_the_response() -> None:
     request = raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False)
     answer = raft.VoterChangeResponse(RaftError.NOT_QUORUM_LEADER, LEADER, "ask 2")
     assert received(request, answer) == answer
