@@ -14,6 +14,12 @@ from support.kind_env.kube import Kube
 
 pytestmark = pytest.mark.envtest
 
+
+def _broker(*names: str) -> Json:
+    """An identity with these DNS names."""
+    return {"name": "b", "role": "broker", "nodeId": 1, "dnsNames": list(names)}
+
+
 _WRONG: dict[str, tuple[Json, str]] = {
     "even": ({"replicas": 4}, "use an odd spec.replicas, or set spec.allowEvenReplicas"),
     "zero": ({"replicas": 0}, "can't be scaled to 0"),
@@ -69,6 +75,10 @@ _WRONG: dict[str, tuple[Json, str]] = {
         "set one of them",
     ),
     "an authority without a name": ({"tls": {"caSecret": {}}}, "spec.tls.caSecret.name"),
+    "a DNS name beyond ASCII": (
+        {"tls": {"identities": [_broker("br\u00f6ker.example")]}},
+        "spec.tls.identities[0].dnsNames[0]",
+    ),
     "negative debounce": ({"repair": {"debounceSeconds": -1}}, "greater than or equal to 0"),
     "bad cluster id": ({"clusterId": "a b"}, "spec.clusterId"),
 }
@@ -87,6 +97,9 @@ _RIGHT: dict[str, Json] = {
     },
     "an issuer": {
         "tls": {"issuerRef": {"name": "i"}, "trustedCAs": [{"secret": {"name": "a"}}]},
+    },
+    "names of a broker": {
+        "tls": {"identities": [_broker("*.example", "b_1.example", "10.0.0.1", "xn--brker-kua")]},
     },
     "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
     "a pod template": {
