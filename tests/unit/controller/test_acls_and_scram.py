@@ -5,6 +5,7 @@ import hmac
 
 import pytest
 
+from quorum_node.controller import acls
 from quorum_node.controller.acls import create_acls, delete_acls, describe_acls
 from quorum_node.controller.scram import alter_scram_credentials, describe_scram_credentials
 from quorum_node.protocol.acls import (
@@ -70,6 +71,25 @@ def test_acl_entry_is_created_once(cluster: ControlledCluster) -> None:
     assert create(cluster, entry(), entry(), entry("u")) == [ErrorCode.NONE] * 3
     assert create(cluster, entry()) == [ErrorCode.NONE]
     assert len(cluster.decided) == 2
+
+
+def test_filters_of_one_deletion_are_compared_with_entries_in_bounded_time(
+    cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, entry("t"), entry("u"))
+    monkeypatch.setattr(acls, "MAX_COMPARISONS", 3)
+    wanted = [
+        DeleteAclsFilter(
+            resource_type_filter=ANY, resource_name_filter=name, pattern_type_filter=ANY,
+            principal_filter=None, host_filter=None, operation=ANY, permission_type=ANY,
+        )
+        for name in ("t", "no", "u")
+    ]  # fmt: skip
+    request = DeleteAclsRequest(filters=tuple(wanted))
+    results = cluster.ask(delete_acls, request, DeleteAclsResponse).filter_results
+    assert [each.error_code for each in results] == [0, 0, ErrorCode.POLICY_VIOLATION]
+    assert [len(each.matching_acls) for each in results] == [1, 0, 0]
+    assert {each.resource_name for each in cluster.image.acls} == {"u"}
 
 
 @pytest.mark.parametrize(
