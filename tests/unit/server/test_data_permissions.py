@@ -1,5 +1,6 @@
 """A data directory that this user may not use is a mistake in the configuration, not a failed disk."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes the user")
 @needs_root
 def test_usable_directory_passes(data: Path) -> None:
     (data / "lost+found").mkdir(mode=0o700)
+    for foreign in (data / "aquota.user", data / "__cluster_metadata-0" / "core"):
+        foreign.write_text("")
+        foreign.chmod(0o600)
     with without_principal():
         check_permissions(config(data))
         check_permissions(config(data / "new" / "deeper"))
@@ -97,3 +101,18 @@ def test_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "missing")
     with pytest.raises(ConfigError, match="is not a directory"):
         check_permissions(config(tmp_path / "link"))
+
+
+@pytest.mark.parametrize("call", ["lstat", "stat", "open", "listdir", "statvfs"])
+def test_failed_disk_is_not_reported_as_a_wrong_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    data = tmp_path / "data"
+    format_directory(data, META)
+
+    def fail(*args: object, **named: object) -> object:
+        raise OSError(errno.EIO, "Input/output error")
+
+    checked = config(data)
+    monkeypatch.setattr(os, call, fail)
+    check_permissions(checked)

@@ -7,20 +7,29 @@ is written.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from quorum_node.configuration.keys import node
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from quorum_node.storage.partition_directory import is_partition_directory
+
+_FILE = re.compile(
+    r"[0-9]{20}(\.log|\.seal|-[0-9]{10}\.checkpoint)|quorum-state|synced-end|leader-epoch-checkpoint"
+    r"|partition\.metadata|replica\.properties"
+)
+"""Files of a partition that a start reads."""
 
 
 def check_permissions(config: NodeConfig) -> None:
     """Raises ConfigError if a permission is missing, or if the path is not that of a directory."""
     path = config.data_dir
     key = f"{node.DATA_DIR.name}={path}"
-    existing = next(each for each in (path, *path.parents) if os.path.lexists(each))
     try:
+        existing = next(each for each in (path, *path.parents) if _exists(each))
         if not existing.is_dir():
             raise ConfigError(f"{key}: {existing} is not a directory")
         if existing != path:
@@ -37,18 +46,30 @@ def check_permissions(config: NodeConfig) -> None:
         return
 
 
+def _exists(path: Path) -> bool:
+    """Also a symbolic link to nothing exists. Raises OSError, so that an I/O error is not taken for a missing file."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _content(path: Path) -> Iterator[Path]:
-    """The directory, its content, and that of its subdirectories."""
+    """The directory, and the node's own files and directories in it.
+
+    Others are ignored: a volume may contain lost+found or quota files of root.
+    """
     yield path
     for each in sorted(path.iterdir()):
-        yield each
-        if each.is_dir() and each.name != "lost+found":
-            yield from sorted(each.iterdir())
+        if each.name == META_PROPERTIES:
+            yield each
+        elif is_partition_directory(each.name):
+            yield each
+            yield from (file for file in sorted(each.iterdir()) if _FILE.fullmatch(file.name))
 
 
 def _check(path: Path) -> None:
-    if path.name == "lost+found":  # It belongs to root, and is not used.
-        return
     if path.is_dir():
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
         _check_writable(path)
