@@ -56,9 +56,9 @@ async def read(
         if secret is not None and is_owned(secret, owner)
     }
     own_trust = trust if trust is not None and is_owned(trust, owner) else None
-    generations = _generations(owner, holders, leaves, own_trust)
+    shown, noted = _generations(owner, holders, leaves, own_trust)
     (authorities, others), named, issued = await asyncio.gather(
-        _authorities(reads, owner, generations),
+        _authorities(reads, owner, shown, noted),
         _named(reads, space, spec),
         _issued(reads, owner, holders, spec),
     )
@@ -129,8 +129,8 @@ async def _named(reads: Reads, space: str, spec: TlsSpec | None) -> NamedObjects
 
 def _generations(
     owner: Owner, holders: tuple[Holder, ...], leaves: dict[str, Object], trust: Object | None
-) -> set[int]:
-    """Those that a bundle or a holder's Secret names."""
+) -> tuple[set[int], set[int]]:
+    """Those of the certificates in a bundle, and those in the annotation of a holder's Secret, which anybody may edit."""
     bundles = [documents.read_trust(owner, trust)] if trust is not None else []
     bundles += [
         documents.bundle_of(owner, each, leaves[each.name])
@@ -143,14 +143,16 @@ def _generations(
         for each in bundle
         if documents.is_named_by(owner, each)
     }
-    said = {documents.generation_of(each) for each in leaves.values()}
-    return {each for each in (*shown, *said) if each is not None}
+    noted = {documents.generation_of(each) for each in leaves.values()}
+    return {each for each in shown if each is not None}, {each for each in noted if each}
 
 
 async def _authorities(
-    reads: Reads, owner: Owner, named: set[int]
+    reads: Reads, owner: Owner, shown: set[int], noted: set[int]
 ) -> tuple[dict[int, Object], dict[int, Object]]:
-    """From the first that a bundle names, as far as there are any: ours, and those of others."""
+    """From the first that a bundle has, as far as there are any: ours, and those of others. A `noted` one counts only if it
+    is there: with the wrong number in an annotation none would be found, and another one would be created each time.
+    """
     found: dict[int, Object] = {}
     others: dict[int, Object] = {}
 
@@ -163,10 +165,11 @@ async def _authorities(
             others[generation] = secret
         return secret is not None
 
+    await asyncio.gather(*(look(each) for each in sorted(noted)))
+    named = shown | found.keys() | others.keys()
     first, last = min(named, default=1), max(named, default=0)
-    await asyncio.gather(
-        *(look(each) for each in range(max(first, last - MOST_GENERATIONS), last + 1))
-    )
+    window = set(range(max(first, last - MOST_GENERATIONS), last + 1)) - found.keys()
+    await asyncio.gather(*(look(each) for each in sorted(window)))
     following = last + 1
     while following <= last + MOST_GENERATIONS and await look(following):
         following += 1
