@@ -1,7 +1,8 @@
-"""Fetches of consumers and followers, right and wrong: a stock broker and ours answer them with the same codes."""
+"""Fetch and ListOffsets of consumers and followers, right and wrong: a stock broker and ours answer with the same codes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,12 @@ from quorum_node.protocol.fetch import (
     FetchResponse,
     FetchTopic,
     ReplicaState,
+)
+from quorum_node.protocol.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
 )
 from quorum_node.protocol.produce import (
     PartitionProduceData,
@@ -133,6 +140,24 @@ class Both:
         diverging = (end.epoch - epoch, end.end_offset) if end.epoch >= 0 else None
         return each.error_code, diverging, bool(each.records), each.current_leader.leader_id >= 0
 
+    def offset(
+        self, leader: int, replica_id: int, timestamp: int, epoch: int, *, to_follower: bool
+    ) -> tuple[int, ...]:
+        """Error code and offset. `epoch`: relative to the leader's, -1 is none."""
+        asked = ListOffsetsPartition(
+            partition_index=0,
+            current_leader_epoch=-1 if epoch < 0 else self.epochs[leader] + epoch,
+            timestamp=timestamp,
+        )
+        topic = ListOffsetsTopic(name=f"t-{leader}", partitions=(asked,))
+        body = ListOffsetsRequest(replica_id=replica_id, topics=(topic,))
+        follower = STOCK if leader == OURS else OURS
+        address = self._addresses[follower if to_follower else leader]
+        found = ask(address, broker_apis.LIST_OFFSETS, 10, body, 20)
+        assert isinstance(found, ListOffsetsResponse)
+        each = found.topics[0].partitions[0]
+        return each.error_code, each.offset, each.leader_epoch
+
     def _is_followed(self, leader: int) -> bool:
         found = self.answer(leader, Asked(to_follower=True))
         return len(found) > 1 and bool(found[2])
@@ -180,3 +205,19 @@ def test_fetches_get_a_stock_brokers_codes(both: Both) -> None:
             differences.append(f"{asked}\n  stock {theirs}\n  ours  {mine}")
     assert not differences, "\n".join(differences)
     assert {each[0] for each in answers} == {0, 1, 3, 6, 70, 75, 100}
+
+
+def test_list_offsets_gets_a_stock_brokers_codes(both: Both) -> None:
+    differences = []
+    answers = set()
+    for case in product((-1, -2, 77), (-5, -4, -3, -2, -1, 0, 5), (-1, 0, 1), (False, True)):
+        replica_id, timestamp, epoch, to_follower = case
+        theirs, mine = (
+            both.offset(leader, replica_id, timestamp, epoch, to_follower=to_follower)
+            for leader in (STOCK, OURS)
+        )
+        answers.add(theirs)
+        if theirs != mine:
+            differences.append(f"{case}\n  stock {theirs}\n  ours  {mine}")
+    assert not differences, "\n".join(differences)
+    assert {each[0] for each in answers} == {0, 6, 75}

@@ -36,7 +36,8 @@ from quorum_node.server.broker.topic_lookup import May, anything, look_up
 from quorum_node.server.broker.wire_errors import code_of
 from quorum_node.server.listener.port import InboundRequest
 
-_CONSUMER = -1
+_CONSUMER, _DEBUGGING = -1, -2
+"""Replica ids. A consumer that debugs asks for what a replica has, and also a follower."""
 _READ_COMMITTED = 1
 _NONE_KNOWN = -1
 _BEFORE_OFFSET_NOT_AVAILABLE = 5
@@ -50,7 +51,8 @@ class OffsetsApi:
 
     def list(self, inbound: InboundRequest, body: ListOffsetsRequest, may: May = anything) -> None:
         """ListOffsets."""
-        is_follower = body.replica_id > _CONSUMER
+        is_replica = body.replica_id != _CONSUMER
+        only_leader = body.replica_id != _DEBUGGING
         is_old = inbound.request.version < _BEFORE_OFFSET_NOT_AVAILABLE
         is_committed = body.isolation_level == _READ_COMMITTED
         counts = Counter(
@@ -66,7 +68,8 @@ class OffsetsApi:
                                 topic.name,
                                 each,
                                 may,
-                                is_follower=is_follower,
+                                is_replica=is_replica,
+                                only_leader=only_leader,
                                 is_old=is_old,
                                 is_committed=is_committed,
                                 is_repeated=counts[topic.name, each.partition_index] > 1,
@@ -85,12 +88,15 @@ class OffsetsApi:
         asked: ListOffsetsPartition,
         may: May,
         *,
-        is_follower: bool,
+        is_replica: bool,
+        only_leader: bool,
         is_old: bool,
         is_committed: bool,
         is_repeated: bool,
     ) -> ListOffsetsPartitionResponse:
-        replica = self._leader(name, asked.partition_index, asked.current_leader_epoch, may)
+        replica = self._leader(
+            name, asked.partition_index, asked.current_leader_epoch, may, only_leader=only_leader
+        )
         if is_repeated and replica != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Each search reads the disk: a small request could block the loop for minutes.
             replica = ErrorCode.INVALID_REQUEST
@@ -98,7 +104,7 @@ class OffsetsApi:
             replica
             if isinstance(replica, ErrorCode)
             else self._offset(
-                replica, asked.timestamp, is_follower=is_follower, is_committed=is_committed
+                replica, asked.timestamp, is_replica=is_replica, is_committed=is_committed
             )
         )
         if isinstance(found, ErrorCode):
@@ -117,7 +123,7 @@ class OffsetsApi:
         )
 
     def _offset(
-        self, replica: HostedReplica, timestamp: int, *, is_follower: bool, is_committed: bool
+        self, replica: HostedReplica, timestamp: int, *, is_replica: bool, is_committed: bool
     ) -> tuple[int, int, int] | ErrorCode:
         """(offset, timestamp, leader epoch), each -1 if there is none."""
         core = replica.core
@@ -125,12 +131,10 @@ class OffsetsApi:
             return core.start_offset, _NONE_KNOWN, _epoch_at(replica, core.start_offset)
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD):
             return _NONE_KNOWN, _NONE_KNOWN, NO_EPOCH
-        if timestamp == LATEST_TIMESTAMP and is_follower:
-            return core.end_offset, _NONE_KNOWN, _epoch_at(replica, core.end_offset)
-        latest = core.latest_offset()
+        latest = core.end_offset if is_replica else core.latest_offset()
         if isinstance(latest, BrokerError):
             return code_of(latest)
-        if is_committed:
+        if is_committed and not is_replica:
             latest = min(latest, replica.last_stable_offset)
         if timestamp == LATEST_TIMESTAMP:
             return latest, _NONE_KNOWN, _epoch_at(replica, latest)
@@ -145,9 +149,15 @@ class OffsetsApi:
         return found.offset, found.timestamp_ms, _epoch_at(replica, found.offset)
 
     def _leader(
-        self, name: str, partition_id: int, leader_epoch: int, may: May
+        self,
+        name: str,
+        partition_id: int,
+        leader_epoch: int,
+        may: May,
+        *,
+        only_leader: bool = True,
     ) -> HostedReplica | ErrorCode:
-        """The local replica, if it leads in that epoch (-1: in any)."""
+        """The local replica, if it leads in that epoch (-1: in any); else its error. Without `only_leader` it may be a follower."""
         found = look_up(self._replicas, None, name, partition_id, may)
         if isinstance(found, ErrorCode):
             return found
@@ -157,7 +167,9 @@ class OffsetsApi:
         if leader_epoch != NO_EPOCH and leader_epoch != replica.core.leader_epoch:
             is_older = leader_epoch < replica.core.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return replica if replica.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if only_leader and not replica.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return replica
 
     def epoch_ends(
         self, inbound: InboundRequest, body: OffsetForLeaderEpochRequest, may: May = anything

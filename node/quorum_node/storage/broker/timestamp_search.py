@@ -49,7 +49,10 @@ def offset_for_timestamp(
 
 
 def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> FoundOffset | None:
-    """The first of the records with the largest timestamp below `limit_offset`. Raises StorageFailure."""
+    """The first of the records with the largest timestamp below `limit_offset`. Raises StorageFailure.
+
+    Of records without timestamps it is the first one, as for a stock broker.
+    """
     limit = log.end_offset if limit_offset is None else limit_offset
     newest = -1
     for segment in log.segments:
@@ -62,7 +65,7 @@ def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> Foun
                 if b.end_offset <= limit
             ]
             newest = max(newest, *below, -1)
-    return None if newest < 0 else offset_for_timestamp(log, newest, limit)
+    return offset_for_timestamp(log, newest, limit)
 
 
 def _first_in(
