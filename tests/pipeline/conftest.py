@@ -6,7 +6,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.session import open_session
-from quorum_pipeline.state import replaying
 from support.spark_hang_report import killed_after, reported_before
 
 # A few small queries: what a compiler would make of them costs more than to run them as they are.
@@ -44,9 +43,3 @@ def limit_seconds(item: pytest.Item) -> float:
     marker = item.get_closest_marker("timeout")
     found = marker.args[0] if marker else item.config.getoption("timeout")
     return float(found or item.config.getini("timeout"))
-
-
-@pytest.fixture(autouse=True)
-def as_a_long_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nodes wrote is the oracle here: for the replay of long histories, which these are not."""
-    monkeypatch.setattr(replaying, "WORTH_RECORDS", 1)

@@ -31,7 +31,7 @@ def test_appends_states_and_merges_are_listed(spark: SparkSession, tmp_path: Pat
         job.run(lambda end: None, print)
         ends.append(writer.end_offset)
         writer.append(md.NoOpRecord())
-    files, spark_files = LocalFiles(), HadoopFiles(spark)
+    files, spark_files = LocalFiles(), HadoopFiles(spark.sparkContext)
     found = operations(ArchiveReader(files, uri), files, uri)
     assert [each.kind for each in found] == [APPEND, APPEND, STATE, APPEND]
     assert [each.end_offset for each in found] == [ends[2], ends[1], ends[0], ends[0]]

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
@@ -20,6 +19,7 @@ from quorum_pipeline.state.moment import Moment
 from support.local_quorum import LocalQuorum, wait_until
 from support.loop_disk import LoopDisk, require_loop_disks
 from support.pipeline_process import PipelineProcess, run_pipeline
+from support.written_archive import archived_state
 from support.written_log import LogWriter, write_history
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.requirement("SP-02")]
@@ -110,7 +110,7 @@ def test_snapshot_without_footer_is_not_used_as_start(spark: SparkSession, tmp_p
     assert archive.contents().ranges == ()
     path.write_bytes(sound)
     archive_all(archive, writer.directory)
-    state = replay_archive(archive, Moment())
+    state = archived_state(tmp_path / "archive", Moment())
     assert b"".join(state.snapshot()) == writer.image_bytes()
     writer.close()
 
@@ -264,7 +264,10 @@ def test_marker_is_complete_or_absent(spark: SparkSession, tmp_path: Path) -> No
     require_loop_disks()
     disk = LoopDisk(tmp_path / "disk", 16, kind="ext4")
     try:
-        files, marker = HadoopFiles(spark), str(disk.mount_point / "directory" / "_COMPLETE")
+        files, marker = (
+            HadoopFiles(spark.sparkContext),
+            str(disk.mount_point / "directory" / "_COMPLETE"),
+        )
         (disk.mount_point / "directory").mkdir()
         disk.fill()
         with pytest.raises(PipelineError, match=rf"{marker}: .*No space left on device"):

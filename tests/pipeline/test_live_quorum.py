@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from quorum_node.client_tls import tls_of_folder
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.live.controllers import controllers_of
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
@@ -20,6 +19,7 @@ from quorum_pipeline.state.moment import Moment
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.replayed_directory import replay_directory
 from support.tls_quorum import TlsQuorum
+from support.written_archive import archived_state
 
 pytestmark = pytest.mark.long
 
@@ -121,7 +121,7 @@ def test_running_quorum_is_archived_across_a_leader_failure(
         found = archive.contents()
         rows = [row.offset for row in archive.read().select("offset").orderBy("offset").collect()]
         assert rows == list(range(found.end))
-        state = replay_archive(archive, Moment(offset=int(path.name[:20])))
+        state = archived_state(tmp_path / "archive", Moment(offset=int(path.name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes()
 
 

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from quorum_node.records.identity import parse_uuid
 from quorum_pipeline.__main__ import main
-from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
 from quorum_pipeline.live.controllers import controllers_of
@@ -22,6 +21,7 @@ from quorum_pipeline.state.moment import Moment
 from support.flipped_bit import flipped_bit
 from support.local_quorum import LocalQuorum, wait_until
 from support.snapshot_dumps import SnapshotDumps
+from support.written_archive import archived_state
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,11 +51,11 @@ def test_quorum_is_restored_from_an_archive(
     assert rows == [(each["offset"], each["type"]) for each in records]
     assert len(dumps.files) >= 4
     for name, path in dumps.files.items():
-        state = replay_archive(archive, Moment(offset=int(name[:20])))
+        state = archived_state(tmp_path / "archive", Moment(offset=int(name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes(), name
     timeline_shows(records, replicas[0], tmp_path)
     damage_is_found(replicas, capsys)
-    quorum_starts_from_restore(archive, tmp_path)
+    quorum_starts_from_restore(tmp_path)
 
 
 def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
@@ -112,11 +112,13 @@ def damage_is_found(replicas: list[Path], capsys: pytest.CaptureFixture[str]) ->
         assert not any(line.startswith("FOUND") for line in said[1:]), said
 
 
-def quorum_starts_from_restore(archive: Archive, root: Path) -> None:
+def quorum_starts_from_restore(root: Path) -> None:
     with LocalQuorum(root / "new", nodes=1, initial_voters=1) as quorum:
         node = quorum.nodes[1]
         voter = FirstVoter(1, parse_uuid(quorum.founder_uuid), node.host, node.port)
-        write_directory(node.data_dir, replay_archive(archive, Moment()), voter, quorum.cluster_id)
+        write_directory(
+            node.data_dir, archived_state(root / "archive", Moment()), voter, quorum.cluster_id
+        )
         node.start()
         assert quorum.wait_leader() == 1
         assert quorum.get("after") == "the query"

@@ -13,11 +13,11 @@ from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.moment import Moment
-from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 from support.driver_only import nothing_decoded_here
 from support.pipeline_process import run_pipeline
 from support.replayed_directory import replay_directory
+from support.replayed_state import Replayed
 from support.written_log import TOPIC_ID, LogWriter, broker, partition, write_history
 
 
@@ -46,7 +46,6 @@ def test_states_of_a_log_split_into_many_spans(spark: SparkSession, tmp_path: Pa
     with history_of(spark, tmp_path, 300, 0) as history:
         for offset in (52, writer.end_offset):
             expected = replay_directory(tmp_path, Moment(offset=offset))
-            expected.finish()
             with nothing_decoded_here():
                 state = history.at(Moment(offset=offset))
                 assert b"".join(state.snapshot()) == images.get(

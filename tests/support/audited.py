@@ -33,16 +33,15 @@ class Audit:
 
 def audit(
     paths: list[Path],
-    archives: tuple[Path, ...] = (),
+    archives: tuple[Path | ArchiveReader, ...] = (),
     span_bytes: int | None = None,
     stages: Stages | None = None,
 ) -> Audit:
     stages = stages or StagesHere(2)
     replicas = [log_replica(path, stages.slots, span_bytes) for path in paths]
-    replicas += [
-        archive_replica(str(root), ArchiveReader(LocalFiles(), str(root)), root)
-        for root in archives
-    ]
+    for each in archives:
+        reader = each if isinstance(each, ArchiveReader) else ArchiveReader(LocalFiles(), str(each))
+        replicas.append(archive_replica(reader.uri, reader))
     logs = audit_logs(stages, replicas)
     with TemporaryDirectory() as scratch:
         found = audit_snapshots(stages, replicas, logs, Path(scratch))

@@ -10,8 +10,7 @@ from quorum_pipeline.files.log_moments import file_of, start_of
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.moment import Moment
-from quorum_pipeline.state.replayed import Replayed
-from quorum_pipeline.state.replaying import BadRecord
+from support.replayed_state import BadRecord, Replayed
 
 _WHOLE_SEGMENT = 1 << 62
 
@@ -25,7 +24,6 @@ def replay_directory(path: Path, moment: Moment) -> Replayed:
         _begin(state, start)
     try:
         _replay_log(log, state, moment)
-        state.finish()
     except BadRecord as error:
         raise PipelineError(f"{file_of(log, error.offset)}, {error}") from None
     return state

@@ -38,7 +38,7 @@ def read_timeline(
 def archived_timeline(root: Path, stages: Stages | None = None) -> ReadTimeline:
     reader = ArchiveReader(LocalFiles(), str(root))
     with TemporaryDirectory() as scratch:
-        return timeline_by(stages or StagesHere(2), archive_source(reader, root, Path(scratch)))
+        return timeline_by(stages or StagesHere(2), archive_source(reader, Path(scratch)))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from quorum_pipeline.commands.histories import SCRATCH, add_spark, mounted, opened_stages
+from quorum_pipeline.commands.histories import (
+    SCRATCH,
+    add_spark,
+    mounted,
+    opened_stages,
+    reader_of,
+)
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.spark.audit_job import (
     LogAudit,
     Replica,
@@ -30,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         action="append",
         default=[],
-        help="an archive, as an additional replica; it has to be mounted",
+        help="an archive, as an additional replica",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object for each finding")
     add_spark(parser)
@@ -41,13 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.log and not arguments.archive:
         raise PipelineError("specify directories of logs, or --archive")
     progress = Progress("auditing", "bytes")
-    size_bytes = sum(map(size_of, (*arguments.log, *map(_root, arguments.archive))))
+    roots = [mounted(each) for each in arguments.archive]
+    size_bytes = sum(size_of(each) for each in (*arguments.log, *roots) if each is not None)
     with (
-        opened_stages(arguments, progress, size_bytes) as stages,
+        opened_stages(arguments, progress, size_bytes, elsewhere=None in roots) as stages,
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
         replicas = [log_replica(each, stages.slots) for each in arguments.log]
-        replicas += [_archive(each) for each in arguments.archive]
+        replicas += [archive_replica(each, reader_of(each, stages)) for each in arguments.archive]
         progress.say(f"reading {len(replicas)} logs {stages.place}")
         logs = audit_logs(stages, replicas)
         progress.say("reading their snapshots")
@@ -85,14 +91,3 @@ def how(logs: LogAudit, place: str) -> str:
         f" {max(batches, default=0):,} batches at most in one and {max(executors.values(), default=0):,} on one of"
         f" {len(executors):,} executors"
     )
-
-
-def _archive(uri: str) -> Replica:
-    return archive_replica(uri, ArchiveReader(LocalFiles(), uri), _root(uri))
-
-
-def _root(uri: str) -> Path:
-    root = mounted(uri)
-    if root is None:
-        raise PipelineError(f"{uri} is not in a mounted file system, so it can't be audited")
-    return root

@@ -1,7 +1,7 @@
 """Where a history is read from: `--log`, the directory of a replica, or `--archive`.
 
 Owns the choice of the source, and whether Spark is used. Small inputs, and archives in the local file system, are
-read without importing Spark.
+read without importing Spark. Archives that only Hadoop can read need it.
 """
 
 import argparse
@@ -19,13 +19,12 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path, size_of
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
-from quorum_pipeline.state.difference import Difference, differences
+from quorum_pipeline.state.difference import Difference
 from quorum_pipeline.state.moment import Moment
 from quorum_pipeline.state.tables import Tables
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
-    from quorum_pipeline.spark.spark_history import Source
     from quorum_pipeline.spark.stages import Stages
 
 
@@ -82,29 +81,6 @@ class TableHistory(Protocol):
         """Where the work was done, and its distribution."""
 
 
-class _Replaying:
-    """A remote archive: Spark reads it, and its records are replayed in this process."""
-
-    def __init__(self, archive: "ArchiveReader", progress: Progress, partitions: int) -> None:
-        self._archive = archive
-        self._progress = progress
-        self._partitions = partitions
-        self._end_offset = 0
-
-    def at(self, moment: Moment) -> AnyState:
-        from quorum_pipeline.files.archived_state import replay_archive
-
-        found = replay_archive(self._archive, moment, self._progress, self._partitions)
-        self._end_offset = found.end_offset
-        return found
-
-    def differences(self, start: int, end: int) -> Iterator[Difference]:
-        return differences(self.at(Moment(offset=start)), self.at(Moment(offset=end)))
-
-    def how(self) -> str:
-        return f"replayed in this process up to offset {self._end_offset}"
-
-
 def add_history(parser: argparse.ArgumentParser) -> None:
     """The arguments; one of the two is needed."""
     group = parser.add_mutually_exclusive_group(required=True)
@@ -148,28 +124,46 @@ def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator
     """The history for `state`, `diff`, `restore` and `plan`: reduced and merged on Spark executors, or by the same
     functions in this process.
     """
-    root = arguments.log if arguments.archive is None else mounted(arguments.archive)
-    if root is None:
-        with _reader(arguments, progress) as archive:
-            yield _Replaying(archive, progress, arguments.partitions)
-        return
+    from quorum_pipeline.files.archive_tasks import ArchiveSource
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
-    with (
-        opened_stages(arguments, progress, _size(arguments, root)) as stages,
-        TemporaryDirectory(prefix=SCRATCH) as scratch,
-    ):
-        source: Source = DirectorySource(root)
-        if arguments.archive is None:
-            say_uncommitted(open_log(root), progress)
-        if arguments.archive is not None:
-            from quorum_pipeline.files.archive_reader import ArchiveReader
-            from quorum_pipeline.files.archive_tasks import ArchiveSource
+    archive: str | None = arguments.archive
+    with TemporaryDirectory(prefix=SCRATCH) as scratch:
+        if archive is not None:
+            # Only what changed since its last whole state is read: its size says little.
+            with (
+                opened_archive(arguments, progress, archive) as (stages, reader),
+                JobHistory(stages, ArchiveSource(reader, Path(scratch))) as found,
+            ):
+                yield found
+            return
+        with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
+            say_uncommitted(open_log(arguments.log), progress)
+            with JobHistory(stages, DirectorySource(arguments.log)) as found:
+                yield found
 
-            reader = ArchiveReader(LocalFiles(), arguments.archive)
-            source = ArchiveSource(reader, root, Path(scratch))
-        with JobHistory(stages, source) as found:
-            yield found
+
+@contextmanager
+def opened_archive(
+    arguments: argparse.Namespace, progress: Progress, uri: str, size_bytes: int = 0
+) -> Iterator[tuple["Stages", "ArchiveReader"]]:
+    """Stages for an archive, and its reader. Raises PipelineError."""
+    elsewhere = mounted(uri) is None
+    with opened_stages(arguments, progress, size_bytes, elsewhere=elsewhere) as stages:
+        yield stages, reader_of(uri, stages)
+
+
+def reader_of(uri: str, stages: "Stages") -> "ArchiveReader":
+    """Of an archive; of one that is not certain to be local with Spark's stages."""
+    from quorum_pipeline.files.archive_reader import ArchiveReader
+
+    if mounted(uri) is not None:
+        return ArchiveReader(LocalFiles(), uri)
+    from quorum_pipeline.spark.hadoop_files import HadoopFiles
+    from quorum_pipeline.spark.stages import SparkStages
+
+    assert isinstance(stages, SparkStages), "Hadoop's file systems are known to Spark's JVM"
+    return ArchiveReader(HadoopFiles(stages.context), uri)
 
 
 def say_uncommitted(log: LogDirectory, progress: Progress) -> None:
@@ -179,11 +173,6 @@ def say_uncommitted(log: LogDirectory, progress: Progress) -> None:
         progress.say(f"note: {note}")
 
 
-def _size(arguments: argparse.Namespace, root: Path) -> int:
-    """Size of the input; for an archive only the changes since its last whole state."""
-    return size_of(root) if arguments.archive is None else 0
-
-
 def mounted(archive: str) -> Path | None:
     """The local path of an archive, if it is certain and local."""
     return local_path(archive) if lies_here(archive) else None
@@ -191,13 +180,25 @@ def mounted(archive: str) -> Path | None:
 
 @contextmanager
 def opened_stages(
-    arguments: argparse.Namespace, progress: Progress, size_bytes: int = 0
+    arguments: argparse.Namespace,
+    progress: Progress,
+    size_bytes: int = 0,
+    *,
+    elsewhere: bool = False,
 ) -> Iterator["Stages"]:
-    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. Raises
-    PipelineError.
+    """Spark's with `--master` or `--remote`, or for more than WORTH_SPARK_BYTES; else in this process. `elsewhere`: there
+    is an archive that may be in a file system that only Hadoop knows. Raises PipelineError.
     """
     from quorum_pipeline.spark.stages import SparkStages, StagesHere
 
+    if elsewhere and arguments.remote is not None:
+        raise PipelineError(
+            "an archive that is not in a mounted file system is read with --master, not with --remote"
+        )
+    if elsewhere and arguments.master == _NO_MASTER:
+        raise PipelineError(
+            "an archive that is not in a mounted file system is read by Spark, not with --master none"
+        )
     if arguments.remote is not None:
         with brought_by("connect"):
             from quorum_pipeline.spark.remote_stages import RemoteStages, open_remote
@@ -213,7 +214,7 @@ def opened_stages(
         finally:
             remote.stop()
         return
-    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES
+    small = arguments.master is None and size_bytes < WORTH_SPARK_BYTES and not elsewhere
     if small or arguments.master == _NO_MASTER:
         yield StagesHere(arguments.partitions)
         return
@@ -226,22 +227,5 @@ def opened_stages(
         yield SparkStages(session.sparkContext)
     except SparkError as error:
         raise PipelineError(f"Spark at {session.sparkContext.master}: {reason_of(error)}") from None
-    finally:
-        session.stop()
-
-
-@contextmanager
-def _reader(arguments: argparse.Namespace, progress: Progress) -> Iterator["ArchiveReader"]:
-    if arguments.remote is not None:
-        raise PipelineError(
-            f"{arguments.archive} is not in a mounted file system: read it with --master, not with --remote"
-        )
-    from quorum_pipeline.spark.archive import Archive
-    from quorum_pipeline.spark.session import open_session
-
-    progress.say("starting Spark")
-    session = open_session("quorum-pipeline", arguments.master)
-    try:
-        yield Archive(session, arguments.archive)
     finally:
         session.stop()

@@ -51,7 +51,7 @@ def _opened(arguments: argparse.Namespace) -> Iterator[tuple[ArchiveReader, Arch
     Progress("reading", "offsets").say("starting Spark")
     session = open_session("quorum-pipeline history", arguments.master, rows_in_jvm=False)
     try:
-        remote = HadoopFiles(session)
+        remote = HadoopFiles(session.sparkContext)
         yield ArchiveReader(remote, arguments.archive), remote
     finally:
         session.stop()

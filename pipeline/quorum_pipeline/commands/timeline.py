@@ -10,14 +10,13 @@ from quorum_pipeline.commands.histories import (
     SCRATCH,
     add_history,
     mounted,
+    opened_archive,
     opened_stages,
     say_uncommitted,
 )
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.events_file import write_events
-from quorum_pipeline.files.local_files import LocalFiles, size_of
+from quorum_pipeline.files.local_files import size_of
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.spark.stages import Stages
 from quorum_pipeline.spark.timeline_job import (
@@ -67,18 +66,14 @@ def _opened(
     arguments: argparse.Namespace, progress: Progress
 ) -> Iterator[tuple[Stages, TimelineSource]]:
     if arguments.log is not None:
-        root = arguments.log
-    elif (root := mounted(arguments.archive)) is None:
-        raise PipelineError(
-            f"{arguments.archive} is not in a mounted file system, so there is no timeline of it"
-        )
+        with opened_stages(arguments, progress, size_of(arguments.log)) as stages:
+            say_uncommitted(open_log(arguments.log), progress)
+            yield stages, log_source(arguments.log, stages.slots)
+        return
+    root = mounted(arguments.archive)
+    size_bytes = 0 if root is None else size_of(root)
     with (
-        opened_stages(arguments, progress, size_of(root)) as stages,
+        opened_archive(arguments, progress, arguments.archive, size_bytes) as (stages, reader),
         TemporaryDirectory(prefix=SCRATCH) as scratch,
     ):
-        if arguments.log is not None:
-            say_uncommitted(open_log(root), progress)
-            yield stages, log_source(root, stages.slots)
-        else:
-            reader = ArchiveReader(LocalFiles(), arguments.archive)
-            yield stages, archive_source(reader, root, Path(scratch))
+        yield stages, archive_source(reader, Path(scratch))

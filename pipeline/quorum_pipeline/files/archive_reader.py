@@ -4,10 +4,14 @@
 `spark/archive.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow.parquet as pq
 
 from quorum_pipeline.archive.layout import (
     MARKER,
@@ -21,10 +25,14 @@ from quorum_pipeline.archive.layout import (
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_batch import BatchIdentity, archived_batch
-from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.archived_records import FileGroup, groups_by_footer
+from quorum_pipeline.files.fetched import ArchiveTask, Fetched
 from quorum_pipeline.files.local_files import StoredFile
+from quorum_pipeline.files.sealed_file import is_parquet, read_footer
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
-from quorum_pipeline.state.log_columns import LogColumns
+
+_FOOTERS_AT_ONCE = 8
+"""The wait for an object store is longer than the work."""
 
 
 class ArchiveFiles(Protocol):
@@ -41,6 +49,9 @@ class ArchiveFiles(Protocol):
 
     def read(self, file: str) -> str | None:
         """Its text, None if there is no such file."""
+
+    def tail(self, file: str, size_bytes: int) -> bytes:
+        """The end of a file, or all of it if it is shorter."""
 
     def fetch(self, file: str, scratch: Path) -> Path:
         """The file, on this machine: itself, or a copy in a directory."""
@@ -64,6 +75,60 @@ class ArchiveReader:
         self._uri = uri.rstrip("/")
         self._local = files.local_path(self._uri)
 
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return self._uri
+
+    @property
+    def mounted(self) -> Path | None:
+        """Its path for everybody who mounts it; None: its file system is known to Hadoop alone."""
+        return self._local
+
+    def task(
+        self, task: ArchiveTask, files: Iterable[str], texts: Iterable[tuple[str, str]] = ()
+    ) -> Any:
+        """A task with paths relative to the archive, for whoever runs it; `files`, and `texts` with their names: all that
+        it reads.
+        """
+        if self._local is not None:
+            return task.under(self._local)
+        return Fetched(task, self._uri, tuple(files), tuple(texts))
+
+    def names(self, directory: str) -> list[str]:
+        """Sorted, of what is in a directory, which is relative to the archive; empty if there is none."""
+        return self._files.list(f"{self._uri}/{directory}")
+
+    def text(self, file: str) -> str | None:
+        """Of a small file, which is relative to the archive; None if there is none."""
+        return self._files.read(f"{self._uri}/{file}")
+
+    def parquet_names(self, directory: str) -> list[str]:
+        """Of the Parquet files in a directory, which is relative to the archive."""
+        return [each for each in self.names(directory) if is_parquet(each)]
+
+    def parquet_files(self, directory: str) -> list[str]:
+        """The same files, relative to the archive."""
+        return [f"{directory}/{name}" for name in self.parquet_names(directory)]
+
+    def size_bytes(self) -> int:
+        """Of its records."""
+        kept = (self._files.stored(f"{self._uri}/{RECORDS}/{each}") for each in self.names(RECORDS))
+        return sum(each.size_bytes for files in kept for each in files if is_parquet(each.name))
+
+    def footer(self, file: str) -> pq.FileMetaData:
+        """Of a Parquet file, which is relative to the archive: only its end is read."""
+        path = f"{self._uri}/{file}"
+        return read_footer(path, partial(self._files.tail, path))
+
+    def groups(self, range: OffsetRange) -> list[FileGroup]:
+        """The files of a range's records in order, together where their offsets overlap. Only their ends are read."""
+        directory = f"{RECORDS}/{range.directory}"
+        files = self.parquet_files(directory)
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            found = list(zip(files, pool.map(self.footer, files), strict=True))
+        return groups_by_footer(f"{self._uri}/{directory}", range, self.marker(range).rows, found)
+
     def contents(self) -> Archived:
         """The current content."""
         ranges, _ = self._tiles()
@@ -85,36 +150,6 @@ class ArchiveReader:
         return (
             open_snapshot(self._files.fetch(f"{directory}/{names[-1]}", scratch)) if names else None
         )
-
-    def log_columns(self, end_offset: int | None, parallel_stages: int = 1) -> Iterator[LogColumns]:
-        """All records below an offset, in order, those of one task at a time. `parallel_stages`: files that are read at a
-        time.
-
-        Raises PipelineError, also if there are none, or some are in quarantine.
-        """
-        found = self.contents()
-        self.check_complete(found, end_offset)
-        limit = found.end if end_offset is None else end_offset
-        for each in found.ranges:
-            if each.start < limit:
-                try:
-                    for columns in self._counted(each, parallel_stages):
-                        yield columns if each.end <= limit else columns.before_offset(limit)
-                except PipelineError as error:
-                    raise PipelineError(
-                        f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
-                    ) from None
-
-    def _counted(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
-        """The columns of a range. Raises PipelineError at its end if they are not as many as its marker says."""
-        found, expected = 0, self.marker(range).rows
-        for columns in self._columns_of(range, parallel_stages):
-            found += len(columns)
-            yield columns
-        if found != expected:
-            raise PipelineError(
-                f"there are {found} records, and the marker says {expected}: files were removed, added or replaced"
-            )
 
     def check_complete(self, found: Archived, end_offset: int | None) -> None:
         """Raises PipelineError if there are not all records below an offset (None: the end)."""
@@ -146,10 +181,6 @@ class ArchiveReader:
         """The directory that a record is in."""
         found = (each for each in self.contents().ranges if each.start <= offset < each.end)
         return next((self._directory(RECORDS, each) for each in found), self._uri)
-
-    def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
-        assert self._local is not None, "the archive is in the local file system"
-        return read_records(self._local / RECORDS / range.directory, parallel_stages)
 
     def _check_there(self, found: Archived, end_offset: int) -> None:
         if not found.start <= end_offset <= found.end:

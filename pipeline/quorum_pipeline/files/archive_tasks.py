@@ -8,7 +8,7 @@ ranges and states without a marker do not count.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from quorum_pipeline.archive.layout import (
     DELTAS,
     MARKER,
     RECORDS,
+    SNAPSHOTS,
     STATES,
     OffsetRange,
     parse_state,
@@ -28,12 +29,15 @@ from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import Archived, ArchiveReader
-from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.archived_records import FileGroup, read_records
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.log_columns import LogColumns
 from quorum_pipeline.state.log_record import misplaced, missing
 from quorum_pipeline.state.moment import Moment
+
+if TYPE_CHECKING:
+    from quorum_pipeline.files.timeline_span import KnownTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,10 @@ class DeltaTask:
 
         return read_delta(self.path)
 
+    def under(self, root: Path) -> "DeltaTask":
+        """See ArchiveTask."""
+        return DeltaTask(root / self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordsTask:
@@ -57,6 +65,10 @@ class RecordsTask:
     start: int
     end: int
     time_ms: int | None = None
+
+    def under(self, root: Path) -> "RecordsTask":
+        """See ArchiveTask."""
+        return replace(self, directory=root / self.directory)
 
     def squeezed(self) -> tuple[Any, Summary]:
         """By compiled loops. Raises Unusual, PipelineError, OSError."""
@@ -140,33 +152,32 @@ class ArchiveTasks:
     tasks: tuple[Any, ...]
     cuts: tuple[int, ...]
     reader: ArchiveReader
-    snapshot: SnapshotFile | None
+    snapshot_name: str
 
     def error(self, wrong: Contradiction) -> PipelineError:
         """What is wrong, with its directory."""
-        if wrong.offset < 0 and self.snapshot is not None:
+        if wrong.offset < 0:
             offset = wrong.offset - BEFORE_THE_LOG
-            return PipelineError(f"{self.snapshot.path}, offset {offset}: {wrong.reason}")
+            return PipelineError(f"{self.snapshot_name}, offset {offset}: {wrong.reason}")
         place = self.reader.place_of(wrong.offset)
         return PipelineError(f"{place}, offset {wrong.offset}: {wrong.reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Offsets that have a delta (`path`), or are only in the records of a range."""
+    """Offsets that have a delta (`delta`, a file), or are only in the records of a range."""
 
     start: int
     end: int
     range: OffsetRange
-    path: Path | None
+    delta: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """An archive in a file system that every executor mounts."""
+    """An archive. Where executors do not mount it, their tasks get the files that they read (`files/fetched.py`)."""
 
     reader: ArchiveReader
-    root: Path
     scratch: Path
 
     def buckets(self, slots: int) -> int:
@@ -175,93 +186,136 @@ class ArchiveSource:
 
     def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> ArchiveTasks | None:
         """See `spark.spark_history.Source`. Raises PipelineError, also if the archive does not have a moment."""
-        found = self.reader.contents()
-        self._check(found, moments)
-        snapshot = self.reader.snapshot(self.scratch)
+        reader = self.reader
+        found = reader.contents()
+        for moment in moments:
+            reader.check_complete(found, moment.offset)
+        snapshot = reader.snapshot(self.scratch)
         if snapshot is not None:
             _check_behind(snapshot, moments[0])
         parts = list(self._parts(found.ranges, compiled=compiled))
         base = self._state(found, moments[0]) if compiled else None
         tasks: list[Any] = []
-        at = 0
+        at, snapshot_name = 0, ""
         if base is not None:
             at, files = base
-            tasks += [DeltaTask(each) for each in files]
+            tasks += [reader.task(DeltaTask(Path(each)), [each]) for each in files]
         elif snapshot is not None:
-            tasks.append(SnapshotTask(snapshot))
-            at = snapshot.id.end_offset
-        self.reader.check_beginning(found, at)
+            tasks.append(snapshot_task(reader, SnapshotTask(snapshot)))
+            at, snapshot_name = snapshot.id.end_offset, snapshot_uri(reader, snapshot)
+        reader.check_beginning(found, at)
         cuts = []
+        groups: Groups = {}
         for moment in moments:
             end = found.end if moment.offset is None else moment.offset
-            tasks += self._between(parts, at, end, moment.time_ms)
+            tasks += self._between(parts, at, end, moment.time_ms, groups)
             cuts.append(len(tasks))
             at = max(at, end)
-        name = f"the archive at {self.root}"
-        return ArchiveTasks(name, found.start, tuple(tasks), tuple(cuts), self.reader, snapshot)
-
-    def _check(self, found: Archived, moments: Sequence[Moment]) -> None:
-        for moment in moments:
-            self.reader.check_complete(found, moment.offset)
+        name = f"the archive at {reader.mounted or reader.uri}"
+        return ArchiveTasks(name, found.start, tuple(tasks), tuple(cuts), reader, snapshot_name)
 
     def _between(
-        self, parts: Sequence[_Part], start: int, end: int, time_ms: int | None
+        self,
+        parts: Sequence[_Part],
+        start: int,
+        end: int,
+        time_ms: int | None,
+        groups: "Groups",
     ) -> Iterator[Any]:
-        from quorum_pipeline.files.delta_file import read_head
-
         for each in parts:
             begin, stop = max(each.start, start), min(each.end, end)
             if begin >= stop:
                 continue
             late = False
-            if each.path is not None and (begin, stop) == (each.start, each.end):
-                late = time_ms is not None and read_head(each.path).latest_ms > time_ms
+            if each.delta is not None and (begin, stop) == (each.start, each.end):
+                late = time_ms is not None and self._latest_ms(each.delta) > time_ms
                 if not late:
-                    yield DeltaTask(each.path)
+                    yield self.reader.task(DeltaTask(Path(each.delta)), [each.delta])
                     continue
-            yield RecordsTask(self.root / RECORDS / each.range.directory, begin, stop, time_ms)
+            yield from self._records(each.range, begin, stop, time_ms, groups)
             if late:
                 return
+
+    def _records(
+        self, range: OffsetRange, start: int, end: int, time_ms: int | None, groups: "Groups"
+    ) -> Iterator[Any]:
+        """Tasks for records of a range: one, or one for each group of files that are to be fetched."""
+        directory = f"{RECORDS}/{range.directory}"
+        if self.reader.mounted is not None:
+            yield self.reader.task(RecordsTask(Path(directory), start, end, time_ms), ())
+            return
+        if range not in groups:
+            groups[range] = self.reader.groups(range)
+        for each in groups[range]:
+            begin, stop = max(each.start, start), min(each.end, end)
+            if begin < stop:
+                task = RecordsTask(Path(directory), begin, stop, time_ms)
+                yield self.reader.task(task, each.files)
+
+    def _latest_ms(self, delta: str) -> int:
+        from quorum_pipeline.files.delta_file import head_of
+
+        return head_of(self.reader.footer(delta)).latest_ms
 
     def _parts(self, ranges: Sequence[OffsetRange], *, compiled: bool) -> Iterator[_Part]:
         from quorum_pipeline.files.delta_tap import parsed_part
 
         for each in ranges:
-            directory, at = self.root / DELTAS / each.directory, each.start
-            names = sorted(path.name for path in directory.glob("part-*.parquet"))
-            told = [(parsed_part(name), name) for name in names] if compiled else []
-            for offsets, name in told:
+            directory, at = f"{DELTAS}/{each.directory}", each.start
+            names = self.reader.parquet_names(directory) if compiled else []
+            for name in names:
+                offsets = parsed_part(name)
                 if offsets is None or offsets[0] < at or offsets[1] > each.end:
                     continue
                 if offsets[0] > at:
                     yield _Part(at, offsets[0], each, None)
-                yield _Part(*offsets, each, directory / name)
+                yield _Part(*offsets, each, f"{directory}/{name}")
                 at = offsets[1]
             if at < each.end:
                 yield _Part(at, each.end, each, None)
 
-    def _state(self, found: Archived, moment: Moment) -> tuple[int, list[Path]] | None:
+    def _state(self, found: Archived, moment: Moment) -> tuple[int, list[str]] | None:
         """Offset and files of the newest state that is not too new."""
         limit = found.end if moment.offset is None else moment.offset
-        for offset, told in reversed(list(states(self.root))):
+        for offset, told in reversed(list(states(self.reader))):
             late = moment.time_ms is not None and told["latest_ms"] > moment.time_ms
             if found.start <= offset <= limit and not late:
-                directory = self.root / STATES / told["directory"]
-                return offset, [directory / name for name in told["files"]]
+                directory = f"{STATES}/{told['directory']}"
+                return offset, [f"{directory}/{name}" for name in told["files"]]
         return None
 
 
-def states(root: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+Groups = dict[OffsetRange, list[FileGroup]]
+"""Files of ranges, once they were asked for."""
+
+
+def snapshot_task(reader: ArchiveReader, task: "SnapshotTask | KnownTask") -> Any:
+    """A task on the snapshot before the archive, for whoever runs it."""
+    if reader.mounted is not None:
+        return task
+    file = f"{SNAPSHOTS}/{task.file.path.name}"
+    there = replace(task, file=replace(task.file, path=Path(file)))
+    return reader.task(there, [file])
+
+
+def snapshot_uri(reader: ArchiveReader, snapshot: SnapshotFile) -> str:
+    """Where the snapshot before the archive is."""
+    if reader.mounted is not None:
+        return str(snapshot.path)
+    return f"{reader.uri}/{SNAPSHOTS}/{snapshot.path.name}"
+
+
+def states(reader: ArchiveReader) -> Iterator[tuple[int, dict[str, Any]]]:
     """Offsets of the whole states in an archive, in order, and what their markers say. Raises PipelineError,
     OSError.
     """
-    directory = root / STATES
-    for name in sorted(path.name for path in directory.iterdir()) if directory.is_dir() else ():
-        offset, marker = parse_state(name), directory / name / MARKER
-        if offset is None or not marker.is_file():
+    for name in reader.names(STATES):
+        offset, marker = parse_state(name), f"{STATES}/{name}/{MARKER}"
+        text = None if offset is None else reader.text(marker)
+        if offset is None or text is None:
             continue
         try:
-            told = parsed_marker(marker.read_text(errors="replace"))
+            told = parsed_marker(text)
             yield (
                 offset,
                 {
@@ -272,7 +326,7 @@ def states(root: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 },
             )
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{marker} is damaged") from None
+            raise PipelineError(f"{reader.uri}/{marker} is damaged") from None
 
 
 def _check_behind(snapshot: SnapshotFile, moment: Moment) -> None:

@@ -14,8 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from quorum_pipeline.archive.layout import MARKER, parse_directory, parse_marker
+from quorum_pipeline.archive.layout import (
+    MARKER,
+    OffsetRange,
+    parse_directory,
+    parse_marker,
+)
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.sealed_file import opened, parquet_files
 from quorum_pipeline.state.log_columns import LogColumns
@@ -67,6 +73,33 @@ def file_groups(directory: Path, start: int, end: int) -> Iterator[list[Path]]:
     return _overlapping(_among(found, start, end))
 
 
+class FileGroup(NamedTuple):
+    """Files whose offsets overlap, of a directory: they have the records from `start` on and below `end`."""
+
+    start: int
+    end: int
+    files: tuple[str, ...]
+
+
+def groups_by_footer(
+    directory: str, range: OffsetRange, rows: int, footers: Iterable[tuple[str, pq.FileMetaData]]
+) -> list[FileGroup]:
+    """The same groups for all files of a directory whose marker says `rows`, from the names and footers of its files. They
+    join up: what is missing in one is noticed when it is read. Raises PipelineError.
+    """
+    files = [_bounds(Path(file), footer) for file, footer in footers]
+    _check_whole(directory, files, rows, range)
+    most = {each.path: each.most for each in files}
+    groups, start = list[FileGroup](), range.start
+    for paths in _overlapping(files):
+        end = min(max(most[path] for path in paths) + 1, range.end)
+        groups.append(FileGroup(start, end, tuple(map(str, paths))))
+        start = end
+    if groups:
+        groups[-1] = groups[-1]._replace(end=range.end)
+    return groups
+
+
 def _among(files: Iterable[_File], start: int, end: int) -> list[_File]:
     return [each for each in files if each.most >= start and each.least < end]
 
@@ -80,20 +113,24 @@ def _whole(directory: Path, files: list[_File]) -> list[_File]:
         expected = parse_marker(marker.read_text("utf-8")).rows
     except ValueError:
         raise PipelineError(f"{marker} is damaged") from None
+    _check_whole(directory, files, expected, parse_directory(directory.name))
+    return files
+
+
+def _check_whole(
+    directory: Path | str, files: list[_File], expected: int, named: OffsetRange | None
+) -> None:
     found = sum(each.rows for each in files)
     if found != expected:
         raise PipelineError(
             f"{directory} has {found} records, and its marker says {expected}: files were removed, added or replaced"
         )
-    named = parse_directory(directory.name)
-    if named is None:
-        return files
-    for each in files:
+    for each in files if named is not None else ():
+        assert named is not None
         if each.is_bounded and not (named.start <= each.least and each.most < named.end):
             raise PipelineError(
                 f"{each.path} has offsets {each.least} to {each.most}, which don't belong into its directory"
             )
-    return files
 
 
 def _joined(tables: list[Future[pa.Table]]) -> LogColumns:
@@ -115,12 +152,16 @@ def _overlapping(files: list[_File]) -> Iterator[list[Path]]:
 
 
 def _file(path: Path) -> _File:
-    """All offsets that there can be, where the file has no statistics of them."""
     with opened(path) as file:
-        rows, index = file.metadata.num_rows, file.schema_arrow.get_field_index("offset")
-        parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        told = [part.column(index).statistics for part in parts] if index >= 0 else []
-        bounds = [(each.min, each.max) for each in told if each is not None]
+        return _bounds(path, file.metadata)
+
+
+def _bounds(path: Path, footer: pq.FileMetaData) -> _File:
+    """All offsets that there can be, where the file has no statistics of them."""
+    rows, index = footer.num_rows, footer.schema.to_arrow_schema().get_field_index("offset")
+    parts = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    told = [part.column(index).statistics for part in parts] if index >= 0 else []
+    bounds = [(each.min, each.max) for each in told if each is not None]
     known = all(isinstance(bound, int) for each in bounds for bound in each)
     if not bounds or len(bounds) < len(told) or not known:
         return _File(0, _MOST_OFFSET, path, rows)

@@ -30,6 +30,10 @@ class AuditRange:
     root: Path
     ranges: tuple[OffsetRange, ...]
 
+    def under(self, root: Path) -> "AuditRange":
+        """See `fetched.ArchiveTask`."""
+        return AuditRange(root / self.root, self.ranges)
+
     @property
     def place(self) -> str:
         """The directory's name in the archive."""

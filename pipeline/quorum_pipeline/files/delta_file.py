@@ -75,10 +75,9 @@ def write_delta(
         unfinished.unlink(missing_ok=True)
 
 
-def read_head(path: Path) -> DeltaHead:
-    """Without its rows. Raises PipelineError, OSError."""
-    with opened(path) as file:
-        return _head(file.metadata.metadata)
+def head_of(footer: pq.FileMetaData) -> DeltaHead:
+    """What the footer of such a file says. Raises PipelineError."""
+    return _head(footer.metadata)
 
 
 def read_delta(path: Path) -> tuple[StoredSpan, Summary]:

@@ -89,6 +89,12 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def tail(self, file: str, size_bytes: int) -> bytes:
+        """The end of a file, or all of it if it is shorter."""
+        with self.local_path(file).open("rb") as opened:
+            opened.seek(max(opened.seek(0, os.SEEK_END) - size_bytes, 0))
+            return opened.read()
+
     def fetch(self, file: str, scratch: Path) -> Path:
         """Itself."""
         return self.local_path(file)

@@ -6,6 +6,7 @@ outside of the span. Errors have an offset, so that the first one of all spans c
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records
@@ -14,9 +15,10 @@ from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.deltas.contradiction import Contradiction, first_of
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile
 
 if TYPE_CHECKING:
     from quorum_pipeline.state.compiled_span import CompiledSpan
@@ -143,6 +145,20 @@ class SnapshotTask:
     """A snapshot: the state that the log goes on from."""
 
     file: SnapshotFile
+
+    def under(self, root: Path) -> "SnapshotTask":
+        """See `fetched.ArchiveTask`."""
+        return SnapshotTask(replace(self.file, path=root / self.file.path))
+
+    def damage(self) -> tuple[int | None, str] | None:
+        """The byte up to which it is whole, if that is known, and what keeps it from being whole. Raises OSError."""
+        try:
+            self.file.bounds()
+        except DamagedSnapshot as error:
+            return error.position, error.reason
+        except PipelineError as error:
+            return None, str(error)
+        return None
 
     def begun(self) -> Summary:
         """What it says beside records. Raises PipelineError where it is damaged, OSError."""

@@ -8,7 +8,7 @@ they are. Must not know Spark, nor what is in a file. Source: the Parquet format
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,8 @@ _SUFFIX = ".parquet"
 _SEALED = re.compile(r"(.+)\.([0-9a-f]{8})\.parquet")
 _END_BYTES = 8
 """Length of the footer, and the format's name."""
+_LIKELY_FOOTER_BYTES = 128 << 10
+"""Most footers are smaller."""
 
 
 def seal(unfinished: Path, stem: str) -> str:
@@ -77,13 +79,33 @@ def open_sealed(path: Path, **options: Any) -> pq.ParquetFile:
         return pq.ParquetFile(path, page_checksum_verification=True, **options)
 
 
+def read_footer(name: str, tail: Callable[[int], bytes]) -> pq.FileMetaData:
+    """The metadata of a file of which nothing but its end is read. `tail`: returns so many bytes of the end. Raises
+    PipelineError, and what `tail` raises.
+    """
+    data = tail(_LIKELY_FOOTER_BYTES)
+    size = int.from_bytes(data[-_END_BYTES:-4], "little") + _END_BYTES
+    if size > len(data) == _LIKELY_FOOTER_BYTES:
+        data = tail(size)
+    found = _SEALED.fullmatch(name.rpartition("/")[2])
+    with naming(name):
+        if found is not None and crc32c(data[-size:]) != int(found[2], 16):
+            raise PipelineError("the checksum of its footer is wrong")
+        return pq.read_metadata(pa.BufferReader(data))
+
+
+def is_parquet(name: str) -> bool:
+    """Whether a file has content, and is neither unfinished nor about the others."""
+    return name.endswith(_SUFFIX) and name[0] not in "._"
+
+
 def parquet_files(directory: Path) -> list[Path]:
     """The Parquet files of a directory, sorted, without unfinished ones and those about the others."""
-    return sorted(each for each in directory.glob(f"*{_SUFFIX}") if each.name[0] not in "._")
+    return sorted(each for each in directory.glob(f"*{_SUFFIX}") if is_parquet(each.name))
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path | str) -> Iterator[None]:
     """What is wrong with a file, with its name. Raises PipelineError, OSError."""
     try:
         yield

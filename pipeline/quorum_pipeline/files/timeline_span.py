@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from quorum_node.records.control import VotersRecord
-from quorum_pipeline.archive.layout import RECORDS, OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups
 from quorum_pipeline.files.log_directory import LogSpan
@@ -48,16 +46,20 @@ class LogTask:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """A range of an archive."""
+    """The records of an archive from `start` on and below `end`: all that are in a directory."""
 
-    root: Path
-    range: OffsetRange
+    directory: Path
+    start: int
+    end: int
+
+    def under(self, root: Path) -> "RangeTask":
+        """See `fetched.ArchiveTask`."""
+        return replace(self, directory=root / self.directory)
 
     def read(self) -> TimelineSpan:
         """Raises PipelineError, also if not all of its records are there, OSError."""
-        found, expected = TimelineSpan(), self.range.start
-        directory = self.root / RECORDS / self.range.directory
-        for group in file_groups(directory, 0, _NO_END):
+        found, expected = TimelineSpan(), self.start
+        for group in file_groups(self.directory, 0, _NO_END):
             table = pa.concat_tables([_read(path) for path in group])
             if len(group) > 1:
                 table = table.sort_by("offset")
@@ -66,12 +68,12 @@ class RangeTask:
                 wrong = first_wrong(offsets, expected)
                 if wrong is not None:
                     raise PipelineError(
-                        f"{directory}: {misplaced(offsets[wrong], expected + wrong)}"
+                        f"{self.directory}: {misplaced(offsets[wrong], expected + wrong)}"
                     )
                 expected += len(batch)
                 found.add(batch)
-        if expected != self.range.end:
-            raise PipelineError(f"{directory}: {missing(expected, self.range.end)}")
+        if expected != self.end:
+            raise PipelineError(f"{self.directory}: {missing(expected, self.end)}")
         return found
 
 
@@ -81,9 +83,9 @@ class KnownTask:
 
     file: SnapshotFile
 
-    def voters(self) -> VotersRecord | None:
-        """Those in force. Raises PipelineError, OSError."""
-        return self.file.bounds().voters
+    def under(self, root: Path) -> "KnownTask":
+        """See `fetched.ArchiveTask`."""
+        return KnownTask(replace(self.file, path=root / self.file.path))
 
     def read(self) -> TimelineSpan:
         """Its records, as if they stood where it ends. Raises PipelineError, OSError."""

@@ -33,7 +33,6 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
 from quorum_pipeline.files.archived_batch import BatchIdentity, identity
-from quorum_pipeline.files.archived_records import COLUMNS, log_columns
 from quorum_pipeline.files.sealed_file import seal_all
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
@@ -45,7 +44,6 @@ from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.stored_states import STATE_ROWS, compose_deltas, keep_state
-from quorum_pipeline.state.log_columns import LogColumns
 
 _COLUMNS = table_ddl("data")
 """Columns left out of archives: the JSON form duplicates the typed column and takes most of the time."""
@@ -79,7 +77,7 @@ class Archive(ArchiveReader):
     _files: HadoopFiles
 
     def __init__(self, session: SparkSession, uri: str, checkpoint: str | None = None) -> None:
-        super().__init__(HadoopFiles(session), uri)
+        super().__init__(HadoopFiles(session.sparkContext), uri)
         self._session = session
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
@@ -154,17 +152,6 @@ class Archive(ArchiveReader):
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
         self._files.upload(str(snapshot.path.resolve()), target)
 
-    def _columns_of(self, range: OffsetRange, parallel_stages: int) -> Iterator[LogColumns]:
-        # Local files are read in this process: through the JVM it takes several times as long.
-        if self._local is not None:
-            yield from super()._columns_of(range, parallel_stages)
-            return
-        try:
-            frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)
-            yield log_columns([frame.toArrow()])
-        except SparkError as error:
-            raise PipelineError(reason_of(error)) from None
-
     def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
         if self._local is not None:
             return super()._batch_in(range, offset)
@@ -233,7 +220,7 @@ class Archive(ArchiveReader):
     def keep_state(self) -> None:
         """The whole state at the end, if deltas since the last one are many. Raises PipelineError."""
         if self._local is not None:
-            keep_state(SparkStages(self._session.sparkContext), self, self._local, self.state_rows)
+            keep_state(SparkStages(self._session.sparkContext), self, self.state_rows)
 
     def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
         """The frame says no more than the range, and is not looked at."""

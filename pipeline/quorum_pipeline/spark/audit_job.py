@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quorum_pipeline.audit.digests import BEGIN, BLOCK, BLOCK_OFFSETS, FINISH, FROM, TO, joined
+from quorum_pipeline.archive.layout import MARKER, QUARANTINE, RECORDS, OffsetRange
+from quorum_pipeline.audit.digests import BEGIN, BLOCK, BLOCK_OFFSETS, FINISH, FROM, joined
 from quorum_pipeline.audit.findings import Finding
 from quorum_pipeline.audit.log_matching import (
     Comparison,
@@ -23,8 +24,10 @@ from quorum_pipeline.audit.log_matching import (
     compare,
     matching,
 )
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.audited_archive import AuditRange
 from quorum_pipeline.files.audited_span import Audited, AuditSpan, mark_of
+from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import lost_records
 from quorum_pipeline.files.span_tasks import LEAST_BYTES, MOST_BYTES, TASKS_PER_SLOT
@@ -36,20 +39,25 @@ if TYPE_CHECKING:
 
 _NO_END = (1 << 63) - 1
 _RANGES_AHEAD = 8
-"""A batch goes over no more ranges of an archive than these."""
+"""A batch goes over no more ranges of an archive than these,"""
+_BATCH_RECORDS = 1 << 20
+"""and has no more records: of a record a batch has eight bytes at least, and a controller writes 8 MiB at most."""
+_Files = tuple[list[str], list[tuple[str, str]]]
+"""Of an archive: files, and small ones with their texts."""
+Task = AuditSpan | AuditRange | Fetched
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What is audited: the log in a directory, or an archive. `tasks` in order."""
+    """What is audited: the log in a directory, or an archive. `tasks` in order; `ranges`: of those of an archive."""
 
     name: str
     start_offset: int
-    tasks: tuple[AuditSpan | AuditRange, ...]
+    tasks: tuple[Task, ...]
     size_bytes: int
     log: LogDirectory | None = None
     reader: ArchiveReader | None = None
-    root: Path | None = None
+    ranges: tuple[OffsetRange, ...] = ()
 
     @property
     def is_archive(self) -> bool:
@@ -98,15 +106,54 @@ def log_replica(path: Path, slots: int, span_bytes: int | None = None) -> Replic
     return Replica(str(path), log.start_offset, tasks, total, log)
 
 
-def archive_replica(name: str, reader: ArchiveReader, root: Path) -> Replica:
+def archive_replica(name: str, reader: ArchiveReader) -> Replica:
     """Raises PipelineError."""
     found = reader.contents()
-    ranges = found.ranges
-    tasks = tuple(
-        AuditRange(root, ranges[number : number + _RANGES_AHEAD]) for number in range(len(ranges))
-    )
-    size_bytes = sum(path.stat().st_size for path in root.glob("records/*/*.parquet"))
-    return Replica(name, found.start, tasks, size_bytes, reader=reader, root=root)
+    tasks = tuple(_archive_tasks(reader, found.ranges))
+    size_bytes = reader.size_bytes()
+    return Replica(name, found.start, tasks, size_bytes, reader=reader, ranges=found.ranges)
+
+
+def _archive_tasks(reader: ArchiveReader, ranges: tuple[OffsetRange, ...]) -> Iterator[Any]:
+    heads: dict[OffsetRange, _Files] = {}
+    for number in range(len(ranges)):
+        ahead = ranges[number : number + _RANGES_AHEAD]
+        task = AuditRange(Path(), ahead)
+        if reader.mounted is not None:
+            yield reader.task(task, ())
+            continue
+        files, texts = _all_of(reader, ahead[0])
+        files += reader.parquet_files(f"{QUARANTINE}/{ahead[0].directory}")
+        for each in _holding_a_batch(ahead[1:]):
+            if each not in heads:
+                heads[each] = _head_of(reader, each)
+            files, texts = files + heads[each][0], texts + heads[each][1]
+        yield reader.task(task, files, texts)
+
+
+def _all_of(reader: ArchiveReader, range: OffsetRange) -> _Files:
+    """The records of a range, and the marker by which they are verified."""
+    directory = f"{RECORDS}/{range.directory}"
+    marker = f"{directory}/{MARKER}"
+    return reader.parquet_files(directory), [(marker, reader.text(marker) or "")]
+
+
+def _head_of(reader: ArchiveReader, range: OffsetRange) -> _Files:
+    """Its first records, in which a batch of the range before ends."""
+    try:
+        return [*reader.groups(range)[0].files], []
+    except (PipelineError, IndexError):
+        return _all_of(reader, range)  # whoever reads it says what is wrong
+
+
+def _holding_a_batch(ranges: Sequence[OffsetRange]) -> Iterator[OffsetRange]:
+    """As many as the end of a batch can be in."""
+    records = 0
+    for each in ranges:
+        if records >= _BATCH_RECORDS:
+            return
+        yield each
+        records += len(each)
 
 
 def audit_logs(stages: Stages, replicas: Sequence[Replica]) -> LogAudit:
@@ -195,11 +242,17 @@ def _compare_blocks(
     wanted = set(blocks)
     items = []
     for each in reads:
-        task = replicas[each.replica].tasks[each.task]
+        replica = replicas[each.replica]
+        task = replica.tasks[each.task]
         for row in each.found.blocks.tolist():
-            if row[BLOCK] in wanted:
-                place = (row[FROM], row[TO], row[BEGIN], row[FINISH])
-                items.append((row[BLOCK], each.replica, each.found.place, task, place))
+            if row[BLOCK] not in wanted:
+                continue
+            what: tuple[int, ...] = (row[BEGIN], row[FINISH], row[FROM])
+            if replica.is_archive:
+                low, high = row[BLOCK] * BLOCK_OFFSETS, (row[BLOCK] + 1) * BLOCK_OFFSETS
+                mine = replica.ranges[each.task]
+                what = (max(low, mine.start), min(high, mine.end))
+            items.append((row[BLOCK], each.replica, each.found.place, task, what))
     if not items:
         return []
     stages.describe(f"batches of {len(blocks)} blocks that differ")
@@ -211,22 +264,17 @@ def _compare_blocks(
 # -- on executors
 
 
-def _digests(item: tuple[int, int, AuditSpan | AuditRange]) -> Iterator[Read]:
+def _digests(item: tuple[int, int, Task]) -> Iterator[Read]:
     number, place, task = item
     yield Read(number, place, task.audited(), where())
 
 
 def _marks(
-    item: tuple[int, int, str, AuditSpan | AuditRange, tuple[int, int, int, int]],
+    item: tuple[int, int, str, Task, tuple[int, ...]],
 ) -> Iterator[tuple[int, tuple[int, str, bool, Any]]]:
-    block, replica, place, task, (first, _, begin, finish) = item
-    if isinstance(task, AuditSpan):
-        yield block, (replica, place, True, task.block(begin, finish, first))
-        return
-    low, high = block * BLOCK_OFFSETS, (block + 1) * BLOCK_OFFSETS
-    mine = task.ranges[0]
-    marks = task.block(max(low, mine.start), min(high, mine.end))
-    yield block, (replica, place, False, marks)
+    """The batches of a block in what one task reads. Only those of a log have a place in their file."""
+    block, replica, place, task, what = item
+    yield block, (replica, place, isinstance(task, AuditSpan), task.block(*what))
 
 
 def _compare(

@@ -17,9 +17,9 @@ from quorum_pipeline.audit.findings import Finding
 from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_tasks import ArchiveSource
+from quorum_pipeline.files.archive_tasks import ArchiveSource, snapshot_task
 from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask
-from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile, first_snapshot
+from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory, Source
 from quorum_pipeline.state.moment import Moment
 
@@ -54,17 +54,13 @@ class _SnapshotPlan:
     """As `LogTasks`: one snapshot, and nothing behind it."""
 
     file: SnapshotFile
+    tasks: tuple[Any, ...]
     cuts: tuple[int, ...]
 
     @property
     def name(self) -> str:
         """Of the file."""
         return str(self.file.path)
-
-    @property
-    def tasks(self) -> tuple[Any, ...]:
-        """See LogPlan."""
-        return (SnapshotTask(self.file),)
 
     @property
     def start_offset(self) -> int:
@@ -79,9 +75,10 @@ class _SnapshotPlan:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """One snapshot, as a history of one moment."""
+    """One snapshot, as a history of one moment. `task`: to be run on it, if that is not on the file."""
 
     file: SnapshotFile
+    task: Any = None
 
     def plan(
         self, moments: Sequence[Moment], slots: int, *, compiled: bool
@@ -89,7 +86,8 @@ class SnapshotSource:
         """See Source."""
         if compiled and self.file.path.stat().st_size < WORTH_BYTES:
             return None
-        return _SnapshotPlan(self.file, (1,) * len(moments))
+        task = self.task or SnapshotTask(self.file)
+        return _SnapshotPlan(self.file, (task,), (1,) * len(moments))
 
     def buckets(self, slots: int) -> int:
         """See Source."""
@@ -100,17 +98,19 @@ def audit_snapshots(
     stages: Stages, replicas: Sequence[Replica], logs: LogAudit, scratch: Path
 ) -> SnapshotAudit:
     """Raises PipelineError, OSError, and what Spark raises."""
-    files = [(each.name, file) for each in replicas for file in _files(each, scratch)]
+    files = [(each.name, *file) for each in replicas for file in _files(each, scratch)]
     stages.describe(f"verify {len(files)} snapshots")
-    numbered = list(enumerate(files))
-    damaged = dict(stages.rows(numbered).flatMap(_damage).collect()) if numbered else {}
-    findings = [found for _, found in sorted(damaged.items())]
+    tasks = [(number, each[-1]) for number, each in enumerate(files)]
+    damaged = dict(stages.rows(tasks).flatMap(_damage).collect()) if tasks else {}
+    findings: list[Finding] = []
     whole: list[_Snapshot] = []
-    for number, (name, file) in numbered:
+    for number, (name, file, task) in enumerate(files):
         if number in damaged:
+            position, what = damaged[number]
+            findings.append(Finding(name, file.path.name, position, file.id.end_offset, what))
             continue
         try:
-            with JobHistory(stages, SnapshotSource(file)) as history:
+            with JobHistory(stages, SnapshotSource(file, task)) as history:
                 whole.append(_Snapshot(name, file, state_digest(history.at(Moment()))))
         except PipelineError as error:
             place = file.path.name, None, file.id.end_offset
@@ -121,12 +121,14 @@ def audit_snapshots(
     return SnapshotAudit(len(whole), replayed, (*findings, *differing))
 
 
-def _files(replica: Replica, scratch: Path) -> Iterator[SnapshotFile]:
+def _files(replica: Replica, scratch: Path) -> Iterator[tuple[SnapshotFile, Any]]:
+    """Snapshots, and tasks on them for executors."""
     if replica.log is not None:
         for each in replica.log.snapshots:
-            yield SnapshotFile(replica.log.path / each.file_name, each)
-    elif replica.reader is not None and (file := replica.reader.snapshot(scratch)) is not None:
-        yield file
+            file = SnapshotFile(replica.log.path / each.file_name, each)
+            yield file, SnapshotTask(file)
+    elif replica.reader is not None and (found := replica.reader.snapshot(scratch)) is not None:
+        yield found, snapshot_task(replica.reader, SnapshotTask(found))
 
 
 def _odd_ones(whole: Sequence[_Snapshot]) -> Iterator[Finding]:
@@ -194,8 +196,8 @@ def _begin(replica: Replica, scratch: Path) -> int:
 def _source(replica: Replica, scratch: Path) -> Source:
     if replica.log is not None:
         return DirectorySource(replica.log.path, from_first=True)
-    assert replica.reader is not None and replica.root is not None, "a replica is one of the two"  # noqa: PT018
-    return ArchiveSource(replica.reader, replica.root, scratch)
+    assert replica.reader is not None, "a replica is one of the two"
+    return ArchiveSource(replica.reader, scratch)
 
 
 def state_digest(state: SparkState) -> int:
@@ -219,13 +221,9 @@ def _hash(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
-def _damage(item: tuple[int, tuple[str, SnapshotFile]]) -> Iterator[tuple[int, Finding]]:
+def _damage(item: tuple[int, Any]) -> Iterator[tuple[int, tuple[int | None, str]]]:
     """What keeps a snapshot from being whole."""
-    number, (name, file) = item
-    try:
-        file.bounds()
-    except PipelineError as error:
-        position, what = None, str(error)
-        if isinstance(error, DamagedSnapshot):
-            position, what = error.position, error.reason
-        yield number, Finding(name, file.path.name, position, file.id.end_offset, what)
+    number, task = item
+    found = task.damage()
+    if found is not None:
+        yield number, found

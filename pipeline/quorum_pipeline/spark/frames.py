@@ -4,17 +4,25 @@
 
     state_frame(spark, path="/var/lib/archive", table="partitions", versionAsOf="9000000").groupBy("leader").count().show()
 
-Takes the options of these data sources. Needs the session's own context: over Spark Connect there is none, and the data sources do the same.
+Takes the options of these data sources; the path may also be the URI of an archive in any file system that Hadoop knows. Needs the
+session's own context: over Spark Connect there is none, and the data sources do the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
 
-from quorum_pipeline.spark.options import changes_options, state_options
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import ArchiveSource
+from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.options import TableOptions, changes_options, state_options
+from quorum_pipeline.spark.spark_history import JobHistory
 from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.table_rows import CHANGE_COLUMNS, opened, table_ddl, told
 from quorum_pipeline.state.difference import Difference
@@ -22,9 +30,9 @@ from quorum_pipeline.state.difference import Difference
 
 def state_frame(session: SparkSession, **options: str) -> DataFrame:
     """Options as of `metadata_state`. What was merged stays on executors. Raises PipelineError."""
-    found = state_options(options)
+    found = state_options(options, anywhere=True)
     stages = SparkStages(session.sparkContext)
-    with opened(found, stages) as history:
+    with _opened(found, stages) as history:
         state = history.at(found.moments[0])
     is_whole = found.table.name == "voters"
     rows = stages.rows([*state.rows(found.table)]) if is_whole else state.table_rows(found.table)
@@ -34,9 +42,9 @@ def state_frame(session: SparkSession, **options: str) -> DataFrame:
 
 def changes_frame(session: SparkSession, **options: str) -> DataFrame:
     """Options as of `metadata_changes`. Raises PipelineError."""
-    found = changes_options(options)
+    found = changes_options(options, anywhere=True)
     stages = SparkStages(session.sparkContext)
-    with opened(found, stages) as history:
+    with _opened(found, stages) as history:
         before, after = history.states(found.moments)
     if found.table.name == "voters":
         rows = stages.rows([*after.differences(before, [found.table])])
@@ -45,6 +53,17 @@ def changes_frame(session: SparkSession, **options: str) -> DataFrame:
     names = (*found.table.columns, *CHANGE_COLUMNS)
     changed = rows.flatMap(partial(_told, after.end_offset)).map(partial(_ordered, names))
     return session.createDataFrame(changed, table_ddl(found.table, CHANGE_COLUMNS))
+
+
+@contextmanager
+def _opened(options: TableOptions, stages: SparkStages) -> Iterator[JobHistory]:
+    if options.path is not None:
+        with opened(options, stages) as history:
+            yield history
+        return
+    reader = ArchiveReader(HadoopFiles(stages.context), options.uri)
+    with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
+        yield JobHistory(stages, ArchiveSource(reader, Path(scratch)))
 
 
 # -- on executors

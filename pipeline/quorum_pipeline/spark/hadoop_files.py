@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.local_files import StoredFile
@@ -18,11 +18,11 @@ from quorum_pipeline.spark.reason import reason_of
 class HadoopFiles:
     """Paths are URIs, or plain paths of the default file system. Every call may raise PipelineError."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, context: SparkContext) -> None:
         # PySpark has no public API for Hadoop's file systems. This private one has not changed
         # since 1.x.
-        self._jvm: Any = session.sparkContext._jvm  # noqa: SLF001
-        self._conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._jvm: Any = context._jvm  # noqa: SLF001
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
 
     def local_path(self, directory: str) -> Path | None:
         """Where it lies for everybody who mounts it; None on any other kind of file system."""
@@ -60,6 +60,18 @@ class HadoopFiles:
         try:
             text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
             return text
+        finally:
+            stream.close()
+
+    def tail(self, file: str, size_bytes: int) -> bytes:
+        """The end of a file, or all of it if it is shorter."""
+        path, system = self._path(file)
+        length = self._call(file, system.getFileStatus, path).getLen()
+        stream = self._call(file, system.open, path)
+        try:
+            self._call(file, stream.seek, max(length - size_bytes, 0))
+            found = self._call(file, self._jvm.org.apache.commons.io.IOUtils.toByteArray, stream)
+            return bytes(found)
         finally:
             stream.close()
 

@@ -136,22 +136,25 @@ def _as_ours(options: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """`path`: of a log or an archive. `moments`: of a state one; of changes two, in order."""
+    """`uri`: of a log or an archive, as it was given. `path`: the same in this machine's file system, None where it is not
+    there. `moments`: of a state one; of changes two, in order.
+    """
 
-    path: Path
+    uri: str
+    path: Path | None
     table: StateTable
     moments: tuple[Moment, ...]
 
 
-def state_options(given: Mapping[str, str]) -> TableOptions:
-    """Of `metadata_state`. Raises PipelineError."""
+def state_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
+    """Of `metadata_state`. `anywhere`: also of an archive that is not mounted. Raises PipelineError."""
     options = _known(given, ("path", "table", "versionAsOf", "timestampAsOf"))
     moment = _moment(options, "versionAsOf", "timestampAsOf")
-    return TableOptions(_path(options), table_named(options.get("table", "")), (moment,))
+    return _table_options(options, (moment,), anywhere=anywhere)
 
 
-def changes_options(given: Mapping[str, str]) -> TableOptions:
-    """Of `metadata_changes`. Raises PipelineError."""
+def changes_options(given: Mapping[str, str], *, anywhere: bool = False) -> TableOptions:
+    """Of `metadata_changes`. `anywhere`: also of an archive that is not mounted. Raises PipelineError."""
     options = _known(given, ("path", "table", "startingVersion", "endingVersion"))
     start = _moment(options, "startingVersion")
     end = _moment(options, "endingVersion")
@@ -161,7 +164,7 @@ def changes_options(given: Mapping[str, str]) -> TableOptions:
         raise PipelineError(
             f"startingVersion {start.offset} is greater than endingVersion {end.offset}"
         )
-    return TableOptions(_path(options), table_named(options.get("table", "")), (start, end))
+    return _table_options(options, (start, end), anywhere=anywhere)
 
 
 def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -173,10 +176,18 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return options
 
 
-def _path(options: Mapping[str, str]) -> Path:
-    if not options.get("path"):
+def _table_options(
+    options: Mapping[str, str], moments: tuple[Moment, ...], *, anywhere: bool
+) -> TableOptions:
+    uri = options.get("path")
+    if not uri:
         raise PipelineError("specify the path of a metadata log's directory, or of an archive")
-    return path_in(options)
+    path = local_path(uri)
+    if path is None and not anywhere:
+        raise PipelineError(
+            f"{uri} is not in a mounted file system: use state_frame or changes_frame of quorum_pipeline.spark.frames"
+        )
+    return TableOptions(uri, path, table_named(options.get("table", "")), moments)
 
 
 def _moment(options: Mapping[str, str], version: str, timestamp: str = "") -> Moment:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
+from quorum_pipeline.spark.fetched_rows import fetched_in, fetched_rows
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -38,13 +40,18 @@ class SparkStages:
     """On the executors of a context."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._context = context
+        self.context = context
         self.slots = max(context.defaultParallelism, 1)
         self.place = f"on Spark ({context.master})"
 
     def rows(self, items: list[Any]) -> Rows:
-        """See Stages."""
-        return self._context.parallelize(items, max(len(items), 1))
+        """See Stages. Files of an archive that is not mounted come with their tasks."""
+        with_files = [item for item in items if fetched_in(item) is not None]
+        if not with_files:
+            return self.context.parallelize(items, max(len(items), 1))
+        fetched = fetched_rows(self.context, with_files)
+        others = [item for item in items if fetched_in(item) is None]
+        return _Mixed(fetched, self.rows(others)) if others else fetched
 
     def keep(self, rows: Rows) -> Rows:
         """See Stages."""
@@ -54,7 +61,20 @@ class SparkStages:
 
     def describe(self, text: str) -> None:
         """See Stages. It stands in Spark's UI."""
-        self._context.setJobDescription(text)
+        self.context.setJobDescription(text)
+
+
+class _Mixed:
+    """Items with files that were fetched, and items without: a union of both would be a step of its own, behind which
+    files are gone.
+    """
+
+    def __init__(self, fetched: Rows, others: Rows) -> None:
+        self._fetched, self._others = fetched, others
+
+    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> Rows:  # noqa: N802
+        """See RDD."""
+        return self._fetched.flatMap(function).union(self._others.flatMap(function))
 
 
 class StagesHere:

@@ -49,12 +49,13 @@ from quorum_pipeline.spark.state_parts import (
     with_order,
 )
 from quorum_pipeline.state.difference import Difference, differences_of
-from quorum_pipeline.state.replayed import KRAFT_VERSION_WITH_VOTERS
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable
 
 if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Rows, Stages
 
+KRAFT_VERSION_WITH_VOTERS = 1
+"""Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
 _SUMMARY, TOPICS, NAMES = 0, 1, 2
 _BY_NAME = {table.name: table for table in STATE_TABLES}
 _VOTERS = _BY_NAME["voters"]
@@ -152,7 +153,7 @@ class ReducedLog:
 
 
 class SparkState:
-    """A state whose rows are on executors. As `Replayed`, without its image."""
+    """A state whose rows are on executors. Its snapshot is byte for byte the one that a node would write (K595-30)."""
 
     def __init__(
         self,
@@ -263,7 +264,7 @@ class SparkState:
         return _in_order(found, self._counts["partitions"])
 
     def begin_anew(self) -> None:
-        """As `Replayed`."""
+        """For a new cluster, in which no node knows the old epochs: it has its first one."""
         self.epoch = min(self.epoch, 1)
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
@@ -308,7 +309,7 @@ def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
 
 
 def _told_voters(last: Summary) -> VotersRecord | None:
-    """As `Replayed` tells them."""
+    """As a node tells them: a newcomer has to see that a quorum which has shrunk had formed before."""
     voters = last.voters
     if voters is None or voters.initial_voters is None or not last.has_formed:
         return voters

@@ -25,7 +25,6 @@ from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.rows import image_of
 from quorum_pipeline.deltas.snapshot_order import placed
 from quorum_pipeline.state.difference import Difference, differences_of
-from quorum_pipeline.state.replayed import placed_in
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 
 OF_TOPICS = frozenset(("topics", "partitions"))
@@ -116,6 +115,16 @@ def brokers_of(
     nameless: frozenset[int], keyed: tuple[int, bytes]
 ) -> Iterator[RegisterBrokerRecord]:
     yield from part_image(nameless, keyed[1]).brokers.by_id.values()
+
+
+def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Topic, number and replicas of each partition, without those that are leaving; in order."""
+    for name in image.topics.names():
+        topic = image.topics.named(name)
+        assert topic is not None
+        for number, partition in sorted(topic.partitions.items()):
+            leaving = partition.removing_replicas
+            yield name, number, tuple(each for each in partition.replicas if each not in leaving)
 
 
 def placed_of(

@@ -31,20 +31,22 @@ _TIMES_STATE = 2
 """Deltas have to be so many times as many rows as the last state, too: so writing states costs no more than writing deltas."""
 
 
-def keep_state(stages: Stages, reader: ArchiveReader, root: Path, least_rows: int) -> int | None:
-    """The offset of a new state at the end of the archive, if there is one now. Raises PipelineError, OSError."""
+def keep_state(stages: Stages, reader: ArchiveReader, least_rows: int) -> int | None:
+    """The offset of a new state at the end of a mounted archive, if there is one now. Raises PipelineError, OSError."""
+    root = reader.mounted
+    assert root is not None, "executors write it"
     found = reader.contents()
     if not found.ranges or found.quarantined:
         return None
     last, last_rows = found.start, 0
-    for offset, told in states(root):
+    for offset, told in states(reader):
         if found.start <= offset <= found.end:
             last, last_rows = offset, told["rows"]
     since = sum(reader.marker(each).delta_rows for each in found.ranges if each.start >= last)
     if since < max(least_rows, _TIMES_STATE * last_rows):
         return None
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
-        source = ArchiveSource(reader, root, Path(scratch))
+        source = ArchiveSource(reader, Path(scratch))
         with JobHistory(stages, source) as history:
             state = history.at(Moment(offset=found.end))
             if history.one_by_one or state.in_transaction or state.left_out:

@@ -43,10 +43,11 @@ def opened(options: TableOptions, stages: Stages) -> Iterator[JobHistory]:
     from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
 
     path = options.path
+    assert path is not None, "its options were checked"
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         if (path / RECORDS).is_dir():
             reader = ArchiveReader(LocalFiles(), str(path))
-            yield JobHistory(stages, ArchiveSource(reader, path, Path(scratch)))
+            yield JobHistory(stages, ArchiveSource(reader, Path(scratch)))
         else:
             yield JobHistory(stages, DirectorySource(path))
 

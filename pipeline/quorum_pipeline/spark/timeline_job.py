@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorum_node.records.batches import DecodedRecord
+from quorum_pipeline.archive.layout import RECORDS, OffsetRange
 from quorum_pipeline.deltas.pieces import HEAD, counted
 from quorum_pipeline.deltas.span import Boundary
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_tasks import snapshot_task
+from quorum_pipeline.files.fetched import Fetched
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import check_end
 from quorum_pipeline.files.snapshot_file import SnapshotFile
@@ -37,17 +40,18 @@ if TYPE_CHECKING:
     from quorum_pipeline.spark.stages import Stages
 
 _SUMMARY = -1
-Task = LogTask | RangeTask | KnownTask
+Task = LogTask | RangeTask | KnownTask | Fetched
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSource:
-    """`tasks` in order of offsets; `known`: the number of the one that is a snapshot."""
+    """`tasks` in order of offsets; `known`: the number of the one that is a snapshot, which is `snapshot`."""
 
     name: str
     start_offset: int
     tasks: tuple[Task, ...]
     known: int | None = None
+    snapshot: SnapshotFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +107,38 @@ def log_source(path: Path, slots: int, span_bytes: int | None = None) -> Timelin
         return TimelineSource(str(log.path), log.start_offset, tuple(tasks))
     named = min(later)
     place = sum(each.base_offset < named.end_offset for each in spans)
-    tasks.insert(place, KnownTask(SnapshotFile(log.path / named.file_name, named)))
-    return TimelineSource(str(log.path), log.start_offset, tuple(tasks), place)
+    snapshot = SnapshotFile(log.path / named.file_name, named)
+    tasks.insert(place, KnownTask(snapshot))
+    return TimelineSource(str(log.path), log.start_offset, tuple(tasks), place, snapshot)
 
 
-def archive_source(reader: ArchiveReader, root: Path, scratch: Path) -> TimelineSource:
-    """Raises PipelineError, also if there is nothing in it, or something in quarantine."""
+def archive_source(reader: ArchiveReader, scratch: Path) -> TimelineSource:
+    """`scratch`: for the snapshot before it. Raises PipelineError, also if there is nothing in it, or something in
+    quarantine.
+    """
     found = reader.contents()
     reader.check_complete(found, None)
-    tasks: list[Task] = [RangeTask(root, each) for each in found.ranges]
+    spans = [span for each in found.ranges for span in _spans(reader, each)]
+    tasks = [task for _, task in spans]
     snapshot = reader.snapshot(scratch)
     reader.check_beginning(found, 0 if snapshot is None else snapshot.id.end_offset)
+    name = str(reader.mounted or reader.uri)
     if snapshot is None:
-        return TimelineSource(str(root), found.start, tuple(tasks))
-    place = sum(each.start < snapshot.id.end_offset for each in found.ranges)
-    tasks.insert(place, KnownTask(snapshot))
-    return TimelineSource(str(root), found.start, tuple(tasks), place)
+        return TimelineSource(name, found.start, tuple(tasks))
+    place = sum(start < snapshot.id.end_offset for start, _ in spans)
+    tasks.insert(place, snapshot_task(reader, KnownTask(snapshot)))
+    return TimelineSource(name, found.start, tuple(tasks), place, snapshot)
+
+
+def _spans(reader: ArchiveReader, range: OffsetRange) -> Iterator[tuple[int, Task]]:
+    """Offsets and tasks of a range: one, or one for each group of files that are to be fetched."""
+    directory = f"{RECORDS}/{range.directory}"
+    if reader.mounted is not None:
+        yield range.start, reader.task(RangeTask(Path(directory), range.start, range.end), ())
+        return
+    for each in reader.groups(range):
+        task = RangeTask(Path(directory), each.start, each.end)
+        yield each.start, reader.task(task, each.files)
 
 
 def read_timeline(stages: Stages, source: TimelineSource) -> ReadTimeline:
@@ -169,10 +189,10 @@ def _of_controls(reads: Sequence[Read], source: TimelineSource) -> list[Event]:
     """Elections and voters. The time of the record before the first one of a span is another task's."""
     timeline = ClusterTimeline()
     before_ms: int | None = None
-    known = None if source.known is None else source.tasks[source.known]
+    known = source.snapshot
     for each in reads:
         for told in each.controls:
-            if isinstance(known, KnownTask) and told.offset >= known.file.id.end_offset:
+            if known is not None and told.offset >= known.id.end_offset:
                 _know_voters(timeline, known)
                 known = None
             key = DecodedRecord(told.offset, told.time_ms, told.key, told.value)
@@ -183,9 +203,9 @@ def _of_controls(reads: Sequence[Read], source: TimelineSource) -> list[Event]:
     return timeline.events()
 
 
-def _know_voters(timeline: ClusterTimeline, task: KnownTask) -> None:
-    voters = task.voters()
-    at = At(task.file.id.end_offset, task.file.id.epoch, 0)
+def _know_voters(timeline: ClusterTimeline, snapshot: SnapshotFile) -> None:
+    voters = snapshot.bounds().voters
+    at = At(snapshot.id.end_offset, snapshot.id.epoch, 0)
     timeline.know(at, [voters] if voters else [])
 
 
@@ -199,7 +219,7 @@ def _reduce(buckets: int, numbered: tuple[int, Task]) -> Iterator[tuple[Any, Any
     except (PipelineError, OSError) as error:
         yield (_SUMMARY, number, 0), Read(number, where(), wrong=str(error))
         return
-    records = 0 if isinstance(task, KnownTask) else found.records
+    records = 0 if found.first is None else found.records  # those of a snapshot are not the log's
     yield (
         (_SUMMARY, number, 0),
         Read(

@@ -95,7 +95,7 @@ class ArchiveVersions:
 
     def __init__(self, reader: ArchiveReader, root: Path, scratch: Path) -> None:
         self.name = f"the archive at {root}"
-        self.states: Source = ArchiveSource(reader, root, scratch)
+        self.states: Source = ArchiveSource(reader, scratch)
         self._reader, self._root, self._scratch = reader, root, scratch
 
     def begin(self) -> Beginning:

@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "archive"
     (first,) = write_archive(root, writer.directory, 0, 30, deltas=True)
     reader = ArchiveReader(LocalFiles(), str(root))
-    assert keep_state(StagesHere(2), reader, root, 1) == 30
+    assert keep_state(StagesHere(2), reader, 1) == 30
     second, third = write_archive(root, writer.directory, 30, 40, 45)
     (third / MARKER).unlink()
     for number, each in enumerate((first, second, root / STATES / f"offset={30:020d}")):

@@ -14,10 +14,9 @@ from quorum_pipeline.__main__ import main
 from quorum_pipeline.archive.layout import OffsetRange
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_reader import ArchiveReader
-from quorum_pipeline.files.archived_state import replay_archive
 from quorum_pipeline.files.local_files import LocalFiles
 from quorum_pipeline.state.moment import Moment
-from support.written_archive import write_archive
+from support.written_archive import archived_state, write_archive
 from support.written_log import BEGAN_MS, LogWriter, write_history
 
 CHANGE = md.encode_metadata(md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=1)))
@@ -38,7 +37,7 @@ def reader(root: Path) -> ArchiveReader:
 
 
 def image(root: Path, moment: Moment) -> bytes:
-    return b"".join(replay_archive(reader(root), moment, parallel_stages=2).snapshot())
+    return b"".join(archived_state(root, moment).snapshot())
 
 
 @pytest.mark.requirement("SP-03")
@@ -88,10 +87,12 @@ def test_state_after_a_snapshot(writer: LogWriter, root: Path) -> None:
     (copied.parent / f".{copied.name}.crc").touch()
     write_archive(root, writer.directory, begins.end_offset, writer.end_offset)
     assert image(root, Moment()) == writer.image_bytes()
+    with pytest.raises(PipelineError, match=rf"has offsets {begins.end_offset} to \d+, not 3"):
+        image(root, Moment(offset=3))
     with pytest.raises(
         PipelineError, match=rf"after a snapshot at offset {begins.end_offset}; it has no"
     ):
-        image(root, Moment(offset=3))
+        image(root, Moment(time_ms=3))
     wrong = b"".join(encode_snapshot(begins, SnapshotBounds(BEGAN_MS, 1, None), [CHANGE]))
     copied.write_bytes(wrong)
     with pytest.raises(PipelineError, match=rf"{copied}, offset \d: a change of partition"):
@@ -109,7 +110,7 @@ def test_contradicting_record_is_reported_with_directory_and_offset(
     _, holding, _ = write_archive(root, writer.directory, 0, 20, wrong + 1, writer.end_offset)
     with pytest.raises(PipelineError, match=rf"^{holding}, offset {wrong}: a change of partition"):
         image(root, Moment())
-    assert replay_archive(reader(root), Moment(offset=wrong)).end_offset == wrong
+    assert archived_state(root, Moment(offset=wrong)).end_offset == wrong
 
 
 def test_invalid_archive_is_rejected(
@@ -136,7 +137,7 @@ def test_damaged_file_is_reported_by_name(writer: LogWriter, root: Path, left_by
     _, second = write_archive(root, writer.directory, 0, 7, writer.end_offset)
     file = min(second.glob("*.parquet"))
     file.write_bytes(file.read_bytes()[:left_bytes])
-    told = rf"^offsets 7 to {writer.end_offset} of {root} can't be read: {file}: the checksum of its footer"
+    told = rf"^{file}: the checksum of its footer"
     with pytest.raises(PipelineError, match=told):
         image(root, Moment())
     file.unlink()

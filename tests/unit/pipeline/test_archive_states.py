@@ -39,11 +39,11 @@ def reader(root: Path) -> ArchiveReader:
 
 
 def history(root: Path, scratch: Path) -> JobHistory:
-    return JobHistory(STAGES, ArchiveSource(reader(root), root, scratch))
+    return JobHistory(STAGES, ArchiveSource(reader(root), scratch))
 
 
 def kept(root: Path, least_rows: int = 1) -> int | None:
-    return keep_state(STAGES, reader(root), root, least_rows)
+    return keep_state(STAGES, reader(root), least_rows)
 
 
 @pytest.mark.requirement("SP-03")
@@ -106,7 +106,7 @@ def test_query_cost_is_proportional_to_changes_since_the_last_state(
             read.append(found.rows_read)
             expected = replay_directory(writer.directory, Moment())
             assert b"".join(state.snapshot()) == b"".join(expected.snapshot())
-        assert sum(1 for _ in states(root)) > 1
+        assert sum(1 for _ in states(reader(root))) > 1
     assert max(read) <= 220 < writer.end_offset / 8
     assert max(read) <= 1.3 * min(read) + 60
     writer.close()

@@ -16,9 +16,8 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import file_groups, read_records
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
-from quorum_pipeline.state.replayed import Replayed
-from quorum_pipeline.state.replaying import BadRecord
 from support.replayed_directory import read_whole
+from support.replayed_state import BadRecord, Replayed
 from support.written_archive import write_archive
 from support.written_log import LogWriter, write_history
 
@@ -137,9 +136,8 @@ def test_missing_and_invalid_records_are_reported(
         "value": encode_metadata(PartitionChangeRecord(partition_id=9, topic_id=TOPIC_ID))
     }
     write_files(tmp_path / "other", [*rows[:-1], last])
-    state = replayed(tmp_path / "other")
     with pytest.raises(BadRecord, match=rf"offset {last['offset']}: a change of partition .*-9"):
-        state.finish()
+        replayed(tmp_path / "other")
 
 
 def test_empty_and_foreign_directories_are_rejected(tmp_path: Path) -> None:

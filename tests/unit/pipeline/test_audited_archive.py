@@ -111,5 +111,14 @@ def test_archive_audit_command(
     assert "2 logs, " in told
     assert "in this process: 1 blocks, 0 of them compared batch by batch; " in told
     assert main(["audit"]) == 2
-    assert main(["audit", "--archive", "s3://lab/demo"]) == 2
-    assert "it can't be audited" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["audit"], ["timeline"], ["state"]])
+@pytest.mark.parametrize("where", [["--master", "none"], ["--remote", "sc://nobody"]])
+def test_archive_that_is_not_mounted_needs_a_spark_context(
+    command: list[str], where: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--archive", "s3://lab/demo", *where]) == 2
+    told = capsys.readouterr().err
+    assert "an archive that is not in a mounted file system is read" in told
+    assert where[0] in told

@@ -1,5 +1,6 @@
 """A restored directory: the state of the moment, with one voter; the node's own storage opens it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -7,11 +8,16 @@ import pytest
 
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.records import metadata as md
+from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import parse_uuid
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.partition_directory import open_partition
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files import restored_directory
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
+from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.state.moment import Moment
 from support.replayed_directory import replay_directory
 from support.written_log import LogWriter, write_history
@@ -68,7 +74,12 @@ def test_restored_data_must_equal_the_requested_state(
         writer.close()
         states.append(replay_directory(tmp_path / name, Moment()))
     wanted, other = states
-    monkeypatch.setattr(wanted, "snapshot", other.snapshot)
+
+    def as_the_disk_gives_it(path: Path) -> SnapshotFile:
+        path.write_bytes(b"".join(other.snapshot()))
+        return open_snapshot(path)
+
+    monkeypatch.setattr(restored_directory, "open_snapshot", as_the_disk_gives_it)
     voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
     with pytest.raises(PipelineError, match="was read back and differs from what was written"):
         write_directory(tmp_path / "out", wanted, voter, "c")
@@ -100,3 +111,22 @@ def test_epoch_that_cannot_be_raised_requires_a_new_cluster(
     assert after.image == replay_directory(tmp_path / "old", Moment()).image
     assert after.voters is not None
     assert after.voters.cluster_id == "new"
+
+
+def test_a_snapshot_that_no_node_can_replay_is_not_restored(tmp_path: Path) -> None:
+    """Written and read without an error, with checksums that are right."""
+
+    class Contradicting:
+        end_offset, epoch, id = 5, 1, SnapshotId(5, 1)
+
+        def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+            change = md.PartitionChangeRecord(partition_id=0, topic_id=UUID(int=5))
+            yield from encode_snapshot(
+                self.id, SnapshotBounds(5, 1, voters), [md.encode_metadata(change)]
+            )
+
+    voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
+    with pytest.raises(
+        PipelineError, match=r"checkpoint, byte \d+: a change of partition .*, which does not exist"
+    ):
+        write_directory(tmp_path / "out", Contradicting(), voter, "c")

@@ -25,11 +25,11 @@ from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.log_record import LogRecord
 from quorum_pipeline.state.moment import Moment, parsed_time_ms
-from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories
 from support.metadata_records import config
 from support.replayed_directory import replay_directory
+from support.replayed_state import Replayed
 from support.written_log import (
     BEGAN_MS,
     TOPIC_ID,

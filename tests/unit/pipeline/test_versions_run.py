@@ -121,7 +121,7 @@ def test_versions_of_an_archive_are_those_of_its_log(
     writer.close()
     root, end = tmp_path / "archive", writer.end_offset
     write_archive(root, writer.directory, 0, 7, 30, deltas=True)
-    assert keep_state(STAGES, ArchiveReader(LocalFiles(), str(root)), root, 1) == 30
+    assert keep_state(STAGES, ArchiveReader(LocalFiles(), str(root)), 1) == 30
     options = ["--archive", str(root), "--to", str(to)]
     assert main(["versions", *options, "--max-rows", "11"]) == 0
     write_archive(root, writer.directory, 30, 41, end, deltas=True)

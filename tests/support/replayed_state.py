@@ -1,37 +1,41 @@
-"""The state of all records before an offset. PURE.
+"""The state of all records before an offset by one replay, record by record: the reference for jobs, which reduce spans and merge them.
 
-Owns the order (every record once, none missing) and the control records: voters, kraft.version, leader. The image
-interprets metadata records. The snapshot of a state is byte-identical with the one that a node would write at this
-offset (K595-30).
+Owns the order (every record once, none missing) and the control records: voters, kraft.version, leader. The node's image interprets
+metadata records. The snapshot of a state is byte-identical with the one that a node would write at this offset.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.committed import CommittedImage
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from quorum_node.records.metadata import RegisterBrokerRecord
+from quorum_node.records.metadata import RegisterBrokerRecord, decode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.state_job import KRAFT_VERSION_WITH_VOTERS
+from quorum_pipeline.spark.state_parts import placed_in
+from quorum_pipeline.state.log_columns import LogColumns
 from quorum_pipeline.state.log_record import LogRecord, misplaced
-from quorum_pipeline.state.replaying import Replaying
 from quorum_pipeline.state.tables import Row, StateTable
 
-if TYPE_CHECKING:
-    from quorum_pipeline.state.log_columns import LogColumns
 
-KRAFT_VERSION_WITH_VOTERS = 1
-"""Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
+class BadRecord(PipelineError):
+    """A record that can't be decoded, or contradicts what came before."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset = offset
 
 
 class Replayed:
     """State before `end_offset`; `epoch` and `timestamp_ms` are those of the last record before."""
 
     def __init__(self) -> None:
-        self._replaying = Replaying()
+        self._committed = CommittedImage()
         self.end_offset = 0
         self.epoch = 0
         self.timestamp_ms = 0
@@ -48,7 +52,7 @@ class Replayed:
     @property
     def image(self) -> ClusterImage:
         """Brokers, topics, configs and the rest."""
-        return self._replaying.image
+        return self._committed.image
 
     @property
     def voters(self) -> VotersRecord | None:
@@ -58,15 +62,15 @@ class Replayed:
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open here: what it has written so far is not in the image."""
-        return self._replaying.in_transaction
+        return self._committed.in_transaction
 
     def begin(self, id: SnapshotId, batches: Iterable[Batch], bounds: SnapshotBounds) -> None:
         """Start from a verified snapshot. Raises BadRecord, whose offset is one of the snapshot's."""
         assert self.end_offset == 0, "a snapshot comes first"
         for batch in batches:
             if not batch.header.is_control:
-                self._replaying.batch(batch)
-        self._replaying.replay_block()
+                for record in decode_records(batch):
+                    self._metadata(record.offset, record.value or b"")
         self._at(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
         if bounds.voters is not None:
             self._voters.append(bounds.voters)
@@ -74,44 +78,25 @@ class Replayed:
 
     def batch(self, batch: Batch, end_offset: int) -> None:
         """The next batch of the log, its records below `end_offset`. Raises PipelineError."""
-        header = batch.header
-        if not (header.base_offset == self.end_offset and header.end_offset <= end_offset) or (
-            header.is_control
-        ):
-            begin = self.end_offset
-            found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
-            self.records(_log_record(batch, each) for each in found)
-        else:
-            self._replaying.batch(batch)
+        header, begin = batch.header, self.end_offset
+        found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
+        self.records(_log_record(batch, each) for each in found)
         self._at(min(header.end_offset, end_offset), header.leader_epoch, header.max_timestamp_ms)
 
     def records(self, records: Iterable[LogRecord]) -> None:
         """The next records of the log. Raises PipelineError if they don't follow."""
-        begin, values = self.end_offset, list[bytes]()
         for record in records:
             if record.offset != self.end_offset:
-                raise _missing(record.offset, self.end_offset)
+                raise PipelineError(misplaced(record.offset, self.end_offset))
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
-            if not record.control:
-                values.append(record.value)
-                continue
-            self._control(record)
-            self._replaying.values(begin, values)
-            begin, values = self.end_offset, []
-        self._replaying.values(begin, values)
+            if record.control:
+                self._control(record)
+            else:
+                self._metadata(record.offset, record.value)
 
-    def columns(self, found: "LogColumns") -> None:
-        """The same, without a step for each of them."""
-        wrong = found.first_wrong(self.end_offset)
-        if wrong is not None:
-            raise _missing(int(found.offsets[wrong]), self.end_offset + wrong)
-        if not len(found):
-            return
-        for index in found.control.nonzero()[0].tolist():
-            self._control(found.record(index))
-        self._replaying.columns(found.some(~found.control))
-        last = found.record(len(found) - 1)
-        self._at(last.offset + 1, last.epoch, last.timestamp_ms)
+    def columns(self, found: LogColumns) -> None:
+        """The same."""
+        self.records(found.record(index) for index in range(len(found)))
 
     def rows(self, table: StateTable) -> Iterator[Row]:
         """Of one table, in order."""
@@ -128,10 +113,6 @@ class Replayed:
     def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
         """Topic, number and replicas of each partition, without those that are leaving; in order."""
         return placed_in(self.image)
-
-    def finish(self) -> None:
-        """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""
-        self._replaying.finish()
 
     def begin_anew(self) -> None:
         """Nobody who knows this state's epochs is in the cluster that it is for: it has its first one."""
@@ -151,6 +132,12 @@ class Replayed:
         if voters is not None:
             bounds = SnapshotBounds(self.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
         return encode_snapshot(self.id, bounds, self.image.snapshot_records())
+
+    def _metadata(self, offset: int, value: bytes) -> None:
+        try:
+            self._committed.replay([decode_metadata(value)])
+        except (MalformedRecord, ValueError) as error:
+            raise BadRecord(offset, str(error)) from None
 
     def _control(self, record: LogRecord) -> None:
         decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
@@ -174,20 +161,6 @@ class Replayed:
 
     def _at(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
-
-
-def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    """Topic, number and replicas of each partition, without those that are leaving; in order."""
-    for name in image.topics.names():
-        topic = image.topics.named(name)
-        assert topic is not None
-        for number, partition in sorted(topic.partitions.items()):
-            leaving = partition.removing_replicas
-            yield name, number, tuple(each for each in partition.replicas if each not in leaving)
-
-
-def _missing(offset: int, expected: int) -> PipelineError:
-    return PipelineError(misplaced(offset, expected))
 
 
 def _forms(record: VotersRecord) -> bool:

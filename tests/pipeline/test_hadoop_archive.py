@@ -1,0 +1,294 @@
+"""Archives that executors do not mount: the same results as of a mounted one, from the executors that get the files."""
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archive_tasks import ArchiveSource, DeltaTask
+from quorum_pipeline.files.fetched import Fetched
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archive_job import ArchiveJob
+from quorum_pipeline.spark.frames import changes_frame, state_frame
+from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.options import changes_options, state_options
+from quorum_pipeline.spark.spark_history import JobHistory
+from quorum_pipeline.spark.stages import SparkStages, StagesHere
+from quorum_pipeline.spark.stored_states import keep_state
+from quorum_pipeline.spark.timeline_job import archive_source, read_timeline
+from quorum_pipeline.state.moment import Moment
+from support.audited import Audit, audit
+from support.driver_only import nothing_decoded_here
+from support.hadoop_archive import hadoop_uri
+from support.timelines import archived_timeline
+from support.written_archive import write_archive
+from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, partition, write_history
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    return LogWriter(tmp_path / "node", segment_bytes=2_000)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "an archive of 100%20 #1"
+
+
+def history(spark: SparkSession, root: Path, scratch: Path) -> JobHistory:
+    """By executors, which get the files of an archive that they do not mount."""
+    reader = reader_of(spark, root)
+    return JobHistory(SparkStages(spark.sparkContext), ArchiveSource(reader, scratch))
+
+
+def reader_of(spark: SparkSession, root: Path) -> ArchiveReader:
+    reader = ArchiveReader(HadoopFiles(spark.sparkContext), hadoop_uri(spark, root))
+    assert reader.mounted is None
+    return reader
+
+
+def mounted(root: Path, scratch: Path) -> JobHistory:
+    reader = ArchiveReader(LocalFiles(), str(root))
+    return JobHistory(StagesHere(), ArchiveSource(reader, scratch))
+
+
+def archived(spark: SparkSession, root: Path, writer: LogWriter, max_rows: int = 20) -> Archive:
+    """Written by Spark, as executors can't write there themselves."""
+    archive = Archive(spark, hadoop_uri(spark, root))
+    job = ArchiveJob(archive, open_log(writer.directory), max_rows, None, span_bytes=500)
+    job.run(lambda end: None, print)
+    return archive
+
+
+@pytest.mark.requirement("SP-03")
+def test_states_of_an_archive_written_by_spark_equal_those_of_a_mounted_one(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    ranges = archived(spark, root, writer).contents().ranges
+    assert len(ranges) > 2
+    with history(spark, root, tmp_path) as found, mounted(root, tmp_path) as expected:
+        chosen = [*images][1::7]
+        for offset in (*chosen, end):
+            with nothing_decoded_here():
+                state = found.at(Moment(offset=offset))
+                assert b"".join(state.snapshot()) == images[offset]
+            assert not found.one_by_one
+            assert sum(each.summary.records for each in found.done) == offset
+        assert len(found.done) > len(ranges), "a task for each file"
+        number = len(images) // 2
+        state = found.at(Moment(time_ms=BEGAN_MS + 1000 * number))
+        assert b"".join(state.snapshot()) == [*images.values()][number]
+        for start, stop in pairwise((0, chosen[1], end)):
+            with nothing_decoded_here():
+                differences = list(found.differences(start, stop))
+            assert differences == list(expected.differences(start, stop))
+            assert differences
+        with pytest.raises(PipelineError, match=f"has offsets 0 to {end}, not {end + 1}"):
+            found.at(Moment(offset=end + 1))
+
+
+def with_a_flipped_bit(file: Path) -> bytes:
+    """The content of a file of records, wrong in the last page of their bytes."""
+    row_group = pq.read_metadata(file).row_group(0)
+    columns = [row_group.column(number) for number in range(row_group.num_columns)]
+    (values,) = (each for each in columns if each.path_in_schema == "value")
+    content = bytearray(file.read_bytes())
+    content[values.data_page_offset + values.total_compressed_size - 1] ^= 1
+    return bytes(content)
+
+
+@pytest.mark.requirement("SP-03")
+def test_deltas_and_states_of_a_copied_archive_are_used(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 30, deltas=True)
+    assert keep_state(StagesHere(), ArchiveReader(LocalFiles(), str(root)), 1) == 30
+    write_archive(root, writer.directory, 30, end, deltas=True)
+    with history(spark, root, tmp_path) as found, mounted(root, tmp_path) as expected:
+        for moment in (
+            Moment(offset=20),
+            Moment(offset=end),
+            Moment(time_ms=BEGAN_MS + 1000 * (len(images) - 2)),
+        ):
+            snapshot = b"".join(expected.at(moment).snapshot())
+            with nothing_decoded_here():
+                assert b"".join(found.at(moment).snapshot()) == snapshot
+            assert found.rows_read == expected.rows_read
+        assert b"".join(found.at(Moment()).snapshot()) == images[end]
+        assert sum(each.summary.records for each in found.done) == end - 30, "only what is new"
+
+
+@pytest.mark.requirement("SP-03")
+def test_frames_of_states_and_changes_equal_the_data_sources(
+    spark: SparkSession, writer: LogWriter, root: Path
+) -> None:
+    write_history(writer)
+    writer.close()
+    write_archive(root, writer.directory, 0, 30, writer.end_offset)
+    uri = hadoop_uri(spark, root)
+    of_state = {"table": "partitions", "versionAsOf": "52"}
+    of_changes = {"table": "configs", "startingVersion": "20", "endingVersion": "52"}
+    for frame, source, options in (
+        (state_frame, "metadata_state", of_state),
+        (changes_frame, "metadata_changes", of_changes),
+    ):
+        with nothing_decoded_here():
+            found = frame(spark, path=uri, **options).collect()
+        expected = spark.read.format(source).options(path=str(root), **options).load()
+        assert sorted(found) == sorted(expected.collect())
+        assert found
+        with pytest.raises(PipelineError, match="use state_frame or changes_frame"):
+            (state_options if frame is state_frame else changes_options)({"path": uri, **options})
+
+
+@pytest.mark.requirement("SP-03")
+def test_damage_is_reported_with_the_uri(spark: SparkSession, root: Path, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=1)
+    writer.append(md.TopicRecord(name="t", topic_id=TOPIC_ID))
+    writer.append(*(partition(number, (1, 2)) for number in range(3)))
+    change = md.PartitionChangeRecord(partition_id=7, topic_id=TOPIC_ID)
+    writer.append_bytes([md.encode_metadata(change)])
+    writer.close()
+    first, second, third = write_archive(root, writer.directory, 0, 1, 4, 5)
+    with history(spark, root, tmp_path) as found:
+        with pytest.raises(
+            PipelineError, match=rf"^viewfs://.*/{third.name}, offset 4: a change of partition"
+        ):
+            found.at(Moment())
+        file = min(second.glob("*.parquet"))
+        whole = file.read_bytes()
+        file.write_bytes(with_a_flipped_bit(file))
+        with pytest.raises(PipelineError, match=rf"^viewfs://.*/{second.name}/{file.name}: "):
+            found.at(Moment(offset=4))
+        file.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+        told = rf"^viewfs://.*/{second.name}/{file.name}: the checksum of its footer is wrong"
+        with pytest.raises(PipelineError, match=told):
+            found.at(Moment(offset=4))
+        file.unlink()
+        with pytest.raises(PipelineError, match=rf"{second.name} has 0 records, and its marker"):
+            found.at(Moment(offset=4))
+        assert found.at(Moment(offset=1)).end_offset == 1
+        (first / "_COMPLETE").write_text("{")
+        with pytest.raises(PipelineError, match=rf"^viewfs://.*/{first.name}/_COMPLETE is damaged"):
+            found.at(Moment(offset=1))
+
+
+@pytest.mark.requirement("SP-03")
+def test_archive_after_a_snapshot_gives_the_state_of_the_log(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    write_history(writer)
+    begins = writer.snapshot(drop_log=True)
+    writer.elect(3)
+    writer.close()
+    archived(spark, root, writer)
+    with history(spark, root, tmp_path / "scratch") as found:
+        (tmp_path / "scratch").mkdir()
+        with nothing_decoded_here():
+            assert b"".join(found.at(Moment()).snapshot()) == writer.image_bytes()
+        (tmp_path / "scratch" / begins.file_name).unlink()
+        copied = root / "snapshots" / begins.file_name
+        copied.write_bytes(copied.read_bytes()[:-1])
+        (copied.parent / f".{copied.name}.crc").unlink()
+        with pytest.raises(PipelineError, match=rf"{begins.file_name}, byte \d+: "):
+            found.at(Moment())
+
+
+@pytest.mark.requirement("SP-05")
+def test_timeline_equals_that_of_a_mounted_archive(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    write_history(writer)
+    begins = writer.snapshot(drop_log=True)
+    write_history_again(writer)
+    writer.close()
+    ranges = archived(spark, root, writer).contents().ranges
+    expected = archived_timeline(root)
+    stages = SparkStages(spark.sparkContext)
+    source = archive_source(reader_of(spark, root), tmp_path)
+    with nothing_decoded_here():
+        found = read_timeline(stages, source)
+    assert found.events == expected.events
+    assert len(found.events) > 2
+    assert (found.begin_ms, found.end_ms) == (expected.begin_ms, expected.end_ms)
+    records = [each.records for each in found.reads]
+    assert sum(records) == writer.end_offset - source.start_offset
+    assert len(found.reads) > len(ranges) > 1, "a task for each file"
+    assert begins.end_offset >= source.start_offset > 0
+    (last,) = (root / "records" / ranges[-1].directory).glob("*.parquet")
+    last.write_bytes(last.read_bytes()[:40] + b"\0" * 9 + last.read_bytes()[49:])
+    with pytest.raises(PipelineError, match=rf"^viewfs://.*/{last.name}: "):
+        read_timeline(stages, archive_source(reader_of(spark, root), tmp_path))
+
+
+def write_history_again(writer: LogWriter) -> None:
+    """Elections, and a partition that has no leader for a while."""
+    for leader in (2, 3, 2):
+        writer.elect(leader)
+        topic = UUID(int=writer.epoch)
+        writer.append(md.TopicRecord(name=f"topic-{writer.epoch}", topic_id=topic))
+        writer.append(partition(0, (1, 2), topic))
+        for each in (-1, 2):
+            writer.append(md.PartitionChangeRecord(partition_id=0, topic_id=topic, leader=each))
+
+
+@pytest.mark.requirement("SP-04")
+def test_audit_equals_that_of_a_mounted_archive(
+    spark: SparkSession, writer: LogWriter, root: Path, tmp_path: Path
+) -> None:
+    """Batches go over the borders of ranges, and those of several."""
+    write_history(writer)
+    writer.snapshot()
+    writer.close()
+    write_archive(root, writer.directory, *range(0, 40, 5), writer.end_offset)
+    stages = SparkStages(spark.sparkContext)
+
+    def audits() -> tuple[Audit, Audit]:
+        reader = reader_of(spark, root)
+        with nothing_decoded_here():
+            found = audit([writer.directory], (reader,), stages=stages)
+        findings = tuple(
+            replace(
+                each,
+                replica=each.replica.replace(reader.uri, str(root)),
+                what=each.what.replace(reader.uri, str(root)),
+            )
+            for each in found.findings
+        )
+        return replace(found, findings=findings), audit([writer.directory], (root,))
+
+    found, expected = audits()
+    assert found.findings == expected.findings == ()
+    assert (found.batches, found.replayed) == (expected.batches, expected.replayed)
+    assert found.matching.compared == expected.matching.compared > 5
+    assert found.matching.committed_end == writer.end_offset
+    file = min((root / "records").glob("*0000005-*/*.parquet"))
+    file.write_bytes(with_a_flipped_bit(file))
+    found, expected = audits()
+    assert found.findings == expected.findings != ()
+    file.unlink()
+    found, expected = audits()
+    assert found.findings == expected.findings != ()
+
+
+def test_path_with_special_characters_of_hadoop_is_rejected(spark: SparkSession) -> None:
+    for root in ("viewfs://t/place/a,b", "viewfs://t/a:b", "s3a://b/{a}"):
+        task = Fetched(DeltaTask(Path("deltas/part")), root, ("deltas/part",))
+        with pytest.raises(PipelineError, match=rf"^{re.escape(root)} can't be read by executors"):
+            SparkStages(spark.sparkContext).rows([(0, task)])
