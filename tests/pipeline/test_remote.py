@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyarrow.parquet import read_table
 
 from quorum_node.records import metadata as md
 from support.pipeline_process import run_pipeline
@@ -77,14 +78,12 @@ def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> 
             ["timeline", *log],
             ["restore", *log, *restored],
             ["plan", *log, "--at-offset", "52"],
-            ["versions", *log],
         )
     ):
         told = []
         for where in (["--master", "none"], ["--remote", server]):
             out = tmp_path / f"out-{number}"
             more = ["--output", out] if options[0] in ("restore", "plan") else []
-            more = ["--to", out] if options[0] == "versions" else more
             done = run_pipeline(*options, *more, *where)
             assert done.returncode == 0, done.stderr[-3000:]
             lines = done.stdout.splitlines()
@@ -96,6 +95,27 @@ def test_every_command_runs_on_a_connect_server(server: str, tmp_path: Path) -> 
     assert one.read_bytes() == other.read_bytes()
     first, second = (sorted((tmp_path / f"kept-4-{n}").rglob("*.checkpoint")) for n in (1, 2))
     assert [each.read_bytes() for each in first] == [each.read_bytes() for each in second]
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-08")
+def test_versions_run_on_a_connect_server(server: str, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    found = []
+    for number, where in enumerate((["--master", "none"], ["--remote", server])):
+        to = tmp_path / f"versions-{number}"
+        options = ["versions", "--log", tmp_path / "node", "--to", to, "--max-rows", "40"]
+        done = run_pipeline(*options, *where)
+        assert done.returncode == 0, done.stderr[-3000:]
+        paths = sorted(to.glob("offsets=*/*/*.parquet"))
+        rows = [
+            (path.parts[-2], str(row)) for path in paths for row in read_table(path).to_pylist()
+        ]
+        found.append(sorted(rows))
+    assert found[0] == found[1]
+    assert found[0]
 
 
 @pytest.mark.long

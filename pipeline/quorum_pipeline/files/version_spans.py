@@ -17,9 +17,9 @@ from quorum_pipeline.files.log_span import Damage, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.log_record import LogRecord, misplaced, missing
 
-SPAN_BYTES = 16 << 20
-"""Of a log, what a task reads; it has about 250 000 records."""
-SPAN_RECORDS = 250_000
+SPAN_BYTES = 4 << 20
+"""Of a log, what a task reads: about 65 000 records."""
+SPAN_RECORDS = 65_536
 """Of an archive."""
 
 

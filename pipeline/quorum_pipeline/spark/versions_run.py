@@ -44,7 +44,7 @@ def add_versions(
         _check_same(stages, source, store, stored[-1])
     versions, how, rows = 0, "", max_rows
     while at < end:
-        known_ms = first.time_ms if at == first.offset else None
+        known_ms = first.time_ms if at == first.offset and not stored else None
         step = step_at(stages, source, at, min(at + rows, end), known_ms)
         how = step.how(stages.place)
         if step.end == at:

@@ -217,6 +217,20 @@ def test_versions_of_a_log_that_begins_with_a_snapshot(writer: LogWriter, to: Pa
     assert min(row["valid_from"] for row in rows) == start
 
 
+def test_versions_of_a_log_that_lost_its_beginning_are_not_repeated(writer: LogWriter, to: Path) -> None:
+    """What is in the snapshot has versions already."""
+    write_history(writer)
+    add(writer, to)
+    before = stored(to)
+    writer.snapshot(drop_log=True)
+    assert add(writer, to).versions == 0
+    writer.append(config(TOPIC, "a", "b", "c"))
+    writer.close()
+    assert add(writer, to).versions == 1
+    (new,) = (row for row in stored(to)["configs"] if row not in before["configs"])
+    assert (new["value"], new["valid_from"]) == ("c", writer.end_offset)
+
+
 def test_open_transaction_waits_for_its_end(writer: LogWriter, to: Path) -> None:
     first, second = (config(TOPIC, "a", "b", value) for value in "cd")
     writer.append(first, md.BeginTransactionRecord(name=None), second)
