@@ -217,7 +217,9 @@ def test_versions_of_a_log_that_begins_with_a_snapshot(writer: LogWriter, to: Pa
     assert min(row["valid_from"] for row in rows) == start
 
 
-def test_versions_of_a_log_that_lost_its_beginning_are_not_repeated(writer: LogWriter, to: Path) -> None:
+def test_versions_of_a_log_that_lost_its_beginning_are_not_repeated(
+    writer: LogWriter, to: Path
+) -> None:
     """What is in the snapshot has versions already."""
     write_history(writer)
     add(writer, to)
